@@ -1,0 +1,95 @@
+"""Events to stored text and back.
+
+A stored event is a tag, a schema version and a JSON object. Reading is tolerant: unknown
+fields are ignored, an older schema goes through its upcasters, and what this version cannot
+read is an `UnknownEvent`, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from eventstore.errors import UnencodableEvent
+from eventstore.events import (
+    Event,
+    MessageAdded,
+    RunEnded,
+    RunStarted,
+    ToolApproved,
+    ToolCompleted,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+    ToolsOffered,
+    UnknownEvent,
+)
+
+EVENT_CLASSES = (
+    MessageAdded,
+    RunEnded,
+    RunStarted,
+    ToolApproved,
+    ToolCompleted,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+    ToolsOffered,
+)
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+SCHEMAS: dict[str, int] = {cls.tag: 1 for cls in EVENT_CLASSES}
+"""Tag to the schema version that this library writes."""
+
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+"""(tag, schema) to the function that turns that schema's object into the next schema's."""
+
+_classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
+_decoders: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
+    (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(cls).decode for cls in EVENT_CLASSES
+}
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(event: Event) -> bytes:
+    """The stored payload of `event`: one JSON object, fields at their defaults left out.
+
+    Raises:
+        UnencodableEvent: a member is no JSON value.
+    """
+    if type(event) is UnknownEvent:
+        return event.payload.encode("utf-8", "surrogatepass")
+    try:
+        return _encode(event)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise UnencodableEvent(
+            f"{type(event).__name__} cannot be written as JSON ({error}): pass plain JSON values"
+        ) from error
+
+
+def decode(tag: str, schema: int, payload: str | bytes) -> Event:
+    """The event of a stored payload; an `UnknownEvent` where this version cannot read it."""
+    try:
+        decoder = _decoders.get((tag, schema))
+        if decoder is not None:
+            event: Event = decoder(payload)
+            return event
+        if tag in _classes and schema < SCHEMAS[tag]:
+            upcast: Event = msgspec.convert(_upcast(tag, schema, payload), _classes[tag])
+            return upcast
+    except Exception:  # noqa: BLE001 - a damaged payload or upcaster must not stop a reader
+        pass
+    text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
+    return UnknownEvent(tag, schema, text)
+
+
+def _upcast(tag: str, schema: int, payload: str | bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.json.decode(payload)
+    for step in range(schema, SCHEMAS[tag]):
+        fields = UPCASTERS[tag, step](fields)
+    return fields

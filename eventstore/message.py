@@ -1,0 +1,62 @@
+"""The parts of a message, in words that no provider owns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+class Text(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):
+    """Plain text."""
+
+    text: str
+
+
+class Image(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="image", tag_field="type"
+):
+    """An image: either a `url` or base64 `data` with its `media_type`."""
+
+    url: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
+    """A part that only its provider understands (thinking, a document, audio), kept whole.
+
+    `data` is the provider's own JSON. It is written back to that provider alone.
+    """
+
+    provider: str
+    data: Any
+
+
+Part = Text | Image | Opaque
+
+
+def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of `content`: text, one part, or several.
+
+    Raises:
+        TypeError: a member is neither text nor a part.
+    """
+    if isinstance(content, str):
+        return (Text(content),)
+    if isinstance(content, Text | Image | Opaque):
+        return (content,)
+    parts = tuple(Text(part) if isinstance(part, str) else part for part in content)
+    for part in parts:
+        if not isinstance(part, Text | Image | Opaque):
+            raise TypeError(
+                f"a message part is {type(part).__name__}: pass text, Text, Image or Opaque"
+            )
+    return parts
+
+
+def text_of(parts: tuple[Part, ...]) -> str:
+    """The text of `parts`, joined by line breaks."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))

@@ -1,0 +1,86 @@
+"""The schema and its versions: the only door to alembic, opened only when a migration runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventstore.errors import NotAStore, SchemaTooNew
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+VERSION_TABLE = "toolledger_version"
+REVISIONS = ("0001",)
+"""Every revision of the schema, oldest first; the last is the one this library writes."""
+
+
+def folder() -> Path:
+    """The migrations: inside the installed package, else beside it in a checkout.
+
+    Raises:
+        NotAStore: neither is there; the installation is broken.
+    """
+    package = Path(__file__).parent
+    inside = package / "migrations"
+    if inside.is_dir():
+        return inside
+    checkout = package.parent
+    # A stranger's `migrations` may stand beside a broken install: ours stands in our checkout.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "migrations" / "env.py").is_file():
+        return checkout / "migrations"
+    raise NotAStore("the migrations are missing from this installation: install toolledger again")
+
+
+def revision(connection: Connection) -> str | None:
+    """The revision that the database is at; None when our tables are not there."""
+    from sqlalchemy import inspect, text  # noqa: PLC0415 - only when a store opens
+
+    tables = inspect(connection)
+    if not tables.has_table(VERSION_TABLE):
+        if tables.has_table("toolledger_events"):
+            raise NotAStore(
+                f"the database has our tables but no {VERSION_TABLE}: restore it from a copy"
+            )
+        return None
+    found: str | None = connection.execute(
+        text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
+    ).scalar()
+    return found
+
+
+def check(found: str | None) -> bool:
+    """Whether a database at revision `found` must be upgraded.
+
+    Raises:
+        SchemaTooNew: this library does not know the revision.
+    """
+    if found is not None and found not in REVISIONS:
+        raise SchemaTooNew(
+            f"the schema is at revision {found}, this version of toolledger knows "
+            f"{REVISIONS[-1]} at most: upgrade toolledger"
+        )
+    return found != REVISIONS[-1]
+
+
+def upgrade(connection: Connection, to: str = "head") -> None:
+    """Bring the schema up to revision `to`, in the connection's transaction."""
+    from alembic import command  # noqa: PLC0415
+
+    command.upgrade(_config(connection), to)
+
+
+def downgrade(connection: Connection, to: str) -> None:
+    """Take the schema down to revision `to` ("base" drops everything)."""
+    from alembic import command  # noqa: PLC0415
+
+    command.downgrade(_config(connection), to)
+
+
+def _config(connection: Connection):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

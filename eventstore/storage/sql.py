@@ -1,0 +1,509 @@
+"""A storage over any SQL database that SQLAlchemy knows.
+
+Statements are built with SQLAlchemy Core and compiled once; the text then goes straight to the
+driver on a connection held from SQLAlchemy's pool, which keeps the driver's own speed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any, Protocol
+
+from sqlalchemy import (
+    Engine,
+    Executable,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.engine import Dialect
+
+from eventstore.codec import decode
+from eventstore.errors import StoreClosed, StoreCorrupt
+from eventstore.events import Recorded
+from eventstore.fingerprint import render, slice_of
+from eventstore.storage import Append, Appended, Damage, Draft
+from eventstore.storage import schema as tables
+
+CHUNK = 1000
+"""Rows a read fetches at once: a read holds no transaction open between chunks."""
+
+_e = tables.events.c
+_READ = (
+    _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
+    _e.schema, _e.fingerprint, _e.payload,
+)  # fmt: skip
+
+
+def payload_digest(payload: bytes) -> bytes:
+    """The digest that stands beside a payload: BLAKE2b, 16 bytes."""
+    return blake2b(payload, digest_size=16).digest()
+
+
+class Database(Protocol):
+    """What one database does in its own way."""
+
+    begin: str
+
+    def connect(self) -> Engine:
+        """A new engine, its connections in autocommit mode."""
+
+    def shared(self) -> bool:
+        """Whether all must use one connection (a database in memory)."""
+
+    def translate(self, error: BaseException) -> BaseException:
+        """The library's error for a driver's, or the same error."""
+
+    def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
+        """What the database itself finds wrong in its file."""
+
+
+class _Statement:
+    """A Core statement, compiled: its text, and the order of its parameters."""
+
+    def __init__(self, dialect: Dialect, statement: Executable) -> None:
+        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+        self.text: str = str(compiled)
+        self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+
+
+class SqlStorage:
+    """The events of one tenant in a SQL database; safe to share between threads and over a fork."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._closed = False
+        self._names: dict[tuple[int, int], str | None] = {}  # conversation key -> id, ours alone
+        self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
+        self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
+        self._heads: dict[int, int] = {}  # lane -> position after our last write
+        self._connect()
+        with self._reading() as cursor:
+            cursor.execute("SELECT epoch, lanes FROM toolledger_store")
+            self._epoch, self._lanes = cursor.fetchone()
+
+    # connections
+
+    def _connect(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._engine = self._database.connect()
+        self._held: Any = None
+        self._cursor: Any = None  # the writer's, used again and again
+        self._sql = _Statements(self._engine.dialect)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosed("the store is closed: EventStore.open() it again")
+        if self._pid != os.getpid():
+            # A fork shares the parent's file handles: leave them to the parent, unclosed.
+            _orphans.append((self._engine, self._held))
+            self._heads.clear()
+            self._quiet_since.clear()
+            self._connect()
+
+    def _writer(self) -> Any:
+        if self._held is None:
+            self._held = self._engine.raw_connection()
+        return self._held.dbapi_connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        self._check()
+        try:
+            if self._database.shared():
+                with self._lock:
+                    yield self._writer().cursor()
+                return
+            connection = self._engine.raw_connection()
+            try:
+                yield connection.cursor()
+            finally:
+                connection.close()
+        except Exception as error:
+            self._raise(error)
+
+    def _raise(self, error: BaseException) -> None:
+        translated = self._database.translate(error)
+        if translated is error:
+            raise error
+        raise translated from error
+
+    # writing
+
+    def append(self, request: Append) -> Appended:
+        """Store the drafts of `request`; see `Storage.append`."""
+        self._check()
+        with self._lock:
+            cursor = self._cursor
+            try:
+                if cursor is None:
+                    cursor = self._cursor = self._writer().cursor()
+                cursor.execute(self._database.begin)
+                done = self._write(cursor, request)
+                cursor.execute("COMMIT")
+            except BaseException as error:
+                # Whatever happened (a kill of the statement, Ctrl-C): what we know of the lane
+                # may be wrong now, so the next append reads what stands there.
+                self._quiet_since.clear()
+                self._cursor = None
+                if cursor is not None:
+                    with suppress(Exception):
+                        cursor.execute("ROLLBACK")
+                self._raise(error)
+                raise  # unreachable: _raise always raises
+            self._heads[done.lane] = done.position
+            return done
+
+    def _write(self, cursor: Any, request: Append) -> Appended:
+        sql = self._sql
+        drafts = request.drafts
+        key = self._keys.get(request.conversation_id)
+        lane = key[0] if key else self._lane(request.conversation_id)
+        count = len(drafts)
+        cursor.execute(sql.advance, (count, lane))
+        row = cursor.fetchone()
+        if row is None:
+            raise StoreCorrupt(f"lane {lane} has no counter: restore the file from a copy")
+        base: int = row[0] - count
+        if base != self._heads.get(lane):
+            self._quiet_since[lane] = base
+        version = request.version
+        if key is None:
+            key = self._find(cursor, request.conversation_id, lane)
+        if key and request.as_of < self._quiet_since.get(lane, base):
+            tail = self._tail(cursor, key, request.conversation_id, version)
+            if tail:
+                drafts = request.rebase(tail)
+                version = tail[-1].version
+                if len(drafts) != count:
+                    count = len(drafts)
+                    cursor.execute(sql.set_position, (base + count, lane))
+        self._quiet_since.setdefault(lane, base)
+        if count:
+            if key is None:
+                key = self._create(cursor, request.conversation_id, lane, base + 1)
+            self._insert(cursor, key, base, version, drafts)
+        return Appended(lane, version + count, base + count)
+
+    def _lane(self, conversation_id: str) -> int:
+        return slice_of(self._tenant, conversation_id) * int(self._lanes) // 1024
+
+    def _find(self, cursor: Any, conversation_id: str, lane: int) -> tuple[int, int] | None:
+        cursor.execute(self._sql.find, (lane, self._tenant, conversation_id))
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        key = self._keys[conversation_id] = (lane, row[0])
+        return key
+
+    def _create(self, cursor: Any, conversation_id: str, lane: int, key: int) -> tuple[int, int]:
+        # Not remembered here: the transaction may yet be rolled back.
+        cursor.execute(
+            self._sql.create,
+            (lane, key, self._tenant, conversation_id, slice_of(self._tenant, conversation_id)),
+        )
+        return lane, key
+
+    def _insert(
+        self, cursor: Any, key: tuple[int, int], base: int, version: int, drafts: Sequence[Draft]
+    ) -> None:
+        lane, conversation = key
+        # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
+        rows = [
+            (
+                lane, base + n, conversation, version + n, bytearray(d.event_id), d.recorded_at,
+                d.tag, d.schema, None if d.fingerprint is None else bytearray(d.fingerprint),
+                bytearray(payload_digest(d.payload)), d.payload.decode(),
+            )
+            for n, d in enumerate(drafts, 1)
+        ]  # fmt: skip
+        found = [
+            (lane, row[8], conversation, row[3])
+            for d, row in zip(drafts, rows, strict=True)
+            if d.begins
+        ]
+        for statement, values in ((self._sql.insert, rows), (self._sql.index, found)):
+            if len(values) == 1:
+                cursor.execute(statement, values[0])
+            elif values:
+                cursor.executemany(statement, values)
+
+    # reading
+
+    def _tail(
+        self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
+    ) -> list[Recorded]:
+        cursor.execute(self._sql.tail, (*key, after))
+        return [_recorded(row, conversation_id) for row in cursor.fetchall()]
+
+    def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+        """The events of a conversation after a version; see `Storage.conversation`."""
+        while True:
+            with self._reading() as cursor:
+                key = self._keys.get(conversation_id) or self._find(
+                    cursor, conversation_id, self._lane(conversation_id)
+                )
+                if key is None:
+                    return
+                cursor.execute(self._sql.conversation, (*key, after, CHUNK))
+                rows = cursor.fetchall()
+            for row in rows:
+                yield _recorded(row, conversation_id)
+            if len(rows) < CHUNK:
+                return
+            after = rows[-1][3]
+
+    def feed(self, after: Mapping[int, int], limit: int | None = None) -> Iterator[Recorded]:
+        """The events after each lane's position; see `Storage.feed`."""
+        left = limit
+        for lane in range(self._lanes):
+            position = after.get(lane, 0)
+            while left is None or left > 0:
+                with self._reading() as cursor:
+                    cursor.execute(self._sql.feed, (lane, position, CHUNK))
+                    rows = cursor.fetchall()
+                    names = self._named(cursor, lane, rows)
+                for row in rows:
+                    name = names[row[2]]
+                    if name is None:  # another tenant's
+                        continue
+                    yield _recorded(row, name)
+                    if left is not None:
+                        left -= 1
+                        if not left:
+                            return
+                if len(rows) < CHUNK:
+                    break
+                position = rows[-1][1]
+
+    def _named(self, cursor: Any, lane: int, rows: Sequence[Any]) -> dict[int, str | None]:
+        """The conversation ids of `rows`, None where they are another tenant's."""
+        known = self._names
+        if len(known) > 10 * CHUNK:  # memory stays bounded however many conversations there are
+            known.clear()
+        names: dict[int, str | None] = {}
+        for row in rows:
+            key = row[2]
+            if key in names:
+                continue
+            if (lane, key) not in known:
+                cursor.execute(self._sql.name, (lane, key))
+                found = cursor.fetchone()
+                known[lane, key] = found[1] if found and found[0] == self._tenant else None
+            names[key] = known[lane, key]
+        return names
+
+    def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
+        """The events of all calls with these arguments; see `Storage.by_fingerprint`."""
+        for lane in range(self._lanes):
+            with self._reading() as cursor:
+                cursor.execute(self._sql.fingerprint, (lane, bytearray(digest)))
+                places = cursor.fetchall()
+            for conversation, found in groupby(places, key=lambda place: place[0]):
+                with self._reading() as cursor:
+                    name = self._named(cursor, lane, [(0, 0, conversation)])[conversation]
+                if name is None:
+                    continue
+                first = next(found)[1]
+                for recorded in self.conversation(name, after=first - 1):
+                    if recorded.fingerprint == render(digest):
+                        yield recorded
+
+    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Which event ids are stored already; see `Storage.known_ids`."""
+        known: dict[bytes, int] = {}
+        with self._reading() as cursor:
+            key = self._find(cursor, conversation_id, self._lane(conversation_id))
+            if key is None:
+                return known
+            for event_id in event_ids:
+                cursor.execute(self._sql.known, (*key, bytearray(event_id)))
+                row = cursor.fetchone()
+                if row:
+                    known[event_id] = row[0]
+        return known
+
+    def conversations(self) -> Iterator[tuple[str, int]]:
+        """The tenant's conversations with their versions; see `Storage.conversations`."""
+        for lane in range(self._lanes):
+            after = 0
+            while True:
+                with self._reading() as cursor:
+                    cursor.execute(self._sql.conversations, (lane, self._tenant, after, CHUNK))
+                    rows = cursor.fetchall()
+                for key, conversation_id, version in rows:
+                    after = key
+                    yield conversation_id, version
+                if len(rows) < CHUNK:
+                    break
+
+    def heads(self) -> dict[int, int]:
+        """The last position of each lane."""
+        with self._reading() as cursor:
+            cursor.execute("SELECT lane, position FROM toolledger_lanes ORDER BY lane")
+            return dict(cursor.fetchall())
+
+    @property
+    def epoch(self) -> str:
+        """What tells this store from every other."""
+        return str(self._epoch)
+
+    # checking
+
+    def verify(self) -> Iterator[Damage]:
+        """What is wrong with the stored rows; see `Storage.verify`."""
+        with self._reading() as cursor:
+
+            def run(text: str) -> list[Any]:
+                cursor.execute(text)
+                return list(cursor.fetchall())
+
+            for problem in self._database.damage(run):
+                yield Damage(-1, None, None, None, problem)
+        for lane, head in self.heads().items():
+            yield from self._verify_lane(lane, head)
+
+    def _verify_lane(self, lane: int, head: int) -> Iterator[Damage]:
+        position = 0
+        versions: dict[int, int] = {}
+        while True:
+            with self._reading() as cursor:
+                cursor.execute(self._sql.check, (lane, position, CHUNK))
+                rows = cursor.fetchall()
+                names = self._named(cursor, lane, [(0, 0, row[1]) for row in rows])
+            for at, conversation, version, digest, payload in rows:
+                name = names[conversation]
+                where = (lane, at, name, version)
+                if at != position + 1:
+                    yield Damage(*where, f"positions {position + 1} to {at - 1} are missing")
+                last = versions.get(conversation, 0)
+                if version != last + 1:
+                    yield Damage(*where, f"version {version} follows version {last}")
+                if payload_digest(payload.encode("utf-8", "surrogatepass")) != bytes(digest):
+                    yield Damage(*where, "the payload does not match its digest")
+                position = at
+                versions[conversation] = version
+            if len(rows) < CHUNK:
+                break
+        if position < head:
+            yield Damage(lane, position, None, None, f"the lane's head is {head}, its last event "
+                         f"is at {position}: {head - position} events are missing")  # fmt: skip
+        if position > head and self.heads()[lane] < position:
+            yield Damage(lane, position, None, None, f"the lane's head {head} is behind its events")
+
+    def close(self) -> None:
+        """Give up the connections. Twice is once."""
+        if self._closed or self._pid != os.getpid():
+            self._closed = True
+            return
+        with self._lock:
+            self._closed = True
+            if self._held is not None:
+                self._held.close()
+            self._engine.dispose()
+
+
+_orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed
+
+
+class _Statements:
+    """Every statement of the storage, compiled for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        e, c, lanes, f = tables.events, tables.conversations, tables.lanes, tables.fingerprints
+        p = bindparam
+        none = literal_column("0")  # SQLite's dialect writes an offset anyway
+
+        def text(statement: Executable, *names: str) -> str:
+            compiled = _Statement(dialect, statement)
+            assert compiled.names == names, (compiled.names, names)  # noqa: S101
+            return compiled.text
+
+        self.advance = text(
+            update(lanes)
+            .where(lanes.c.lane == p("at"))
+            .values(position=lanes.c.position + p("count"))
+            .returning(lanes.c.position),
+            "count", "at",
+        )  # fmt: skip
+        self.set_position = text(
+            update(lanes).where(lanes.c.lane == p("at")).values(position=p("to")), "to", "at"
+        )
+        self.find = text(
+            select(c.c.conversation).where(
+                c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation_id == p("id")
+            ),
+            "at", "tenant", "id",
+        )  # fmt: skip
+        self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
+        self.insert = text(insert(e), *(column.name for column in e.columns))
+        self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
+        one = select(*_READ).where(
+            e.c.lane == p("at"), e.c.conversation == p("key"), e.c.version > p("after")
+        )
+        self.tail = text(one.order_by(e.c.version), "at", "key", "after")
+        self.conversation = text(
+            one.order_by(e.c.version).limit(p("most")).offset(none), "at", "key", "after", "most"
+        )
+        rows = (e.c.lane == p("at"), e.c.position > p("after"))
+        self.feed = text(
+            select(*_READ).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
+            "at", "after", "most",
+        )  # fmt: skip
+        self.check = text(
+            select(e.c.position, e.c.conversation, e.c.version, e.c.digest, e.c.payload)
+            .where(*rows)
+            .order_by(e.c.position)
+            .limit(p("most")).offset(none),
+            "at", "after", "most",
+        )  # fmt: skip
+        self.name = text(
+            select(c.c.tenant, c.c.conversation_id).where(
+                c.c.lane == p("at"), c.c.conversation == p("key")
+            ),
+            "at", "key",
+        )  # fmt: skip
+        self.fingerprint = text(
+            select(f.c.conversation, f.c.version)
+            .where(f.c.lane == p("at"), f.c.fingerprint == p("digest"))
+            .order_by(f.c.conversation, f.c.version),
+            "at", "digest",
+        )  # fmt: skip
+        self.known = text(
+            select(e.c.version).where(
+                e.c.lane == p("at"), e.c.conversation == p("key"), e.c.event_id == p("id")
+            ),
+            "at", "key", "id",
+        )  # fmt: skip
+        self.conversations = text(
+            select(
+                c.c.conversation,
+                c.c.conversation_id,
+                select(func.max(e.c.version))
+                .where(e.c.lane == c.c.lane, e.c.conversation == c.c.conversation)
+                .scalar_subquery(),
+            )
+            .where(c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation > p("after"))
+            .order_by(c.c.conversation)
+            .limit(p("most")).offset(none),
+            "at", "tenant", "after", "most",
+        )  # fmt: skip
+
+
+def _recorded(row: Any, conversation_id: str) -> Recorded:
+    lane, position, _, version, event_id, recorded_at, tag, schema, digest, payload = row
+    event = decode(tag, schema, payload)
+    return Recorded(
+        lane, position, conversation_id, version, event_id.hex(), recorded_at,
+        getattr(event, "call_id", None), None if digest is None else render(digest), event,
+    )  # fmt: skip

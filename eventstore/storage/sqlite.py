@@ -1,0 +1,237 @@
+"""SQLite: one file, one lane, WAL.
+
+Python's own SQLite may carry the WAL-reset bug (3.7.0 to 3.51.2, but for 3.50.7 and 3.44.6): a
+checkpoint asked for beside writers can lose committed rows. So nothing here checkpoints
+explicitly, `mmap_size` stays 0, and `pysqlite3` is used where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from eventstore import migrate
+from eventstore.errors import (
+    NotAStore,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+)
+from eventstore.storage.sql import SqlStorage
+
+SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
+
+
+def driver() -> ModuleType:
+    """`pysqlite3` where it is installed (a newer SQLite), else Python's own `sqlite3`."""
+    try:
+        from pysqlite3 import dbapi2  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
+    except ImportError:
+        return sqlite3
+    return dbapi2  # type: ignore[no-any-return,unused-ignore]
+
+
+def loses_rows(version: tuple[int, ...]) -> bool:
+    """Whether a SQLite of this version carries the WAL-reset bug."""
+    if (3, 44, 6) <= version < (3, 45) or (3, 50, 7) <= version < (3, 51):
+        return False
+    return (3, 7, 0) <= version < (3, 51, 3)
+
+
+class Sqlite:
+    """What SQLite does in its own way; `durability` is "full" or "normal"."""
+
+    begin = "BEGIN IMMEDIATE"
+
+    def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
+        self.url = url
+        self.module = driver()
+        self._synchronous = SYNCHRONOUS[durability]
+        self._busy_timeout = busy_timeout
+        self._memory: Engine | None = None
+
+    def at(self, path: Path) -> Sqlite:
+        """The same for another file."""
+        other = Sqlite(self.url.set(database=str(path)), "full", self._busy_timeout)
+        other._synchronous = self._synchronous
+        return other
+
+    @property
+    def path(self) -> Path | None:
+        """The file, or None for a database in memory."""
+        name = self.url.database
+        if not name or name == ":memory:" or "mode=memory" in str(self.url):
+            return None
+        if name.startswith("file:"):
+            name = name[5:].partition("?")[0]
+        return Path(name)
+
+    def shared(self) -> bool:
+        """Whether all must use one connection (a database in memory)."""
+        return self.path is None
+
+    def connect(self) -> Engine:
+        """A new engine, its connections in autocommit mode; in memory, always the same."""
+        if self._memory is not None:
+            return self._memory
+        engine = create_engine(
+            self.url,
+            module=self.module,
+            poolclass=StaticPool if self.shared() else QueuePool,
+            connect_args={"check_same_thread": False, "timeout": self._busy_timeout},
+            **({} if self.shared() else {"pool_size": 2, "max_overflow": -1}),
+        )
+        event.listen(engine, "connect", self._prepare)
+        if self.shared():
+            self._memory = engine
+        return engine
+
+    def _prepare(self, connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute(f"PRAGMA synchronous={self._synchronous}")
+        cursor.execute("PRAGMA mmap_size=0")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    def translate(self, error: BaseException) -> BaseException:
+        """The library's error for a driver's, or the same error."""
+        driver_error = getattr(error, "orig", None) or error
+        if not isinstance(driver_error, self.module.Error):
+            return error
+        where = self.path or "the database in memory"
+        text = str(driver_error)
+        low = text.lower()
+        for words, kind, remedy in _MEANINGS:
+            if any(word in low for word in words):
+                return kind(f"{where}: {text}: {remedy}")
+        return StorageError(f"{where}: {text}")
+
+    def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
+        """What SQLite itself finds wrong in the file."""
+        try:
+            rows = run("PRAGMA integrity_check(20)")
+        except self.module.Error as error:
+            yield f"SQLite cannot check the file: {error}"
+            return
+        for (text,) in rows:
+            if text != "ok":
+                yield f"SQLite: {text}"
+
+    def check_file(self) -> None:
+        """Refuse, before SQLite takes it for a new database, a file that is none.
+
+        Raises:
+            NotAStore: the path is a folder, an empty file, or a file of another kind.
+        """
+        path = self.path
+        if path is None or not path.exists():
+            return
+        if path.is_dir():
+            raise NotAStore(f"{path} is a folder: name a file in it")
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                header = file.read(16)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+        if size == 0:
+            raise NotAStore(
+                f"{path} is empty (0 bytes): it was truncated, or another program made it. "
+                "Restore it from a copy, or move it away (and its -wal file) to start a new store"
+            )
+        if header != b"SQLite format 3\x00":
+            raise NotAStore(f"{path} is not a SQLite database: name another file")
+
+
+_MEANINGS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
+    (("locked", "busy"), StoreBusy, "another writer holds it; nothing was written, try again"),
+    (("readonly", "read-only", "query_only"), StoreReadOnly,
+     "nothing was written; make the file and its folder writable"),
+    (("full", "disk i/o error"), StoreFull, "nothing was written; free some space and try again"),
+    (("not a database", "encrypted"), NotAStore, "the file is damaged or of another kind; "
+     "restore it from a copy or name another file"),
+    (("malformed", "corrupt", "no such table", "no such column"), StoreCorrupt,
+     "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy"),
+    (("unable to open",), StorageError, "the folder must exist and be writable"),
+)  # fmt: skip
+
+
+def create(path: Path, build: Callable[[Path], None]) -> None:
+    """Create the database file at `path` whole or not at all.
+
+    It is built beside and linked into place, so that a crash leaves no half-made store and of
+    two processes that create it at once one wins and both go on with the same file.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
+    try:
+        build(draft)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            if not path.exists():
+                draft.replace(path)
+    finally:
+        for rest in ("", "-wal", "-shm", "-journal"):
+            draft.with_name(draft.name + rest).unlink(missing_ok=True)
+
+
+def open_storage(url: str, tenant: str, durability: str, busy_timeout: float) -> SqlStorage:
+    """The storage at a SQLite URL, its schema created or upgraded."""
+    if durability not in SYNCHRONOUS:
+        raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
+    database = Sqlite(_parse(url), durability, busy_timeout)
+    database.check_file()
+    path = database.path
+    try:
+        if path is not None and not path.exists():
+            if not path.absolute().parent.is_dir():
+                raise StorageError(f"the folder {path.absolute().parent} does not exist: make it")
+            create(path, lambda draft: _upgrade(database.at(draft)))
+        else:
+            _upgrade(database)
+        return SqlStorage(database, tenant)
+    except Exception as error:
+        translated = database.translate(error)
+        if translated is error:
+            raise
+        raise translated from error
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except Exception as error:
+        raise ValueError(
+            f"{url!r} is not a database URL: for a file write for example sqlite:///agent.db"
+        ) from error
+    if parsed.get_backend_name() != "sqlite":
+        raise ValueError(f"{parsed.get_backend_name()} is not supported yet: use a sqlite:/// URL")
+    return parsed
+
+
+def _upgrade(database: Sqlite) -> None:
+    engine = database.connect()
+    try:
+        with engine.connect() as connection:
+            if not migrate.check(migrate.revision(connection)):
+                return
+            connection.exec_driver_sql(database.begin)
+            if migrate.check(migrate.revision(connection)):  # nobody else did meanwhile
+                migrate.upgrade(connection)
+            connection.exec_driver_sql("COMMIT")
+    finally:
+        if not database.shared():
+            engine.dispose()
