@@ -1,0 +1,401 @@
+"""`Conversation`: one stream of the log, and the verbs of a tool call's life."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+
+from eventstore.errors import (
+    EventStoreError,
+    IllegalTransition,
+    SilentAttempt,
+    UnknownCall,
+)
+from eventstore.events import (
+    Event,
+    MessageAdded,
+    Recorded,
+    ToolApproved,
+    ToolCompleted,
+    ToolEvent,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+)
+from eventstore.failure import ErrorKind, Failure
+from eventstore.message import ROLES, Part, as_parts
+from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolve
+from eventstore.transcript import mint, transcribe
+from eventstore.wire import compact, parse
+
+if TYPE_CHECKING:
+    from eventstore.state import ConversationState
+    from eventstore.store import EventStore
+
+Decide = Callable[["ConversationState"], Sequence[Event]]
+
+
+class Conversation:
+    """One conversation: append to it, read it. Handles are cheap and may be shared.
+
+    Every verb is one durable, atomic append, checked against the state it really follows, and
+    returns the call as it then stands. On an error nothing is written.
+    """
+
+    def __init__(self, store: EventStore, conversation_id: str) -> None:
+        self._store = store
+        self.id = conversation_id
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.id!r}>"
+
+    # reading
+
+    def events(self, after: int = 0) -> Iterator[Recorded]:
+        """The events after a version, in order, in bounded memory."""
+        return self._store._events(self.id, after)  # noqa: SLF001 - the same room
+
+    @property
+    def version(self) -> int:
+        """The version of the last event; 0 before the first."""
+        return self._store._version(self.id)  # noqa: SLF001
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """Every call by its id, as it stands in the log now."""
+        tools: dict[str, Tool] = {}
+        for recorded in self.events():
+            event = recorded.event
+            if isinstance(event, ToolEvent):
+                try:
+                    tool = evolve(
+                        tools.get(event.call_id), event, recorded.recorded_at, recorded.fingerprint
+                    )
+                except IllegalTransition:
+                    continue  # a damaged or foreign log; `verify` names the event
+                tools[event.call_id] = tool
+        return tools
+
+    # appending
+
+    def append(
+        self,
+        *events: Event,
+        expected_version: int | None = None,
+        event_ids: Sequence[UUID | str | bytes] | None = None,
+    ) -> list[Recorded]:
+        """Append events, all or none; those that repeat what is so already are left out.
+
+        With `event_ids` (a UUID each) the append may be repeated: what is stored under an id
+        already is not stored again, and is returned as it was stored first.
+
+        Raises:
+            VersionConflict: the conversation is not at `expected_version`.
+            IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
+        """
+        for event in events:
+            if not isinstance(event, Event):
+                raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
+        ids = _event_ids(event_ids, len(events))
+        done = self._append(lambda _: events, expected_version, ids)
+        if ids and len(done.recorded) < len(ids):
+            wanted = {event_id.hex() for event_id in ids}
+            return [recorded for recorded in self.events() if recorded.event_id in wanted]
+        return done.recorded
+
+    def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
+        """Add a message: text, or parts (`Text`, `Image`, `Opaque`).
+
+        Raises:
+            ValueError: the role is not system, developer, user or assistant.
+        """
+        if role not in ROLES or role == "tool":
+            raise ValueError(
+                f"role is {role!r}: pass system, developer, user or assistant "
+                "(a tool's answer is complete() or fail())"
+            )
+        parts = as_parts(content)  # type: ignore[arg-type]
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            turn = state.turn + 1 if role == "assistant" else None
+            return (MessageAdded(role, parts, turn),)
+
+        return self._append(decide).recorded[0]
+
+    def request(
+        self, name: str, arguments: Any = None, call_id: str | None = None
+    ) -> Tool:
+        """Record that the model asks for a call: pending. Calls in a row share a turn.
+
+        `arguments` is a JSON object or its text. Without `call_id` one is minted; asking again
+        with the same id and arguments changes nothing.
+        """
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a tool's name is text and not empty, got {name!r}")
+        if call_id is not None and (not isinstance(call_id, str) or not call_id):
+            raise ValueError(f"call_id is {call_id!r}: pass text, or None to have one minted")
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            turn, index = state.next_turn()
+            minted = call_id or self._mint(turn, index, state.known)
+            return (ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index),)
+
+        return self._one(decide)
+
+    def approve(
+        self,
+        call_id: str,
+        edited_arguments: dict[str, Any] | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Tool:
+        """Allow a call, with edited arguments in force from now on where they are given."""
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            tool = self._known(state, call_id)
+            edit = None
+            if edited_arguments is not None:
+                edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
+            return (ToolApproved(call_id, edit, by, reason),)
+
+        return self._one(decide)
+
+    def reject(
+        self,
+        call_id: str,
+        reason: str | None = None,
+        source: str = "human",
+        by: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> Tool:
+        """Refuse a call, for good. `source`: human, gate, hook, rule, limit or sibling."""
+        return self._one(
+            lambda state: (
+                ToolRejected(self._known(state, call_id).id, reason, source, by, details),
+            )
+        )
+
+    def start(self, call_id: str, attempt: int | None = None) -> Tool:
+        """Record that an attempt begins, before it does; the arguments are in `status`.
+
+        Of two workers that start one call, one gets it and the other `IllegalTransition`. A call
+        whose former attempt has no recorded end is only started with that `attempt`'s successor
+        named: its outcome is unknown, and it may have taken effect.
+        """
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            tool = self._known(state, call_id)
+            if attempt is None and type(tool.status) is Running:
+                raise IllegalTransition(
+                    "Running", "running", call_id,
+                    f"attempt {tool.attempts} has no recorded end, it may have taken effect; "
+                    f"to run it all the same pass attempt={tool.attempts + 1}",
+                )  # fmt: skip
+            call = tool.effective_call
+            return (ToolRunning(call_id, attempt or tool.attempts + 1, call.arguments),)
+
+        return self._one(decide)
+
+    def complete(self, call_id: str, result: Any, *, synthetic: bool = False) -> Tool:
+        """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it."""
+        return self._complete(call_id, result, None, synthetic=synthetic)
+
+    def fail(
+        self,
+        call_id: str,
+        error: BaseException | Failure | str,
+        *,
+        delay: float | None = None,
+    ) -> Tool:
+        """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
+        wait = None if delay is None else round(delay * 1_000_000)
+        return self._fail(call_id, _failure(error), None, wait)
+
+    @contextmanager
+    def running(self, call_id: str, attempt: int | None = None) -> Iterator[Attempt]:
+        """Run a call: started durably on entry, and its end recorded on exit.
+
+        An exception is recorded as the failure and raised again; so are Ctrl-C, cancellation
+        and timeouts, after which nobody knows whether the call took effect.
+
+        Raises:
+            SilentAttempt: the block ended without `complete()` or `fail()`.
+        """
+        run = Attempt(self, self.start(call_id, attempt))
+        try:
+            yield run
+        except BaseException as error:
+            if not run.ended:
+                try:
+                    run.fail(error)
+                except EventStoreError as unrecorded:
+                    error.add_note(f"the failure of call {call_id!r} was not recorded: {unrecorded}")
+            raise
+        if not run.ended:
+            run.fail(Failure(ErrorKind.INTERNAL, "the attempt ended without a result",
+                             code="no_result"))  # fmt: skip
+            raise SilentAttempt(call_id)
+
+    def record(self, message: Any, provider: str = "openai") -> list[Tool]:
+        """Record a provider's message: a dict, or the SDK's own object.
+
+        Returns the calls that it makes (pending) or answers. See `record_messages`.
+        """
+        return self._record([message], provider, None, imported=False)
+
+    def record_messages(
+        self,
+        messages: Sequence[Any],
+        provider: str = "openai",
+        *,
+        is_error: Callable[[Any], bool] | None = None,
+    ) -> list[Tool]:
+        """Record messages in a provider's form, as one append.
+
+        Ids that the provider repeats, leaves out or leaves empty are qualified or minted, the
+        same on both halves. A result that answers no call is kept as text. `is_error` tells of
+        a result, as its provider wrote it, whether it is a failure.
+
+        Returns the calls that they make or answer, in order.
+        """
+        return self._record(messages, provider, is_error, imported=True)
+
+    # drivers
+
+    def _record(
+        self,
+        messages: Sequence[Any],
+        provider: str,
+        is_error: Callable[[Any], bool] | None,
+        *,
+        imported: bool,
+    ) -> list[Tool]:
+        items = [compact(item, provider) for item in parse(messages, provider, is_error)]
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            return transcribe(
+                items, state, self._mint, lambda: self.tools, provider, imported=imported
+            ).events
+
+        return self._store._tools(self.id, decide)  # noqa: SLF001
+
+    def _mint(self, turn: int, index: int, taken: Set[str]) -> str:
+        return mint(self.id, turn, index, taken)
+
+    def _append(
+        self, decide: Decide, expected_version: int | None = None, ids: Sequence[bytes] = ()
+    ) -> Any:
+        return self._store._append(self.id, decide, expected_version, ids)  # noqa: SLF001
+
+    def _one(self, decide: Decide) -> Tool:
+        """Append one call's event and return the call."""
+        return self._store._tools(self.id, decide)[0]  # noqa: SLF001
+
+    def _known(self, state: ConversationState, call_id: str) -> Tool:
+        entry = state.open.get(call_id)
+        if entry is not None:
+            return entry[0]
+        if call_id not in state.known:
+            raise UnknownCall(call_id, self.id)
+        return self._store._settled(self.id, {call_id})[call_id]  # noqa: SLF001
+
+    def _complete(
+        self, call_id: str, result: Any, duration: int | None, *, synthetic: bool = False
+    ) -> Tool:
+        def decide(state: ConversationState) -> Sequence[Event]:
+            tool = self._known(state, call_id)
+            response = FunctionResponse(tool.call.name, result, call_id)
+            return (ToolCompleted(call_id, response, tool.attempts, duration, synthetic),)
+
+        return self._one(decide)
+
+    def _fail(self, call_id: str, failure: Failure, duration: int | None, delay: int | None) -> Tool:
+        return self._one(
+            lambda state: (
+                ToolFailed(call_id, failure, self._known(state, call_id).attempts, duration, delay),
+            )
+        )
+
+
+class Attempt:
+    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
+
+    def __init__(self, conversation: Conversation, tool: Tool) -> None:
+        self._conversation = conversation
+        self._began = time.monotonic_ns()
+        self.tool = tool
+        self.ended = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments in force, the caller's own copy."""
+        return dict(self.tool.effective_call.arguments or {})
+
+    @property
+    def number(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.tool.attempts
+
+    def complete(self, result: Any) -> Tool:
+        """Record the result."""
+        self.tool = self._conversation._complete(self.tool.id, result, self._took())  # noqa: SLF001
+        self.ended = True
+        return self.tool
+
+    def fail(self, error: BaseException | Failure | str, *, delay: float | None = None) -> Tool:
+        """Record the failure; `delay` is the wait in seconds before the next attempt."""
+        wait = None if delay is None else round(delay * 1_000_000)
+        failure = _failure(error)
+        self.tool = self._conversation._fail(self.tool.id, failure, self._took(), wait)  # noqa: SLF001
+        self.ended = True
+        return self.tool
+
+    def _took(self) -> int:
+        return (time.monotonic_ns() - self._began) // 1000
+
+
+def _failure(error: BaseException | Failure | str) -> Failure:
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, BaseException):
+        failure = Failure.from_exception(error)
+        code = _unknown_outcome(error)
+        return msgspec.structs.replace(failure, code=code) if code else failure
+    return Failure(ErrorKind.INTERNAL, str(error))
+
+
+def _unknown_outcome(error: BaseException) -> str | None:
+    """The code of an end after which nobody knows whether the call took effect."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return "interrupted"
+    # by name: asyncio is not loaded for this
+    return "cancelled" if type(error).__name__ == "CancelledError" else None
+
+
+def _event_ids(given: Sequence[UUID | str | bytes] | None, count: int) -> list[bytes]:
+    if given is None:
+        return []
+    ids = [_event_id(event_id) for event_id in given]
+    if len(ids) != count or len(set(ids)) != count:
+        raise ValueError(f"{len(set(ids))} distinct event_ids for {count} events: pass one each")
+    return ids
+
+
+def _event_id(given: UUID | str | bytes) -> bytes:
+    try:
+        raw = given if isinstance(given, bytes) else (
+            given.bytes if isinstance(given, UUID) else UUID(given).bytes
+        )
+    except (ValueError, AttributeError, TypeError):
+        raw = b""
+    if len(raw) != 16:
+        raise ValueError(f"event id {given!r} is no UUID: pass for example uuid.uuid4()")
+    return raw

@@ -1,0 +1,354 @@
+"""Items of messages to events: calls get ids of their own, results find their calls.
+
+A result answers, in this order:
+
+1. a call of the assistant messages right before it: by id, or by position where ids are missing;
+2. the latest unanswered call of its id, wherever that is;
+3. a failed call of its id, when it is a real result (a completion beats a failure);
+4. the first later call of its id (it was logged too early).
+
+An equal repeat is left out. A result that answers nothing is kept as a message of role `tool`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import msgspec
+
+from eventstore.events import Event, MessageAdded, ToolCompleted, ToolFailed, ToolPending
+from eventstore.failure import ErrorKind, Failure
+from eventstore.fingerprint import content_id
+from eventstore.message import Text
+from eventstore.state import ConversationState
+from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Tool
+from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
+
+Mint = Callable[[int, int, Set[str]], str]
+
+
+class Finding(msgspec.Struct, frozen=True, gc=False):
+    """Something that was wrong in the messages: of which item, and what was done about it."""
+
+    item: int
+    what: str
+    rule: str
+    problem: str
+    call_id: str | None = None
+
+
+_NO_ID = ("re-keyed", "no-id", "the call has no id: one was minted")
+_USED = ("re-keyed", "used-id", "the call's id was used before: it was qualified")
+_TWICE = ("merged", "two-results", "the same result twice: one was left out")
+_OTHER = ("wrapped", "two-results", "the call has another result already: kept as text")
+_EARLY = ("moved", "early-result", "the result came before its call: moved behind it")
+_ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
+
+
+class Transcript(msgspec.Struct):
+    """The events that messages are, item by item, and what was wrong with the messages."""
+
+    by_item: list[list[Event]]
+    findings: list[Finding]
+
+    @property
+    def events(self) -> list[Event]:
+        """All events, in order."""
+        return [event for events in self.by_item for event in events]
+
+
+class _Slot:
+    """A call that waits for its result."""
+
+    __slots__ = ("attempts", "error", "id", "item", "name", "provider_id", "text")
+
+    def __init__(self, call_id: str, provider_id: str | None, name: str, item: int) -> None:
+        self.id = call_id
+        self.provider_id = provider_id
+        self.name = name
+        self.item = item
+        self.attempts = 0
+        self.text: str | None = None  # what answered it
+        self.error = False
+
+    @classmethod
+    def of(cls, tool: Tool) -> _Slot:
+        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1)
+        slot.attempts = tool.attempts
+        status = tool.status
+        if type(status) is Failed:
+            slot.text, slot.error = status.failure.message, True
+        elif type(status) is Completed:
+            result = status.response.result
+            slot.text = result if isinstance(result, str) else ""
+        elif tool.is_resolved:
+            slot.text = ""
+        return slot
+
+
+def mint(conversation_id: str, turn: int, index: int, taken: Set[str]) -> str:
+    """A call id for a call that came without: the same for the same place, unique elsewhere."""
+    salt = 0
+    while True:
+        place = (conversation_id.encode(), str(turn).encode(), str(index).encode())
+        made = f"call_{content_id(*place, str(salt).encode()).hex()[:24]}"
+        if made not in taken:
+            return made
+        salt += 1
+
+
+def transcribe(
+    items: Sequence[WireItem],
+    state: ConversationState,
+    mint: Mint,
+    settled: Callable[[], Mapping[str, Tool]],
+    provider: str,
+    *,
+    imported: bool,
+) -> Transcript:
+    """The events of `items` after `state`; `settled` looks up all calls, when it must.
+
+    `imported`: they happened elsewhere, so that a call without a result may have run there.
+    """
+    writer = _Writer(state, mint, settled, provider, imported)
+    for number, item in enumerate(items):
+        writer.events.append([])
+        if isinstance(item, WireMessage):
+            writer.message(number, item)
+        else:
+            writer.result(number, item)
+    writer.place_early()
+    return Transcript(writer.events, writer.findings)
+
+
+def transcribe_alone(items: Sequence[WireItem], provider: str) -> Transcript:
+    """The events of a history that stands in no log."""
+    return transcribe(
+        items,
+        ConversationState(0),
+        lambda turn, index, taken: mint("", turn, index, taken),
+        dict,
+        provider,
+        imported=True,
+    )
+
+
+class _Writer:
+    def __init__(
+        self,
+        state: ConversationState,
+        mint: Mint,
+        settled: Callable[[], Mapping[str, Tool]],
+        provider: str,
+        imported: bool,  # noqa: FBT001 - passed on
+    ) -> None:
+        self._imported = imported
+        self.events: list[list[Event]] = []
+        self.findings: list[Finding] = []
+        self._provider = provider
+        self._mint = mint
+        self._settled: Callable[[], Mapping[str, Tool]] | None = settled
+        self._taken = _Taken(state.known)
+        self._turn = state.turn
+        self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
+        self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
+        self._early: list[tuple[int, WireResult]] = []
+        self._window = _Window()
+        self._fresh = True  # the window still grows: no result and no other message came
+        for tool, _ in state.open.values():
+            slot = _Slot.of(tool)
+            if slot.text is not None:
+                self._answered[slot.provider_id or ""] = slot
+                continue
+            self._open.setdefault(slot.provider_id or "", []).append(slot)
+            if tool.turn == state.turn:
+                self._window.add(slot)
+
+    # messages
+
+    def message(self, number: int, item: WireMessage) -> None:
+        events = self.events[number]
+        if item.role != "assistant":
+            self._fresh = False
+            events.append(self._added(item, None))
+            return
+        self._turn += 1
+        if not self._fresh:
+            self._window = _Window()
+            self._fresh = True
+        events.append(self._added(item, self._turn))
+        for index, call in enumerate(item.calls):
+            events.append(self._pending(number, index, call))
+
+    def _added(self, item: WireMessage, turn: int | None) -> MessageAdded:
+        return MessageAdded(
+            item.role, item.parts, turn, len(item.calls), self._provider, item.native, item.exact,
+            item.joined,
+        )  # fmt: skip
+
+    def _pending(self, number: int, index: int, call: WireCall) -> ToolPending:
+        given = call.id
+        if given is None:
+            call_id = self._mint(self._turn, index, self._taken)
+            self._found(number, _NO_ID, call_id)
+        elif given in self._taken:
+            call_id = self._taken.qualify(given)
+            self._found(number, _USED, call_id)
+        else:
+            call_id = given
+        self._taken.add(call_id)
+        slot = _Slot(call_id, given, call.call.name, number)
+        self._open.setdefault(given or "", []).append(slot)
+        self._window.add(slot)
+        made = call.call
+        return ToolPending(
+            FunctionCall(made.name, made.arguments, call_id, made.raw), given, self._turn, index,
+            self._imported,
+        )  # fmt: skip
+
+    # results
+
+    def result(self, number: int, item: WireResult) -> None:
+        self._fresh = False
+        slot = self._unanswered(item)
+        if slot is None and item.id is not None:
+            slot = self._repeat(item)
+        if slot is None:
+            self._early.append((number, item))
+        else:
+            self._answer(number, item, slot, self.events[number])
+
+    def _unanswered(self, item: WireResult) -> _Slot | None:
+        slot = self._window.take(item.id, item.name)
+        if slot is None and item.id is not None:
+            waiting = self._open.get(item.id)
+            while waiting and waiting[-1].text is not None:
+                waiting.pop()
+            if waiting:
+                slot = waiting[-1]
+            elif item.id not in self._open and item.id not in self._answered:
+                # Ids on one half alone: the call had none, so position is all there is.
+                slot = self._window.take_unnamed(item.name)
+        return slot
+
+    def _repeat(self, item: WireResult) -> _Slot | None:
+        call_id = item.id or ""
+        slot = self._answered.get(call_id)
+        if slot is None and self._settled is not None and call_id in self._taken:
+            for tool in self._settled().values():
+                known = _Slot.of(tool)
+                if known.text is not None:
+                    self._answered.setdefault(known.provider_id or "", known)
+            self._settled = None
+            slot = self._answered.get(call_id)
+        return slot
+
+    def _answer(self, number: int, item: WireResult, slot: _Slot, events: list[Event]) -> None:
+        if slot.text is not None:
+            if slot.text == item.text and slot.error >= item.is_error:
+                self._found(number, _TWICE, slot.id)
+                return
+            if not slot.error or item.is_error:
+                self._found(number, _OTHER, slot.id)
+                events.append(self._orphan(item, slot.id))
+                return
+        slot.text, slot.error = item.text, item.is_error
+        if slot.provider_id:
+            self._answered[slot.provider_id] = slot
+        events.append(self._ended(item, slot))
+
+    def _ended(self, item: WireResult, slot: _Slot) -> Event:
+        provider = self._provider if item.native is not None else None
+        if item.is_error:
+            failure = Failure(ErrorKind.INTERNAL, item.text)
+            return ToolFailed(
+                slot.id, failure, slot.attempts, None, None, provider, item.native
+            )
+        response = FunctionResponse(slot.name, item.text, slot.id)
+        return ToolCompleted(
+            slot.id, response, slot.attempts, None, provider=provider, native=item.native
+        )
+
+    def place_early(self) -> None:
+        """Results that came before their calls go right behind them; the rest is kept as text."""
+        for number, item in self._early:
+            slot = next(
+                (s for s in self._open.get(item.id or "", ()) if s.text is None and s.item > number
+                 and item.id is not None),
+                None,
+            )  # fmt: skip
+            if slot is not None:
+                self._found(number, _EARLY, slot.id)
+                self._answer(number, item, slot, self.events[slot.item])
+            else:
+                self._found(number, _ORPHAN, item.id)
+                self.events[number].append(self._orphan(item, item.id))
+
+    def _orphan(self, item: WireResult, call_id: str | None) -> MessageAdded:
+        parts = (Text(item.text),) if item.text else ()
+        return MessageAdded("tool", parts, call_id=call_id)
+
+    def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
+        self.findings.append(Finding(number, *finding, call_id))
+
+
+class _Window:
+    """The unanswered calls of the assistant messages right before, in order."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str | None, deque[_Slot]] = {}
+        self._order: deque[_Slot] = deque()
+
+    def add(self, slot: _Slot) -> None:
+        self._by_id.setdefault(slot.provider_id, deque()).append(slot)
+        self._order.append(slot)
+
+    def take(self, call_id: str | None, name: str | None) -> _Slot | None:
+        """The call that a result of this id answers; without an id, the first that fits."""
+        if call_id is None:
+            return self._first(self._order, name)
+        return self._first(self._by_id.get(call_id), None)
+
+    def take_unnamed(self, name: str | None) -> _Slot | None:
+        """The first call that has no id."""
+        return self._first(self._by_id.get(None), name)
+
+    def _first(self, slots: deque[_Slot] | None, name: str | None) -> _Slot | None:
+        while slots and slots[0].text is not None:
+            slots.popleft()
+        if not slots:
+            return None
+        if name is None or slots[0].name == name:
+            return slots[0]
+        return next((s for s in slots if s.text is None and s.name == name), slots[0])
+
+
+class _Taken(Set[str]):
+    """The call ids in use, and the next free number for each that is used again."""
+
+    def __init__(self, known: Set[str]) -> None:
+        self._known = known
+        self._added: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._added or call_id in self._known
+
+    def __iter__(self) -> Any:
+        yield from self._known
+        yield from self._added
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._added)
+
+    def add(self, call_id: str) -> None:
+        self._added.add(call_id)
+
+    def qualify(self, call_id: str) -> str:
+        number = self._next.get(call_id, 2)
+        while f"{call_id}_{number}" in self:
+            number += 1
+        self._next[call_id] = number + 1
+        return f"{call_id}_{number}"

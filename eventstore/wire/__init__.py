@@ -1,0 +1,137 @@
+"""Providers' messages to neutral items and turns, and back: one file per provider.
+
+    message list ──parse──► items ──► events … turns ──render──► request
+
+`validate` (in `rules`) is written apart from the renderers, so that they cannot share a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from eventstore.readable import readable
+from eventstore.wire import anthropic, openai
+from eventstore.wire.content import copy
+from eventstore.wire.items import (
+    Answer,
+    Call,
+    Change,
+    Rendered,
+    Turn,
+    WireCall,
+    WireItem,
+    WireMessage,
+    WireResult,
+)
+from eventstore.wire.rules import Violation, validate
+
+_encode = msgspec.json.Encoder().encode
+
+PROVIDERS: dict[str, ModuleType] = {anthropic.NAME: anthropic, openai.NAME: openai}
+
+
+def provider(name: str) -> ModuleType:
+    """The module that speaks a provider's form.
+
+    Raises:
+        ValueError: nobody here speaks it.
+    """
+    known = PROVIDERS.get(name)
+    if known is None:
+        raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
+    return known
+
+
+def parse(
+    messages: Sequence[Any], name: str, is_error: Callable[[Any], bool] | None = None
+) -> list[WireItem]:
+    """The items of messages in a provider's form: dicts, or the SDK's own objects.
+
+    `is_error` tells of a result, as the provider wrote it, whether it is a failure; without it,
+    the mark `is_error` does. Never raises on the messages themselves.
+    """
+    module = provider(name)
+    plain = [_plain(message) for message in messages]
+    return list(module.parse(plain, is_error or bears_error_mark))
+
+
+def render(turns: Sequence[Turn], name: str) -> Rendered:
+    """The keyword arguments of the provider's SDK call for `turns`."""
+    rendered: Rendered = provider(name).render(turns)
+    return rendered
+
+
+def compact(item: WireItem, name: str) -> WireItem:
+    """`item` without its native form where ours gives it back byte for byte."""
+    if item.native is None or (isinstance(item, WireMessage) and not item.exact):
+        return item
+    module = provider(name)
+    if isinstance(item, WireResult):
+        call = Call(item.id or "", item.name or "", {}, Answer(item.text, item.is_error))
+        ours = module.render_result(call, item.id or "")
+    else:
+        calls = [
+            Call(c.id or "", c.call.name, c.call.arguments, Answer(""), c.id, c.call.raw)
+            for c in item.calls
+        ]
+        messages = module.render([Turn(item.role, item.parts, calls)]).arguments["messages"]
+        ours = messages[0] if messages else None
+    if _encode(ours) != _encode(item.native):
+        return item
+    return msgspec.structs.replace(item, native=None)
+
+
+def bears_error_mark(result: Any) -> bool:
+    """Whether a result bears `is_error: true`."""
+    return isinstance(result, dict) and result.get("is_error") is True
+
+
+def _plain(message: Any) -> Any:
+    """A message as plain JSON values, whatever it was made of."""
+    message = _dumped(message)
+    if isinstance(message, dict) and isinstance(message.get("content"), list):
+        content = message["content"]
+        if any(hasattr(block, "model_dump") for block in content):
+            message = {**message, "content": [_dumped(block) for block in content]}
+    try:
+        _encode(message)
+    except (TypeError, ValueError, RecursionError):
+        return readable(message)[0]
+    return message
+
+
+def _dumped(value: Any) -> Any:
+    """A dict of an SDK's object; members that are None say nothing, but for `content`."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        return value
+    fields = dump(mode="json", exclude_none=True)
+    if isinstance(fields, dict) and fields.get("role") == "assistant":
+        fields.setdefault("content", None)
+    return fields
+
+
+__all__ = [
+    "PROVIDERS",
+    "Answer",
+    "Call",
+    "Change",
+    "Rendered",
+    "Turn",
+    "Violation",
+    "WireCall",
+    "WireItem",
+    "WireMessage",
+    "WireResult",
+    "bears_error_mark",
+    "compact",
+    "copy",
+    "parse",
+    "provider",
+    "render",
+    "validate",
+]

@@ -1,0 +1,327 @@
+"""Anthropic Messages: message lists in, `{"system": ..., "messages": [...]}` out.
+
+Results stand in the one user message right after their calls, before anything else. System
+text is a parameter of the request; later in the conversation it becomes a user's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.wire.content import (
+    as_text,
+    copy,
+    foreign_text,
+    function_call,
+    object_arguments,
+)
+from eventstore.wire.items import (
+    Answer,
+    Call,
+    Change,
+    Rendered,
+    Turn,
+    WireCall,
+    WireItem,
+    WireMessage,
+    WireResult,
+)
+from eventstore.wire.naming import call_ids, legal_text, tool_name
+
+NAME = "anthropic"
+ID_LENGTH = 64
+NAME_LENGTH = 128
+OPENING = "[The conversation begins here.]"
+
+ROLES = {
+    "system": "system", "developer": "system", "user": "user", "human": "user",
+    "assistant": "assistant", "ai": "assistant", "model": "assistant", "tool": "user",
+}  # fmt: skip
+
+REASONING = ("thinking", "redacted_thinking")
+
+
+# in
+
+
+def parse(messages: Sequence[Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+    """The items of a message list, whatever its form; what says nothing is left out."""
+    for message in messages:
+        if isinstance(message, str):
+            message = {"role": "user", "content": message}  # noqa: PLW2901
+        if isinstance(message, dict):
+            yield from _items(message, is_error)
+        elif message is not None:
+            yield WireMessage("user", (Text(as_text(message)),))
+
+
+def _items(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+    given = message.get("role")
+    role = ROLES.get(given, "user") if isinstance(given, str) else "user"
+    content = message.get("content")
+    message_id = message.get("id")
+    key = message_id if isinstance(message_id, str) else None
+    if not isinstance(content, list):
+        text = as_text(content)
+        if text.strip():
+            native = {"role": role, "content": content}
+            exact = given == role and isinstance(content, str)
+            yield WireMessage(role, (Text(text),), (), native, exact, key=key)
+        return
+    results = [block for block in content if _is(block, "tool_result")]
+    rest = [block for block in content if not _is(block, "tool_result")]
+    if role == "assistant":
+        yield from _message(role, rest, given, key, joined=False)
+        yield from (_result(block, is_error) for block in results)
+        return
+    yield from (_result(block, is_error) for block in results)
+    calls = [block for block in rest if _is(block, "tool_use")]
+    said = [block for block in rest if not _is(block, "tool_use")]
+    if calls:  # only an assistant can call
+        yield from _message("assistant", calls, None, None, joined=False)
+    yield from _message(role, said, given, key, joined=bool(results))
+
+
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, dict) and block.get("type") == kind
+
+
+def _message(
+    role: str, blocks: list[Any], given: Any, key: str | None, *, joined: bool
+) -> Iterator[WireMessage]:
+    parts: list[Part] = []
+    calls: list[WireCall] = []
+    for block in blocks:
+        if _is(block, "tool_use"):
+            call_id = block.get("id")
+            calls.append(
+                WireCall(
+                    call_id if isinstance(call_id, str) and call_id else None,
+                    function_call(block.get("name"), block.get("input")),
+                )
+            )
+        else:
+            parts.extend(_part(block))
+    if parts or calls:
+        exact = given == role and all(map(_is_exact_block, blocks))
+        yield WireMessage(
+            role, tuple(parts), tuple(calls), {"role": role, "content": blocks}, exact, joined, key
+        )
+
+
+
+def _part(block: Any) -> Iterator[Part]:
+    if isinstance(block, dict):
+        kind, text = block.get("type"), block.get("text")
+        if kind == "text":
+            said = as_text(text)
+            if said.strip():
+                plain = said is not text or len(block) == 2  # noqa: PLR2004 - type and text
+                yield Text(said) if plain else Opaque(NAME, block)
+        elif kind == "image" and (image := _image(block)):
+            yield image
+        elif isinstance(kind, str):
+            yield Opaque(NAME, block)
+        elif block:
+            yield Text(as_text(block))
+    elif isinstance(block, str):
+        if block.strip():
+            yield Text(block)
+    elif block is not None:
+        yield Text(as_text(block))
+
+
+def _image(block: dict[str, Any]) -> Image | None:
+    source = block.get("source")
+    if not isinstance(source, dict) or len(block) != 2:  # noqa: PLR2004 - type and source alone
+        return None
+    if source.get("type") == "url" and isinstance(source.get("url"), str) and len(source) == 2:  # noqa: PLR2004
+        return Image(source["url"])
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        media_type = source.get("media_type")
+        return Image(None, source["data"], media_type if isinstance(media_type, str) else None)
+    return None
+
+
+def _result(block: dict[str, Any], is_error: Callable[[Any], bool]) -> WireResult:
+    call_id = block.get("tool_use_id")
+    return WireResult(
+        call_id if isinstance(call_id, str) and call_id else None,
+        None,
+        as_text(block.get("content")),
+        bool(is_error(block)),
+        block if _is_exact_result(block) else None,
+    )
+
+
+def _is_exact_result(block: dict[str, Any]) -> bool:
+    content = block.get("content")
+    if type(block.get("is_error", False)) is not bool:  # 0 is no boolean
+        return False
+    if content is None or isinstance(content, str):
+        return bool(content and content.strip()) or not block.get("is_error")
+    if not isinstance(content, list) or (not content and block.get("is_error")):
+        return False
+    return all(isinstance(item, dict) and _is_exact_block(item) for item in content)
+
+
+def _is_exact_block(block: Any) -> bool:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    if block["type"] == "text":
+        return isinstance(block.get("text"), str) and bool(block["text"].strip())
+    if block["type"] == "tool_use":
+        name, call_id = block.get("name"), block.get("id")
+        return (
+            isinstance(name, str)
+            and legal_text(name, NAME_LENGTH) == name
+            and isinstance(call_id, str)
+            and isinstance(block.get("input"), dict)
+        )
+    return True
+
+
+# out
+
+
+def render(turns: Sequence[Turn]) -> Rendered:
+    """The request for `turns`: every call answered in the user message right after it."""
+    changes: list[Change] = []
+    system: list[str] = []
+    messages: list[dict[str, Any]] = []
+    ids = call_ids(turns, ID_LENGTH, per_turn=False)
+    for turn, names in zip(turns, ids, strict=True):
+        if turn.hidden:
+            continue
+        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
+                 if not call.hidden]  # fmt: skip
+        if turn.role == "assistant":
+            _add_assistant(messages, turn, shown, changes)
+        elif turn.role in ("system", "developer") and not messages:
+            system.append(text_of(turn.parts))
+        else:
+            _add_user(messages, turn, changes)
+        if shown:
+            results = [render_result(call, name) for call, name in shown]
+            messages.append({"role": "user", "content": results})
+    if messages and messages[0]["role"] != "user":
+        changes.append(Change("added", "AN12", "a conversation starts with the user"))
+        messages.insert(0, {"role": "user", "content": OPENING})
+    arguments: dict[str, Any] = {"messages": messages}
+    if any(system):
+        arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
+    return Rendered(arguments, changes)
+
+
+def _add_assistant(
+    messages: list[dict[str, Any]],
+    turn: Turn,
+    shown: list[tuple[Call, str]],
+    changes: list[Change],
+) -> None:
+    if _is_own(turn) and _same_ids(turn, shown):
+        messages.append(copy(turn.native))
+        return
+    content = _blocks(turn.parts, changes)
+    if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
+        content = [block for block in content if block.get("type") not in REASONING]
+    content += [
+        {
+            "type": "tool_use",
+            "id": name,
+            "name": tool_name(call.name, NAME_LENGTH),
+            "input": object_arguments(call),
+        }
+        for call, name in shown
+    ]
+    if content:
+        messages.append({"role": "assistant", "content": _plain(content)})
+
+
+def _is_own(turn: Turn) -> bool:
+    return turn.provider == NAME and turn.exact and turn.native is not None
+
+
+def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
+    if len(shown) < len(turn.calls):
+        return False
+    calls = [block for block in _native_blocks(turn) if _is(block, "tool_use")]
+    return len(calls) == len(shown) and all(
+        block["id"] == name for block, (_, name) in zip(calls, shown, strict=True)
+    )
+
+
+def _native_blocks(turn: Turn) -> list[Any]:
+    content = turn.native.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
+    own = _is_own(turn) and turn.role == "user"
+    if own and not turn.joined:
+        messages.append(copy(turn.native))
+        return
+    content = copy(_native_blocks(turn)) if own else _blocks(turn.parts, changes)
+    if turn.role in ("system", "developer"):
+        changes.append(Change("moved", "AN11", "a later system message became a user's text"))
+        content = [{"type": "text", "text": f"[system] {text_of(turn.parts)}"}]
+    if not content:
+        return
+    # Neighbours of ours become one message; those that the provider's user kept apart stay so.
+    apart = turn.provider == NAME and not turn.joined
+    last = messages[-1] if messages else None
+    if last is not None and last["role"] == "user" and not apart:
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}]
+        last["content"].extend(content)
+    else:
+        messages.append({"role": "user", "content": _plain(content)})
+
+
+def _plain(content: list[dict[str, Any]]) -> Any:
+    """One plain text is a string, as people write it."""
+    if len(content) == 1 and content[0].keys() == {"type", "text"}:
+        return content[0]["text"]
+    return content
+
+
+def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
+    return [block for part in parts if (block := _block(part, changes)) is not None]
+
+
+def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text} if part.text.strip() else None
+    if isinstance(part, Image):
+        if part.url is not None:
+            return {"type": "image", "source": {"type": "url", "url": part.url}}
+        media_type = part.media_type or "image/png"
+        source = {"type": "base64", "media_type": media_type, "data": part.data or ""}
+        return {"type": "image", "source": source}
+    if part.provider == NAME:
+        return copy(part.data)  # type: ignore[no-any-return]
+    text = foreign_text(part, changes)
+    return {"type": "text", "text": text} if text and text.strip() else None
+
+
+def render_result(call: Call, name: str) -> dict[str, Any]:
+    """The block that answers `call`, whose id here is `name`."""
+    answer = call.answer
+    if answer.provider == NAME and answer.native is not None:
+        block: dict[str, Any] = copy(answer.native)
+        block["tool_use_id"] = name
+        if answer.note:
+            block["content"] = f"{answer.text}\n{answer.note}"
+        return block
+    return _new_result(answer, name)
+
+
+def _new_result(answer: Answer, name: str) -> dict[str, Any]:
+    text = f"{answer.text}\n{answer.note}" if answer.note else answer.text
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": text}
+    if answer.is_error:
+        block["content"] = text if text.strip() else "error"
+        block["is_error"] = True
+    return block

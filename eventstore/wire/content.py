@@ -1,0 +1,78 @@
+"""Content as every wire needs it: text of anything, exact copies, arguments as an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from eventstore.fingerprint import canonical
+from eventstore.message import Opaque
+from eventstore.tool import FunctionCall
+from eventstore.wire.items import Call, Change
+
+_encode = msgspec.json.Encoder().encode
+
+
+def function_call(name: Any, arguments: Any) -> FunctionCall:
+    """A call from whatever a message holds in place of a name and arguments."""
+    clean = as_text(name)
+    try:
+        if not isinstance(arguments, str):  # JSON text can hold nothing that has no fingerprint
+            canonical(clean, arguments)
+        return FunctionCall.of(clean, arguments)
+    except (TypeError, ValueError, RecursionError):  # UnhashableArguments is a ValueError
+        return FunctionCall.of(clean, as_text(repr(arguments)))
+
+
+def object_arguments(call: Call) -> dict[str, Any]:
+    """Arguments as the object that a wire demands; text that is none is wrapped."""
+    if call.raw is None and isinstance(call.arguments, dict):
+        return copy(call.arguments)  # type: ignore[no-any-return]
+    return {"raw_arguments": call.raw if call.raw is not None else call.arguments}
+
+
+def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
+    """What another provider's part says in text, None where it says nothing to this one."""
+    data = part.data if isinstance(part.data, dict) else {}
+    kind = data.get("type")
+    text = data.get("text")
+    if kind in ("text", "input_text", "output_text") and isinstance(text, str):
+        return text
+    if kind in ("thinking", "redacted_thinking", "reasoning"):
+        changes.append(Change("dropped", "reasoning", f"{kind} is only for {part.provider}"))
+        return None
+    if kind == "refusal" and isinstance(data.get("refusal"), str):
+        return str(data["refusal"])
+    changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
+    return f"[{kind} of {part.provider}, not shown here]"
+
+
+def as_text(value: Any) -> str:
+    """Any content as text: text as it is, text parts joined, the rest as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        return "\n".join(_item_text(item) for item in value)
+    try:
+        return _encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def _item_text(item: Any) -> str:
+    if isinstance(item, dict) and isinstance(item.get("text"), str):
+        return str(item["text"])
+    return as_text(item) if not isinstance(item, list) else as_text({"items": item})
+
+
+def copy(value: Any) -> Any:
+    """A copy of JSON values that shares nothing with them."""
+    kind = type(value)
+    if kind is dict:
+        return {key: copy(item) for key, item in value.items()}
+    if kind is list:
+        return [copy(item) for item in value]
+    return value

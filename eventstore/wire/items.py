@@ -1,0 +1,107 @@
+"""What a provider's messages say, item by item, before anybody pairs calls with results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from eventstore.message import Part
+from eventstore.tool import FunctionCall
+
+
+class WireCall(msgspec.Struct, frozen=True, gc=False):
+    """A call as the provider gave it: `id` is None where it gave none."""
+
+    id: str | None
+    call: FunctionCall
+
+
+class WireMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message with the calls it makes.
+
+    `native` is the provider's own message; `exact` says that it is well formed, so that it may
+    go back as it is. `joined`: results stood before it in the same message. `key` is the
+    provider's id of the message.
+    """
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    calls: tuple[WireCall, ...] = ()
+    native: Any = None
+    exact: bool = False
+    joined: bool = False
+    key: str | None = None
+
+
+class WireResult(msgspec.Struct, frozen=True, gc=False):
+    """A result; `id` and `name` are those of the call it answers, where the provider says.
+
+    `text` is the content as text. `native` is the provider's own form, where it is well formed.
+    """
+
+    id: str | None
+    name: str | None
+    text: str
+    is_error: bool = False
+    native: Any = None
+
+
+WireItem = WireMessage | WireResult
+
+
+class Answer(msgspec.Struct, gc=False):
+    """What the model reads as a call's result. `note` is a line of ours under it."""
+
+    text: str
+    is_error: bool = False
+    provider: str | None = None
+    native: Any = None
+    note: str | None = None
+
+
+class Call(msgspec.Struct, gc=False):
+    """A call in a turn, with its answer; `provider_id` is what its provider called it."""
+
+    id: str
+    name: str
+    arguments: Any
+    answer: Answer
+    provider_id: str | None = None
+    raw: str | None = None
+    hidden: bool = False
+
+
+class Turn(msgspec.Struct, gc=False):
+    """A message to show the model: what was said, and the calls made with it.
+
+    `native` is the message as `provider` wrote it; `exact`: it may go back as it is. `joined`:
+    it stands in one message with the results before it. `hidden` turns and calls are not shown,
+    but keep their ids from being given to others.
+    """
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    calls: list[Call] = []
+    provider: str | None = None
+    native: Any = None
+    exact: bool = False
+    joined: bool = False
+    hidden: bool = False
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One thing that a renderer had to change: what, of which call or turn, by which rule, why."""
+
+    what: str
+    rule: str
+    why: str
+    call_id: str | None = None
+    turn: int | None = None
+
+
+class Rendered(msgspec.Struct, gc=False):
+    """A request's keyword arguments, and what was changed to make them valid."""
+
+    arguments: dict[str, Any]
+    changes: list[Change]

@@ -1,0 +1,58 @@
+"""Call ids and tool names that a provider accepts: stable, never colliding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from eventstore.fingerprint import content_id
+from eventstore.wire.items import Call, Turn
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def legal_text(text: str, most: int) -> str:
+    """`text` in `[a-zA-Z0-9_-]`, at most `most` long; what had to change carries a hash."""
+    clean = _ILLEGAL.sub("_", text)
+    if clean == text and 0 < len(text) <= most:
+        return text
+    mark = content_id(text.encode("utf-8", "surrogatepass")).hex()[:8]
+    return f"{clean[: most - 9]}_{mark}"
+
+
+def tool_name(name: str, most: int) -> str:
+    """A name that the provider accepts for the tool."""
+    return legal_text(name, most) if name else "unnamed_tool"
+
+
+def call_ids(turns: Sequence[Turn], most: int, *, per_turn: bool) -> list[list[str]]:
+    """The ids of each turn's calls for one provider, the same on both halves.
+
+    The provider's own id stays where it is legal and free; the first to use one keeps it.
+    `per_turn`: ids need to differ within a turn only.
+    """
+    taken: set[str] = set()
+    ids: list[list[str]] = []
+    for turn in turns:
+        if per_turn:
+            taken = set()
+        ids.append([_claim(call, most, taken) for call in turn.calls])
+    return ids
+
+
+def _claim(call: Call, most: int, taken: set[str]) -> str:
+    chosen = next(name for name in _candidates(call, most) if name not in taken)
+    taken.add(chosen)
+    return chosen
+
+
+def _candidates(call: Call, most: int) -> Iterator[str]:
+    if call.provider_id:
+        yield legal_text(call.provider_id, most)
+    yield legal_text(call.id, most)
+    count = 2
+    while True:
+        yield legal_text(f"{call.id}_{count}", most)
+        count += 1
+
+

@@ -1,0 +1,329 @@
+"""OpenAI Chat Completions: message lists in, `{"messages": [...]}` out.
+
+Also spoken by many compatible servers. A tool message has no error flag: an imported result is
+a completion unless it bears `is_error`, which some clients add, or the caller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from eventstore.message import Image, Opaque, Part, Text
+from eventstore.wire.content import (
+    as_text,
+    copy,
+    foreign_text,
+    function_call,
+    object_arguments,
+)
+from eventstore.wire.items import (
+    Call,
+    Change,
+    Rendered,
+    Turn,
+    WireCall,
+    WireItem,
+    WireMessage,
+    WireResult,
+)
+from eventstore.wire.naming import call_ids, legal_text, tool_name
+
+NAME = "openai"
+ID_LENGTH = 40
+NAME_LENGTH = 64
+
+ROLES = {
+    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
+    "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
+    "bot": "assistant",
+}  # fmt: skip
+
+_encode = msgspec.json.Encoder().encode
+
+
+# in
+
+
+def parse(messages: Sequence[Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+    """The items of a message list, whatever its form; what says nothing is left out."""
+    for message in messages:
+        if isinstance(message, str):
+            message = {"role": "user", "content": message}  # noqa: PLW2901
+            yield WireMessage("user", _parts(message["content"]), native=message, exact=True)
+        elif isinstance(message, dict):
+            yield from _item(message, is_error)
+        elif message is not None:
+            yield WireMessage("user", (Text(as_text(message)),))
+
+
+def _item(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+    given = message.get("role")
+    role = ROLES.get(given) if isinstance(given, str) else None
+    calls = message.get("tool_calls")
+    if role is None:
+        if calls:
+            role = "assistant"
+        elif "tool_call_id" in message:
+            role = "tool"
+        else:
+            role = "user"
+    content = message.get("content")
+    if role == "tool":
+        call_id, name = message.get("tool_call_id"), message.get("name")
+        yield WireResult(
+            call_id if isinstance(call_id, str) and call_id else None,
+            name if isinstance(name, str) and name else None,
+            as_text(content),
+            bool(is_error(message)),
+            message if given == "tool" and _is_text_content(content) else None,
+        )
+        return
+    made = tuple(_calls(message)) if role == "assistant" else ()
+    parts = _parts(content)
+    if parts or made or _extras(message):
+        exact = given == role and _is_exact(message, role)
+        yield WireMessage(role, parts, made, message, exact)
+
+
+def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        if not isinstance(call, dict):
+            continue
+        call_id = call.get("id")
+        function = call.get("function")
+        custom = call.get("custom")
+        if isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+        elif isinstance(custom, dict):
+            name, arguments = custom.get("name"), custom.get("input")
+        else:
+            name, arguments = call.get("name"), call.get("arguments")
+        yield WireCall(
+            call_id if isinstance(call_id, str) and call_id else None,
+            function_call(name, arguments),
+        )
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        yield WireCall(None, function_call(legacy.get("name"), legacy.get("arguments")))
+
+
+def _parts(content: Any) -> tuple[Part, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    if isinstance(content, list):
+        return tuple(part for item in content for part in _part(item))
+    return (Text(as_text(content)),)
+
+
+def _part(item: Any) -> Iterator[Part]:
+    if isinstance(item, dict):
+        kind = item.get("type")
+        text = item.get("text")
+        if kind == "text" and (not isinstance(text, str) or len(item) == 2):  # noqa: PLR2004
+            if text:
+                yield Text(as_text(text))
+        elif kind == "image_url" and (image := _image(item)):
+            yield image
+        elif isinstance(kind, str):
+            yield Opaque(NAME, item)
+        elif item:
+            yield Text(as_text(item))
+    elif item:
+        yield Text(as_text(item))
+
+
+def _image(item: dict[str, Any]) -> Image | None:
+    inner = item.get("image_url")
+    if not (isinstance(inner, dict) and isinstance(inner.get("url"), str) and len(inner) == 1):
+        return None
+    url: str = inner["url"]
+    if url.startswith("data:") and ";base64," in url:
+        media_type, _, data = url[5:].partition(";base64,")
+        return Image(None, data, media_type)
+    return Image(url)
+
+
+def _is_text_content(content: Any) -> bool:
+    if isinstance(content, str):
+        return True
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(
+            isinstance(item, dict)
+            and item.get("type") == "text"
+            and isinstance(item.get("text"), str)
+            for item in content
+        )
+    )
+
+
+def _is_exact(message: dict[str, Any], role: str) -> bool:
+    content = message.get("content")
+    if isinstance(content, list):
+        if not content or not all(map(_is_exact_part, content)):
+            return False
+    elif content is not None and not isinstance(content, str):
+        return False
+    if role != "assistant":
+        return content is not None
+    if message.get("function_call") is not None:
+        return False
+    calls = message.get("tool_calls")
+    if calls is None:
+        return content is not None or bool(message.get("refusal") or message.get("audio"))
+    return isinstance(calls, list) and bool(calls) and all(map(_is_exact_call, calls))
+
+
+def _is_exact_part(part: Any) -> bool:
+    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+        return False
+    return part["type"] != "text" or isinstance(part.get("text"), str)
+
+
+def _is_exact_call(call: Any) -> bool:
+    if not isinstance(call, dict) or call.get("type", "function") != "function":
+        return False
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return False
+    call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
+        return False
+    if legal_text(name, NAME_LENGTH) != name:
+        return False
+    try:
+        return isinstance(msgspec.json.decode(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _extras(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in message.items()
+        if key not in _OURS and value is not None and isinstance(key, str)
+    }
+
+
+_OURS = {"role", "content", "tool_calls", "function_call", "tool_call_id"}
+
+
+# out
+
+
+def render(turns: Sequence[Turn]) -> Rendered:
+    """The messages for `turns`, every call answered right after its turn."""
+    changes: list[Change] = []
+    messages: list[dict[str, Any]] = []
+    ids = call_ids(turns, ID_LENGTH, per_turn=True)
+    for turn, names in zip(turns, ids, strict=True):
+        if turn.hidden:
+            continue
+        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
+                 if not call.hidden]  # fmt: skip
+        if turn.role == "assistant":
+            message = _assistant(turn, shown, changes)
+        else:
+            message = _message(turn, changes)
+        if message is not None:
+            messages.append(message)
+        messages.extend(render_result(call, name) for call, name in shown)
+    return Rendered({"messages": messages}, changes)
+
+
+def _message(turn: Turn, changes: list[Change]) -> dict[str, Any] | None:
+    own = turn.provider == NAME
+    if own and turn.exact and turn.native is not None:
+        return copy(turn.native)  # type: ignore[no-any-return]
+    content = _content(turn, changes)
+    extras = _copied_extras(turn) if own else {}
+    if content is None:
+        return None
+    return {**extras, "role": turn.role, "content": content}
+
+
+def _assistant(
+    turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
+) -> dict[str, Any] | None:
+    own = turn.provider == NAME
+    if own and turn.exact and turn.native is not None and _same_ids(turn, shown):
+        return copy(turn.native)  # type: ignore[no-any-return]
+    content = _content(turn, changes)
+    extras = _copied_extras(turn) if own and len(shown) == len(turn.calls) else {}
+    extras.pop("role", None)
+    if not shown:
+        if content is None and not (extras.get("refusal") or extras.get("audio")):
+            if not extras:
+                return None
+            content = ""
+        return {"role": "assistant", "content": content, **extras}
+    calls = [
+        {
+            "id": name,
+            "type": "function",
+            "function": {
+                "name": tool_name(call.name, NAME_LENGTH),
+                "arguments": _encode(object_arguments(call)).decode(),
+            },
+        }
+        for call, name in shown
+    ]
+    return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
+
+
+def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
+    calls = turn.native.get("tool_calls") or ()
+    return len(calls) == len(shown) == len(turn.calls) and all(
+        call.get("id") == name and name == shown_call.provider_id
+        for call, (shown_call, name) in zip(calls, shown, strict=True)
+    )
+
+
+def _copied_extras(turn: Turn) -> dict[str, Any]:
+    return {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+
+
+def _content(turn: Turn, changes: list[Change]) -> Any:
+    parts = turn.parts
+    if all(type(part) is Text for part in parts):
+        texts = [part.text for part in parts if isinstance(part, Text)]
+        if len(texts) < 2:  # noqa: PLR2004 - one text is a plain string
+            return texts[0] if texts else None
+    content = [item for part in parts if (item := _rendered(part, changes)) is not None]
+    return content or None
+
+
+def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    if part.provider == NAME:
+        return copy(part.data)  # type: ignore[no-any-return]
+    text = foreign_text(part, changes)
+    return {"type": "text", "text": text} if text else None
+
+
+def render_result(call: Call, name: str) -> dict[str, Any]:
+    """The tool message that answers `call`, whose id here is `name`."""
+    answer = call.answer
+    if answer.provider == NAME and answer.native is not None:
+        message: dict[str, Any] = copy(answer.native)
+        message["tool_call_id"] = name
+        if answer.note:
+            message["content"] = f"{answer.text}\n{answer.note}"
+        return message
+    text = answer.text
+    if answer.is_error:
+        text = _encode({"error": text}).decode()
+    if answer.note:
+        text = f"{text}\n{answer.note}"
+    return {"role": "tool", "tool_call_id": name, "content": text}

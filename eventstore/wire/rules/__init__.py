@@ -1,0 +1,79 @@
+"""The rules that make a history valid, one file per provider, and `validate`, which applies them.
+
+Nothing here is shared with what renders or repairs a history, so that no mistake can be shared
+either. A level says who refuses: `hard` is the provider's own API, `strict` some compatible server,
+an older model or a literal reading of the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+from eventstore.wire.rules import anthropic, openai
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["PROVIDERS", "Level", "RuleBook", "Violation", "validate"]
+
+Level = Literal["hard", "strict"]
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One rule that a history breaks, and where."""
+
+    code: str
+    level: Level
+    place: str
+    """Path into the argument, such as `messages[3].content[0]`."""
+    message: str
+    """What the provider would say."""
+    remedy: str
+    """How to mend it."""
+
+
+class RuleBook(Protocol):
+    """What one provider accepts: a table of rules, and the checks that apply it."""
+
+    @property
+    def RULES(self) -> Mapping[str, tuple[Level, str, str]]:  # noqa: N802
+        """Code to level, the provider's words and the remedy.
+
+        The words are a format string over `place`, `path` (the place in dots) and `detail`.
+        """
+
+    def findings(self, messages: object) -> Iterator[tuple[str, str, str]]:
+        """Code, place and detail of everything that breaks a rule."""
+
+
+PROVIDERS: Final[dict[str, RuleBook]] = {"anthropic": anthropic, "openai": openai}
+"""The rule books by provider; another provider is one more entry."""
+
+
+def validate(messages: object, provider: str) -> list[Violation]:
+    """Every rule that `messages` breaks, in the order of the rule codes, then of the places.
+
+    Total: whatever `messages` is, it is judged, never raised over, and left as it was. A list is
+    valid for the provider's own API when nothing of level `hard` is reported. An empty list breaks
+    no rule here, although no provider answers one: there is nothing in it to mend.
+
+    For `anthropic` pass the messages alone; the system prompt is a parameter of its own.
+
+    Raises `ValueError` when no rules are known for `provider`.
+    """
+    try:
+        book = PROVIDERS[provider]
+    except KeyError:
+        known = ", ".join(sorted(PROVIDERS))
+        msg = f"no rules for provider {provider!r}: choose one of {known}"
+        raise ValueError(msg) from None
+    return [_violation(book, *finding) for finding in book.findings(messages)]
+
+
+def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:
+    level, words, remedy = book.RULES[code]
+    path = place.replace("[", ".").replace("]", "")
+    message = words.format(place=place, path=path, detail=detail)
+    return Violation(code, level, place, message, remedy)

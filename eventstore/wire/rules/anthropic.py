@@ -1,0 +1,475 @@
+"""The rules of Anthropic Messages, AN01 to AN15.
+
+The API merges same-role neighbours into one turn before it pairs calls with results; AN01 to AN04
+look at turns, AN15 at the messages as they stand. A system message ends a turn: where the API
+accepts one at all, it may not stand between a call and its result.
+
+Only `tool_use` and `tool_result` are paired. Blocks that the API's own servers fill
+(`server_tool_use`, `mcp_tool_use` and their results) come and go inside one assistant turn.
+
+A fault for which the table has no row of its own goes to the nearest one:
+
+- AN08 also takes an `is_error` that is no boolean;
+- AN09 also takes content that is missing or of a wrong type;
+- AN13 also takes a history that is no list, messages and blocks that are no objects, roles that do
+  not exist, and calls or results inside the content of a result.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import dropwhile, groupby
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Fault = tuple[str, str]  # place and detail
+
+__all__ = ["RULES", "findings"]
+
+RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+    "AN01": (
+        "hard",
+        (
+            "{path}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            "{detail}. Each `tool_use` block must have a corresponding `tool_result` block in the "
+            "next message."
+        ),
+        (
+            "put a tool_result for each of these ids at the front of the next user message, "
+            "or take the calls out"
+        ),
+    ),
+    "AN02": (
+        "hard",
+        (
+            "{path}: unexpected `tool_use_id` found in `tool_result` blocks: {detail}. "
+            "Each `tool_result` block must have a corresponding `tool_use` block "
+            "in the previous message."
+        ),
+        "move the result to the user message right after its call, or keep its text as text",
+    ),
+    "AN03": (
+        "hard",
+        (
+            "{path}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            "{detail}. Each `tool_use` block must have a corresponding `tool_result` block in the "
+            "next message."
+        ),
+        "move the tool_result blocks of the turn in front of its other blocks",
+    ),
+    "AN04": (
+        "hard",
+        (
+            "{path}: each tool_use must have a single result. Found multiple `tool_result` blocks "
+            "with id: {detail}"
+        ),
+        "keep one tool_result per call; where two calls share the id, give each its own",
+    ),
+    "AN05": (
+        "hard",
+        "{path}: `tool_use` ids must be unique: {detail}",
+        "give the later call and its result an id of their own",
+    ),
+    "AN06": (
+        "hard",
+        "{path}: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        (
+            "replace every other character by '_' in the same way on call and result, "
+            "keeping different ids different"
+        ),
+    ),
+    "AN07": (
+        "hard",
+        "{path}: Input should be a valid dictionary",
+        "send the arguments as an object; wrap what is none into one",
+    ),
+    "AN08": (
+        "hard",
+        "{path}: {detail}",
+        "say in the content what went wrong, or leave is_error out",
+    ),
+    "AN09": (
+        "hard",
+        "{path}: {detail}",
+        "leave the blank text or the empty message out, or write a word in its place",
+    ),
+    "AN10": (
+        "hard",
+        (
+            '{path}: Unexpected role "system". The Messages API accepts a top-level `system` '
+            "parameter."
+        ),
+        "send the text as the `system` parameter",
+    ),
+    "AN11": (
+        "strict",
+        (
+            '{path}: Unexpected role "system". Models without mid-conversation system messages '
+            "refuse it."
+        ),
+        "send the text as the `system` parameter, or as a user message",
+    ),
+    "AN12": (
+        "strict",
+        "{path}: the first message must have role `user`",
+        "begin the messages with what the user said",
+    ),
+    "AN13": (
+        "hard",
+        "{path}: {detail}",
+        (
+            "keep calls in assistant messages and results in user messages, each block an object "
+            "with a type"
+        ),
+    ),
+    "AN14": (
+        "hard",
+        "{path}: String should have between 1 and 200 characters",
+        "send the name under which the tool was offered",
+    ),
+    "AN15": (
+        "strict",
+        "{path}: the next message alone does not hold the `tool_result` blocks of: {detail}",
+        "merge same-role neighbours, so that one message holds all the results",
+    ),
+}
+"""Code to level, the API's words and the remedy."""
+
+_ROLES: Final = frozenset({"user", "assistant", "system"})
+_HOME: Final = {"tool_use": "assistant", "tool_result": "user"}
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_MAX_NAME_LENGTH: Final = 200
+_MAX_SHOWN: Final = 80
+_NO_KEYS: Final[frozenset[object]] = frozenset()
+
+_WRONG_CONTENT: Final = "Input should be a valid string or list of content blocks"
+_NO_CONTENT: Final = (
+    "all messages must have non-empty content except for the optional final assistant message"
+)
+
+
+def findings(messages: object) -> Iterator[tuple[str, str, str]]:
+    """Code, place and detail of everything in `messages` that breaks a rule."""
+    if not isinstance(messages, list):
+        yield "AN13", "messages", "Input should be a valid list"
+        return
+    history = _History(messages)
+    for code, check in _CHECKS.items():
+        for place, detail in check(history):
+            yield code, place, detail
+
+
+class _Block(NamedTuple):
+    """A content block; content that is one text is one text block."""
+
+    place: str
+    kind: str | None
+    body: dict[object, Any]
+
+    @property
+    def id_key(self) -> str:
+        return "id" if self.kind == "tool_use" else "tool_use_id"
+
+    @property
+    def key(self) -> object:
+        """What pairs call and result: the id, or its type where it is no text (or absent)."""
+        value = self.body.get(self.id_key)
+        return value if isinstance(value, str) else type(value)
+
+
+class _Message(NamedTuple):
+    """A message; what is no object is read as an empty one."""
+
+    place: str
+    role: str | None
+    body: dict[object, Any]
+    blocks: list[_Block]
+
+    def keys(self, kind: str) -> frozenset[object]:
+        """What pairs the blocks of this kind; none where the role may not hold them."""
+        if self.role != _HOME[kind]:
+            return _NO_KEYS
+        return frozenset(block.key for block in self.blocks if block.kind == kind)
+
+
+class _Turn(NamedTuple):
+    """Same-role neighbours, which the API merges."""
+
+    messages: list[_Message]
+
+    @property
+    def blocks(self) -> list[_Block]:
+        return [block for message in self.messages for block in message.blocks]
+
+    def keys(self, kind: str) -> frozenset[object]:
+        return _NO_KEYS.union(*(message.keys(kind) for message in self.messages))
+
+
+_NO_MESSAGE: Final = _Message("", None, {}, [])
+_NO_TURN: Final = _Turn([_NO_MESSAGE])
+
+
+class _History:
+    """A message list, read once into what the checks look at."""
+
+    def __init__(self, raw: list[object]) -> None:
+        self.raw = raw
+        self.messages = [_message(index, message) for index, message in enumerate(raw)]
+        self.blocks = [block for message in self.messages for block in message.blocks]
+        self.calls = [block for block in self.blocks if block.kind == "tool_use"]
+        self.results = [block for block in self.blocks if block.kind == "tool_result"]
+        self.inner = [block for result in self.results for block in _inner_blocks(result)]
+        self.turns = [
+            _Turn(list(group)) for _, group in groupby(self.messages, lambda each: each.role)
+        ]
+
+    def pairs(self) -> Iterator[tuple[_Turn, _Turn]]:
+        """Each turn with the one after it, an empty one before the first and after the last."""
+        return zip([_NO_TURN, *self.turns], [*self.turns, _NO_TURN], strict=True)
+
+
+def _message(index: int, message: object) -> _Message:
+    body: dict[object, Any] = message if isinstance(message, dict) else {}
+    place, role = f"messages[{index}]", body.get("role")
+    blocks = list(_blocks(f"{place}.content", body.get("content")))
+    return _Message(place, role if isinstance(role, str) else None, body, blocks)
+
+
+def _blocks(place: str, content: object) -> Iterator[_Block]:
+    if isinstance(content, str) and content:
+        yield _Block(place, "text", {"type": "text", "text": content})
+    if isinstance(content, list):
+        for index, block in enumerate(content):
+            body: dict[object, Any] = block if isinstance(block, dict) else {}
+            kind = body.get("type")
+            yield _Block(f"{place}[{index}]", kind if isinstance(kind, str) else None, body)
+
+
+def _inner_blocks(result: _Block) -> Iterator[_Block]:
+    """The blocks inside a result; content that is one text may be blank there, so it is none."""
+    content = result.body.get("content")
+    if isinstance(content, list):
+        yield from _blocks(f"{result.place}.content", content)
+
+
+def _unanswered_calls(history: _History) -> Iterator[Fault]:
+    """AN01: every call is answered in the user turn right after it."""
+    for turn, after in history.pairs():
+        answered = after.keys("tool_result")
+        for message in turn.messages:
+            calls = [block.key for block in message.blocks if block.kind == "tool_use"]
+            unanswered = [key for key in calls if key not in answered]
+            if unanswered:
+                yield message.place, _listed(unanswered)
+
+
+def _unasked_results(history: _History) -> Iterator[Fault]:
+    """AN02: every result answers a call of the assistant turn right before it."""
+    for before, turn in history.pairs():
+        asked = before.keys("tool_use")
+        for block in turn.blocks:
+            if _is_result(block) and block.key not in asked:
+                yield block.place, _listed([block.key])
+
+
+def _late_results(history: _History) -> Iterator[Fault]:
+    """AN03: in the turn that answers, the results come before any other block."""
+    for before, turn in history.pairs():
+        answering = turn.blocks if before.keys("tool_use") else []
+        for block in dropwhile(_is_result, answering):
+            if _is_result(block):
+                yield block.place, _listed([block.key])
+
+
+def _second_results(history: _History) -> Iterator[Fault]:
+    """AN04: no id is answered twice in one turn."""
+    for turn in history.turns:
+        yield from _repeated(filter(_is_result, turn.blocks))
+
+
+def _repeated_calls(history: _History) -> Iterator[Fault]:
+    """AN05: the ids of calls are unique in the whole request.
+
+    The API has been seen to answer a request that used an id again in a later turn; the refusals
+    known are of one turn. A call with its own id is valid either way.
+    """
+    return _repeated(history.calls)
+
+
+def _illegal_ids(history: _History) -> Iterator[Fault]:
+    """AN06: ids are text of legal characters, on calls and on results."""
+    for block in (*history.calls, *history.results):
+        if not isinstance(block.key, str) or not _ID.fullmatch(block.key):
+            yield f"{block.place}.{block.id_key}", ""
+
+
+def _untyped_inputs(history: _History) -> Iterator[Fault]:
+    """AN07: the input of a call is an object."""
+    for block in history.calls:
+        if not isinstance(block.body.get("input"), dict):
+            yield f"{block.place}.input", ""
+
+
+def _silent_errors(history: _History) -> Iterator[Fault]:
+    """AN08: a result that is an error says something."""
+    for block in history.results:
+        flag = block.body.get("is_error")
+        if flag is True and _is_blank(block.body.get("content")):
+            yield f"{block.place}.content", "content cannot be empty if `is_error` is true"
+        elif flag is not None and not isinstance(flag, bool):
+            yield f"{block.place}.is_error", "Input should be a valid boolean"
+
+
+def _is_blank(content: object) -> bool:
+    """Whether content says nothing at all: none, blank text, or blank text blocks alone."""
+    if isinstance(content, str):
+        return not content.strip()
+    if isinstance(content, list):
+        return all(
+            block.kind == "text" and _text_fault(block.body.get("text")) is not None
+            for block in _blocks("", content)
+        )
+    return content is None
+
+
+def _empty_content(history: _History) -> Iterator[Fault]:
+    """AN09: messages, but for a final assistant's, hold content; text blocks hold text."""
+    for message in history.messages:
+        if message.role in _ROLES:
+            yield from _message_content_faults(message, is_last=message is history.messages[-1])
+    for block in history.results:
+        content = block.body.get("content")
+        if not (content is None or isinstance(content, (str, list))):
+            yield f"{block.place}.content", _WRONG_CONTENT
+    for block in (*history.blocks, *history.inner):
+        fault = _text_fault(block.body.get("text")) if block.kind == "text" else None
+        if fault is not None:
+            yield block.place, fault
+
+
+def _message_content_faults(message: _Message, *, is_last: bool) -> Iterator[Fault]:
+    content = message.body.get("content")
+    if not isinstance(content, (str, list)):
+        yield f"{message.place}.content", _WRONG_CONTENT
+    elif not content and not (is_last and message.role == "assistant"):
+        yield message.place, _NO_CONTENT
+
+
+def _text_fault(text: object) -> str | None:
+    if not isinstance(text, str):
+        return "Input should be a valid string"
+    if not text:
+        return "text content blocks must be non-empty"
+    if not text.strip():
+        return "text content blocks must contain non-whitespace text"
+    return None
+
+
+def _leading_system(history: _History) -> Iterator[Fault]:
+    """AN10: the first message is no system message."""
+    for message in history.messages[:1]:
+        if message.role == "system":
+            yield message.place, ""
+
+
+def _any_system(history: _History) -> Iterator[Fault]:
+    """AN11: no message is a system message."""
+    for message in history.messages:
+        if message.role == "system":
+            yield message.place, ""
+
+
+def _leading_other(history: _History) -> Iterator[Fault]:
+    """AN12: the first message is the user's."""
+    for message in history.messages[:1]:
+        if message.role != "user":
+            yield message.place, ""
+
+
+def _misplaced(history: _History) -> Iterator[Fault]:
+    """AN13: messages and blocks have a form, and calls and results the right role around them."""
+    for raw, message in zip(history.raw, history.messages, strict=True):
+        if not isinstance(raw, dict):
+            yield message.place, "Input should be an object"
+        elif message.role not in _ROLES:
+            yield f"{message.place}.role", 'Allowed roles are "user" or "assistant"'
+        for block in message.blocks:
+            home = _HOME.get(block.kind or "", message.role)
+            if home != message.role:
+                yield block.place, f"`{block.kind}` blocks can only be in `{home}` messages"
+    for block in history.inner:
+        if block.kind in _HOME:
+            yield block.place, f"`{block.kind}` blocks cannot be inside a `tool_result` block"
+    for block in (*history.blocks, *history.inner):
+        if block.kind is None:
+            yield block.place, "Input should be an object with a `type`"
+
+
+def _illegal_names(history: _History) -> Iterator[Fault]:
+    """AN14: a call names its tool."""
+    for block in history.calls:
+        name = block.body.get("name")
+        if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME_LENGTH:
+            yield f"{block.place}.name", ""
+
+
+def _split_results(history: _History) -> Iterator[Fault]:
+    """AN15: the message directly after a call's holds its result, without any merging.
+
+    A call that is not answered after merging either is AN01's alone.
+    """
+    for turn, after in history.pairs():
+        answered = after.keys("tool_result")
+        followers = [*turn.messages[1:], after.messages[0]]
+        for message, follower in zip(turn.messages, followers, strict=True):
+            late = (message.keys("tool_use") & answered) - follower.keys("tool_result")
+            if late:
+                calls = (block for block in message.blocks if block.kind == "tool_use")
+                yield message.place, _listed(call.key for call in calls if call.key in late)
+
+
+def _is_result(block: _Block) -> bool:
+    return block.kind == "tool_result"
+
+
+def _repeated(blocks: Iterable[_Block]) -> Iterator[Fault]:
+    seen: set[object] = set()
+    for block in blocks:
+        if not isinstance(block.key, str):
+            continue
+        if block.key in seen:
+            yield block.place, _listed([block.key])
+        seen.add(block.key)
+
+
+def _listed(keys: Iterable[object]) -> str:
+    """Ids inside a sentence, each once: short and printable, whatever they hold."""
+    return ", ".join(map(_named, dict.fromkeys(keys)))
+
+
+def _named(key: object) -> str:
+    if not isinstance(key, str):
+        return "(no id)"
+    text = key if len(key) <= _MAX_SHOWN else f"{key[: _MAX_SHOWN - 3]}..."
+    return text if text and text.isprintable() else repr(text)
+
+
+_CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
+    "AN01": _unanswered_calls,
+    "AN02": _unasked_results,
+    "AN03": _late_results,
+    "AN04": _second_results,
+    "AN05": _repeated_calls,
+    "AN06": _illegal_ids,
+    "AN07": _untyped_inputs,
+    "AN08": _silent_errors,
+    "AN09": _empty_content,
+    "AN10": _leading_system,
+    "AN11": _any_system,
+    "AN12": _leading_other,
+    "AN13": _misplaced,
+    "AN14": _illegal_names,
+    "AN15": _split_results,
+}
