@@ -1,0 +1,67 @@
+"""`repair_history`: one entry for each call that was made, however often it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import msgspec
+
+from eventstore import DefaultRetryClassifier, FunctionCall, RetryClass, RetryClassifier
+
+_DEFAULT = DefaultRetryClassifier()
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A call and its end: `output` when it completed, `retry_class` and `message` when not."""
+
+    call: FunctionCall
+    output: Any = None
+    retry_class: RetryClass | None = None
+    message: str | None = None
+
+    @classmethod
+    def completed(cls, call: FunctionCall, output: Any) -> Self:
+        """An entry for a call that completed."""
+        return cls(call, output)
+
+    @classmethod
+    def failed(
+        cls,
+        call: FunctionCall,
+        error: BaseException | RetryClass,
+        classifier: RetryClassifier = _DEFAULT,
+        message: str | None = None,
+    ) -> Self:
+        """An entry for a call that failed: with an exception, or with a retry class as it is."""
+        retry_class = error if isinstance(error, RetryClass) else classifier.classify(error)
+        return cls(call, None, retry_class, str(error) if message is None else message)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the call completed."""
+        return self.retry_class is None
+
+    @property
+    def digest(self) -> bytes:
+        """What tells this call from every other: tool name and canonical arguments."""
+        return self.call.digest()
+
+
+def repair_history(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+    """One entry for each distinct call (same tool, same arguments).
+
+    1. Calls are grouped by fingerprint over the whole history, not just neighbours.
+    2. Where a group has a completion, its first completion stays.
+    3. Otherwise its last failure stays, with that failure's class and message.
+    4. The order is that of each fingerprint's first occurrence.
+
+    Total, deterministic and idempotent; the input is left alone.
+    """
+    kept: dict[bytes, HistoryEntry] = {}
+    for entry in entries:
+        mark = entry.digest
+        former = kept.get(mark)
+        if former is None or not former.is_completed:
+            kept[mark] = entry
+    return list(kept.values())

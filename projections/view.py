@@ -1,0 +1,374 @@
+"""From what a log holds to what the model sees: answers, collapse, windows.
+
+Every call that is kept is answered exactly once. What is shown follows from the log alone: no
+clock, no randomness, so that the same log gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from eventstore import (
+    Approved,
+    Completed,
+    Failed,
+    MessageAdded,
+    NonResolvedToolError,
+    Pending,
+    Rejected,
+    Text,
+    Tool,
+    ToolCompleted,
+    ToolFailed,
+    ToolRejected,
+)
+from eventstore.wire import Answer, Call, Change, Turn, render
+
+OpenCalls = Literal["answer", "raise", "drop"]
+Collapse = Literal["failed", "all", "none"]
+
+REASONS_SHOWN = 3  # different reasons that a note on failed attempts gives
+REASON_LENGTH = 200  # characters of each
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Repair(msgspec.Struct, frozen=True, gc=False):
+    """One change that was made to show a valid history.
+
+    `what`: answered, moved, merged, collapsed, re-keyed, dropped, wrapped or added. `rule` is
+    the code of the rule that asked for it, `versions` are the events concerned.
+    """
+
+    what: str
+    rule: str
+    why: str
+    call_id: str | None = None
+    versions: tuple[int, ...] = ()
+
+
+class MadeCall:
+    """A call of the log: where it stands, and the event that answered it."""
+
+    __slots__ = ("answer", "imported", "tool", "versions")
+
+    def __init__(self, tool: Tool, version: int, *, imported: bool) -> None:
+        self.tool = tool
+        self.imported = imported
+        self.answer: ToolCompleted | ToolFailed | ToolRejected | None = None
+        self.versions = [version]
+
+
+class Entry:
+    """A message, or an assistant turn with its calls, in the order of the log."""
+
+    __slots__ = ("calls", "message", "role", "text", "version")
+
+    def __init__(self, role: str, message: MessageAdded | None, version: int) -> None:
+        self.role = role
+        self.message = message
+        self.calls: list[MadeCall] = []
+        self.text: str | None = None
+        self.version = version
+
+
+class ModelHistory:
+    """Turns to show the model, and what was repaired to make them so."""
+
+    def __init__(self, turns: list[Turn], repairs: list[Repair]) -> None:
+        self._turns = turns
+        self.repairs = repairs
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The neutral turns, in order."""
+        return [turn for turn in self._turns if not turn.hidden]
+
+    def render(self, provider: str) -> dict[str, Any]:
+        """The keyword arguments of the provider's SDK call, ready for `**`.
+
+        Raises:
+            ValueError: nobody here speaks for that provider.
+        """
+        return render(self._turns, provider).arguments
+
+    def repairs_for(self, provider: str) -> list[Repair]:
+        """`repairs`, and those that this provider's form asks for."""
+        return [*self.repairs, *repairs_of(render(self._turns, provider).changes)]
+
+
+def repairs_of(changes: Iterable[Change]) -> list[Repair]:
+    """A renderer's changes as repairs."""
+    return [Repair(change.what, change.rule, change.why, change.call_id) for change in changes]
+
+
+def show(
+    entries: Sequence[Entry],
+    repairs: Sequence[Repair],
+    *,
+    open_calls: OpenCalls,
+    collapse: Collapse,
+    last_turns: int | None,
+    max_tokens: int | None,
+    count_tokens: Callable[[str], int] | None,
+) -> ModelHistory:
+    """What the model sees of `entries`; the options are those of `model_history`."""
+    _one_of("open_calls", open_calls, get_args(OpenCalls))
+    _one_of("collapse", collapse, get_args(Collapse))
+    if last_turns is not None and last_turns < 1:
+        raise ValueError(f"last_turns is {last_turns}: pass 1 or more, or None for all")
+    if (max_tokens is None) != (count_tokens is None):
+        raise ValueError("max_tokens goes with count_tokens, a function from text to a number")
+    made = list(repairs)
+    notes = _superseded(entries, collapse, made) if collapse != "none" else {}
+    turns = [_turn(entry, open_calls, notes, made) for entry in entries]
+    if last_turns is not None:
+        _cut(turns, _start_of_last(turns, last_turns), f"the last {last_turns} turns", made)
+    if max_tokens is not None and count_tokens is not None:
+        _cut(turns, _start_within(turns, max_tokens, count_tokens), f"{max_tokens} tokens", made)
+    return ModelHistory(turns, made)
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}: pass one of {', '.join(known)}")
+
+
+# turns
+
+
+def _turn(
+    entry: Entry, open_calls: OpenCalls, notes: dict[str, str | None], repairs: list[Repair]
+) -> Turn:
+    if entry.text is not None:
+        return Turn("user", (Text(entry.text),))
+    message = entry.message
+    if message is None:
+        turn = Turn(entry.role)
+    elif entry.role == "tool":
+        text = orphan_text(message.call_id, "\n".join(
+            part.text for part in message.parts if isinstance(part, Text)))  # fmt: skip
+        repairs.append(Repair("wrapped", "orphan", "the result answers no call of this history",
+                              message.call_id, (entry.version,)))  # fmt: skip
+        return Turn("user", (Text(text),))
+    else:
+        turn = Turn(
+            message.role, message.parts, [], message.provider, message.native, message.exact,
+            message.joined,
+        )  # fmt: skip
+        if entry.role == "assistant" and len(entry.calls) != message.calls:
+            turn.exact = False
+    turn.calls = [_call(call, turn, open_calls, notes, repairs) for call in entry.calls]
+    if turn.calls and all(call.hidden for call in turn.calls):
+        turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
+    return turn
+
+
+def _call(
+    made: MadeCall,
+    turn: Turn,
+    open_calls: OpenCalls,
+    notes: dict[str, str | None],
+    repairs: list[Repair],
+) -> Call:
+    tool = made.tool
+    asked = tool.edit or tool.call
+    if tool.edit is not None:
+        turn.exact = False
+    answer = _answer(made)
+    call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
+    if tool.id in notes:
+        answer.note = notes[tool.id]
+        call.hidden = answer.note is None
+    if not call.hidden and not tool.is_resolved:
+        if open_calls == "raise":
+            raise NonResolvedToolError(tool.id, tool.status.name)
+        call.hidden = open_calls == "drop"
+        what = "dropped" if call.hidden else "answered"
+        repairs.append(Repair(what, "open-call", answer.text, tool.id, tuple(made.versions)))
+    return call
+
+
+# answers
+
+
+def _answer(made: MadeCall) -> Answer:
+    status = made.tool.status
+    event = made.answer
+    provider = event.provider if event is not None else None
+    native = event.native if event is not None else None
+    if type(status) is Completed:
+        return Answer(result_text(status.response.result), is_error=False, provider=provider,
+                      native=native)  # fmt: skip
+    if type(status) is Failed:
+        return Answer(status.failure.model_text, is_error=True, provider=provider, native=native)
+    if type(status) is Rejected:
+        return Answer(_rejection(status), is_error=True, provider=provider, native=native)
+    return Answer(_placeholder(made), is_error=True)
+
+
+def result_text(result: Any) -> str:
+    """A result as the model reads it: text as it is, everything else as JSON."""
+    return result if isinstance(result, str) else _encode(result).decode()
+
+
+def orphan_text(call_id: str | None, text: str) -> str:
+    """A result that has no place, as text."""
+    of = f"of call {call_id}" if call_id else "of a call"
+    return f"[Result {of} that is not open in this history]\n{text}"
+
+
+def _rejection(status: Rejected) -> str:
+    if status.source == "human":
+        who = f"User {status.by}" if status.by else "User"
+    else:
+        who = f"A {status.source}" + (f" ({status.by})" if status.by else "")
+    told = f"{who} rejected this tool call"
+    return told if status.reason is None else f"{told}: {status.reason}"
+
+
+def _placeholder(made: MadeCall) -> str:
+    tool = made.tool
+    if type(tool.status) is Approved:
+        return "[Approved, but not started: this call has not run.]"
+    if type(tool.status) is not Pending:
+        return (
+            f"[Started (attempt {tool.attempts}), outcome unknown: this call may have taken "
+            "effect. Check before running it again.]"
+        )
+    if tool.call.raw is not None:
+        return "[Not executed: its arguments could not be parsed as a JSON object.]"
+    if made.imported:
+        return "[No result was recorded for this call: whether it ran is not known.]"
+    return "[Awaiting approval: this call has not run.]"
+
+
+# collapse
+
+
+def _superseded(
+    entries: Sequence[Entry], collapse: Collapse, repairs: list[Repair]
+) -> dict[str, str | None]:
+    """Calls that are left out (None), and the note for each call that stands for them."""
+    notes: dict[str, str | None] = {}
+    for group in _groups(entries, across_users=collapse == "all"):
+        if len(group) < 2:  # noqa: PLR2004 - nothing to compare with
+            continue
+        if collapse == "all":
+            _keep_one(group, notes, repairs)
+        else:
+            _keep_later(group, notes, repairs)
+    return notes
+
+
+def _groups(entries: Sequence[Entry], *, across_users: bool) -> Iterable[list[MadeCall]]:
+    """Calls of one fingerprint, in order: over all entries, or between two user messages."""
+    groups: dict[str, list[MadeCall]] = {}
+    for entry in entries:
+        if entry.role == "user" and entry.text is None and not across_users:
+            yield from groups.values()
+            groups = {}
+        for call in entry.calls:
+            if call.tool.fingerprint is not None:
+                groups.setdefault(call.tool.fingerprint, []).append(call)
+    yield from groups.values()
+
+
+def _keep_later(
+    group: list[MadeCall], notes: dict[str, str | None], repairs: list[Repair]
+) -> None:
+    failed: list[MadeCall] = []
+    last = len(group) - 1
+    for place, call in enumerate(group):
+        if type(call.tool.status) is Failed and place < last:
+            failed.append(call)
+        elif failed:
+            _collapse(failed, call, notes, repairs)
+            failed = []
+
+
+def _keep_one(group: list[MadeCall], notes: dict[str, str | None], repairs: list[Repair]) -> None:
+    ended = [call for call in group if type(call.tool.status) in (Completed, Failed)]
+    if len(ended) < 2:  # noqa: PLR2004 - nothing to compare with
+        return
+    done = [call for call in ended if type(call.tool.status) is Completed]
+    kept = done[0] if done else ended[-1]
+    _collapse([call for call in ended if call is not kept], kept, notes, repairs)
+
+
+def _collapse(
+    left_out: list[MadeCall], kept: MadeCall, notes: dict[str, str | None], repairs: list[Repair]
+) -> None:
+    for call in left_out:
+        notes[call.tool.id] = None
+        repairs.append(
+            Repair("collapsed", "repeat", f"call {kept.tool.id} repeats it", call.tool.id,
+                   tuple(call.versions))
+        )  # fmt: skip
+    failed = [c.tool.status.failure for c in left_out if isinstance(c.tool.status, Failed)]
+    if failed:
+        reasons = list(dict.fromkeys(failure.model_text for failure in failed))
+        shown = "; ".join(_short(reason) for reason in reasons[:REASONS_SHOWN])
+        count = f"{len(failed)} other attempt{'s' * (len(failed) > 1)} failed"
+        notes[kept.tool.id] = f"[{count}: {shown}]"
+
+
+def _short(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= REASON_LENGTH else f"{line[: REASON_LENGTH - 1]}…"
+
+
+# windows
+
+
+def _cut(turns: list[Turn], start: int, window: str, repairs: list[Repair]) -> None:
+    """Hide the turns before `start`, but for the system's."""
+    hidden = [t for t in turns[:start] if t.role not in ("system", "developer") and not t.hidden]
+    for turn in hidden:
+        turn.hidden = True
+    if hidden:
+        repairs.append(
+            Repair("dropped", "window", f"{len(hidden)} older turns are outside of {window}")
+        )
+
+
+def _start_of_last(turns: Sequence[Turn], count: int) -> int:
+    """Where the last `count` assistant turns start, with the user's words before them."""
+    start = len(turns)
+    for place in range(len(turns) - 1, -1, -1):
+        if turns[place].hidden:
+            continue
+        if turns[place].role == "assistant":
+            if not count:
+                return start
+            count -= 1
+        start = place
+    return start
+
+
+def _start_within(turns: Sequence[Turn], most: int, count: Callable[[str], int]) -> int:
+    """Where the longest run of last turns starts that fits `most`; the last turn always stays."""
+    fixed = [turn for turn in turns if turn.role in ("system", "developer")]
+    left = most - sum(count(_all_text(turn)) for turn in fixed)
+    start = len(turns)
+    for place in range(len(turns) - 1, -1, -1):
+        turn = turns[place]
+        if turn.hidden or turn.role in ("system", "developer"):
+            continue
+        left -= count(_all_text(turn))
+        if left < 0 and start < len(turns):
+            break
+        start = place
+    return start
+
+
+def _all_text(turn: Turn) -> str:
+    """Everything of a turn that costs tokens, as text."""
+    said = [part.text if isinstance(part, Text) else _encode(part).decode() for part in turn.parts]
+    for call in turn.calls:
+        if not call.hidden:
+            said += [call.name, _encode(call.arguments).decode(), call.answer.text]
+    return "\n".join(said)
