@@ -1,0 +1,127 @@
+"""The rules against hand-made histories, and against real requests and sessions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore.wire.rules import PROVIDERS, validate
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+VECTORS = SHARED / "spec" / "histories.json"
+DATA = SHARED / "data"
+REQUESTS = DATA / "pydantic-ai" / "wire_requests.jsonl"
+
+needs_vectors = pytest.mark.skipif(
+    not VECTORS.exists(), reason="the example histories (../shared/spec) are not here"
+)
+needs_data = pytest.mark.skipif(
+    not REQUESTS.exists(), reason="the real transcripts (../shared/data) are not here"
+)
+
+
+def cases() -> list[Any]:
+    if not VECTORS.exists():
+        return []
+    every = json.loads(VECTORS.read_text(encoding="utf-8"))["cases"]
+    ours = [case for case in every if case["provider"] in PROVIDERS]
+    return [pytest.param(case, id=f"{case['id']} {case['title']}") for case in ours]
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def accepted_requests() -> list[Any]:
+    """Requests that a provider answered with 200, of the formats that have rules."""
+    formats = {"openai": "openai", "openai_compatible": "openai", "anthropic": "anthropic"}
+    if not REQUESTS.exists():
+        return []
+    return [
+        pytest.param(formats[request["provider"]], request, id=request["source"])
+        for request in lines(REQUESTS)
+        if request["provider"] in formats and request["status"] == 200
+    ]
+
+
+def unanswered(messages: list[Any]) -> list[str]:
+    """Ids of calls that no tool message of the whole session answers."""
+    answers = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    return [call for call in calls if call not in answers]
+
+
+@needs_vectors
+@pytest.mark.parametrize("case", cases())
+def test_each_example_breaks_the_rules_that_it_is_listed_with(case: dict[str, Any]) -> None:
+    """A hand-made history breaks exactly its listed rules; hard ones only when it is invalid."""
+    violations = validate(case["input"], case["provider"])
+    assert {violation.code for violation in violations} == set(case["breaks"])
+    assert any(violation.level == "hard" for violation in violations) is not case["input_valid"]
+
+
+# Two real requests repeat the id of a call in a later turn, and were answered. The specification
+# keeps AN05 for the whole request; it is the one rule that is stricter than what was observed.
+REPEATED_ID = (
+    "test_cross_provider_capability_replay"
+    "[google-gemini-3-flash-preview-anthropic-claude-sonnet-4-5]"
+)
+
+
+@needs_data
+@pytest.mark.parametrize(("provider", "request_sent"), accepted_requests())
+def test_what_a_provider_accepted_breaks_no_hard_rule(
+    provider: str, request_sent: dict[str, Any]
+) -> None:
+    """A request that was answered with 200 is valid, but for one documented rule."""
+    violations = validate(request_sent["messages"], provider)
+    hard = {violation.code for violation in violations if violation.level == "hard"}
+    assert hard == ({"AN05"} if REPEATED_ID in request_sent["source"] else set())
+
+
+@needs_data
+def test_there_are_accepted_requests_of_both_formats() -> None:
+    """The recorded requests hold enough of each format to mean something."""
+    counts = Counter(case.values[0] for case in accepted_requests())
+    assert counts == {"openai": 30, "anthropic": 27}
+
+
+@needs_data
+@pytest.mark.parametrize("path", ["tau-bench/airline.jsonl", "livemcpbench/sonnet-4.jsonl"])
+def test_finished_runs_break_no_rule(path: str) -> None:
+    """Runs that went to their end with a real provider are valid, also where ids are used again."""
+    runs = lines(DATA / path)
+    assert runs
+    assert [run for run in runs if validate(run["messages"], "openai")] == []
+
+
+@needs_data
+def test_a_loop_of_identical_calls_breaks_no_rule() -> None:
+    """Calling the same 41 times is a waste, but valid."""
+    path = DATA / "letta" / "repeat-loop.messages.json"
+    assert validate(json.loads(path.read_text(encoding="utf-8")), "openai") == []
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "places", "count"),
+    [
+        ("before-compaction", [362, 374, 611, 658], 6),
+        ("large-session", [29, 215, 724], 18),
+    ],
+)
+def test_aborted_turns_are_found_and_nothing_else(name: str, places: list[int], count: int) -> None:
+    """The calls that a person interrupted are named where they were made; the rest is valid."""
+    path = DATA / "pi-sessions" / f"{name}.messages.json"
+    messages = json.loads(path.read_text(encoding="utf-8"))
+    violations = validate(messages, "openai")
+    assert [(each.code, each.place) for each in violations] == [
+        ("OA01", f"messages[{index}]") for index in places
+    ]
+    named = ", ".join(each.message.rpartition(": ")[2] for each in violations).split(", ")
+    assert named == unanswered(messages)
+    assert len(named) == count

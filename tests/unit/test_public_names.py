@@ -1,0 +1,118 @@
+"""What is public: two sorted lists, written down here so that a change is on purpose."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import pytest
+
+import eventstore
+import projections
+
+EVENTSTORE = [
+    "Approved",
+    "Attempt",
+    "Completed",
+    "Conversation",
+    "Cursor",
+    "ErrorKind",
+    "Event",
+    "EventStore",
+    "EventStoreError",
+    "Failed",
+    "Failure",
+    "Feed",
+    "FunctionCall",
+    "FunctionResponse",
+    "GateAnswer",
+    "IllegalTransition",
+    "Image",
+    "MessageAdded",
+    "NonResolvedToolError",
+    "NotAStore",
+    "Opaque",
+    "Part",
+    "Pending",
+    "Recorded",
+    "Rejected",
+    "RunEnded",
+    "RunStarted",
+    "Running",
+    "SchemaTooNew",
+    "SilentAttempt",
+    "StorageError",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreFull",
+    "StoreReadOnly",
+    "Text",
+    "Tool",
+    "ToolApproved",
+    "ToolCompleted",
+    "ToolEvent",
+    "ToolFailed",
+    "ToolPending",
+    "ToolRejected",
+    "ToolRunning",
+    "ToolStatus",
+    "ToolsOffered",
+    "UnencodableEvent",
+    "UnhashableArguments",
+    "UnknownCall",
+    "UnknownEvent",
+    "VersionConflict",
+    "Violation",
+    "classify",
+    "evolve",
+    "fingerprint",
+    "validate",
+]
+
+PROJECTIONS = [
+    "HistoryEntry",
+    "current_tools",
+    "model_history",
+    "repair_history",
+    "repair_messages",
+]
+
+both = pytest.mark.parametrize(
+    ("package", "names"), [(eventstore, EVENTSTORE), (projections, PROJECTIONS)]
+)
+
+
+@both
+def test_the_public_names_are_these(package: ModuleType, names: list[str]) -> None:
+    """A name is added or taken away here and in the package, together."""
+    assert package.__all__ == names
+
+
+@both
+def test_the_public_names_are_sorted(package: ModuleType, names: list[str]) -> None:
+    """Capitals first, as Python sorts, so that each name has one place."""
+    assert names == sorted(set(names))
+    assert list(package.__all__) == sorted(package.__all__)
+
+
+@both
+def test_every_public_name_is_there_and_says_what_it_is(
+    package: ModuleType, names: list[str]
+) -> None:
+    """Each can be imported, and its own docstring begins with a full line."""
+    for name in names:
+        doc = vars(package)[name].__doc__
+        assert doc, f"{package.__name__}.{name} has no docstring"
+        assert inspect.cleandoc(doc).splitlines()[0].strip(), name
+
+
+@both
+def test_nothing_else_looks_public(package: ModuleType, names: list[str]) -> None:
+    """What a package holds besides is modules and names with an underscore."""
+    others = {
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert others - {"annotations"} == set(names)

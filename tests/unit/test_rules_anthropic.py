@@ -1,0 +1,696 @@
+"""The rules of Anthropic Messages: what each refuses, what it allows, and their algebra."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore.wire.rules import Violation, anthropic, validate
+
+Message = dict[str, Any]
+
+
+def user(*blocks: object) -> Message:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: object) -> Message:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def system(text: object = "Be brief.") -> Message:
+    return {"role": "system", "content": text}
+
+
+def text(value: object = "hello") -> Message:
+    return {"type": "text", "text": value}
+
+
+def call(call_id: object = "toolu_1", **more: object) -> Message:
+    return {"type": "tool_use", "id": call_id, "name": "search", "input": {}, **more}
+
+
+def result(call_id: object = "toolu_1", **more: object) -> Message:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": "12C", **more}
+
+
+ASK = user(text())
+
+
+def answered(**more: object) -> list[Message]:
+    """A call and its result, which carries `more`."""
+    return [ASK, assistant(call()), user(result(**more))]
+
+
+def found(messages: object) -> list[tuple[str, str]]:
+    return [(violation.code, violation.place) for violation in validate(messages, "anthropic")]
+
+
+RESULT = "messages[2].content[0]"
+
+BROKEN = [
+    pytest.param("AN01", ["messages[1]"], [ASK, assistant(call())], id="a call at the end"),
+    pytest.param(
+        "AN01", ["messages[1]"], [ASK, assistant(call()), ASK], id="a user speaks instead"
+    ),
+    pytest.param(
+        "AN01",
+        ["messages[1]"],
+        [ASK, assistant(call("a"), call("b")), user(result("b"))],
+        id="one of two is answered",
+    ),
+    pytest.param(
+        "AN01",
+        ["messages[1]", "messages[2]"],
+        [ASK, assistant(call("a")), assistant(call("b")), ASK],
+        id="two messages of one turn",
+    ),
+    pytest.param("AN02", ["messages[0].content[0]"], [user(result())], id="a result comes first"),
+    pytest.param(
+        "AN02",
+        [RESULT],
+        [ASK, assistant(text()), user(result())],
+        id="a result after an assistant that called nothing",
+    ),
+    pytest.param(
+        "AN02",
+        ["messages[4].content[0]"],
+        [*answered(), assistant(text()), user(result())],
+        id="a late second result",
+    ),
+    pytest.param(
+        "AN02",
+        ["messages[2].content[1]"],
+        [ASK, assistant(call()), user(result(), result("other"))],
+        id="a stranger in the turn",
+    ),
+    pytest.param(
+        "AN02",
+        ["messages[0].content[1]"],
+        [user(text(), result())],
+        id="a result after text, where nothing was called",
+    ),
+    pytest.param(
+        "AN03",
+        ["messages[2].content[1]"],
+        [ASK, assistant(call()), user(text(), result())],
+        id="text in front of the result",
+    ),
+    pytest.param(
+        "AN03",
+        ["messages[2].content[2]", "messages[2].content[3]"],
+        [
+            ASK,
+            assistant(call("a"), call("b"), call("c")),
+            user(result("a"), {"type": "image"}, result("b"), result("c")),
+        ],
+        id="an image between results",
+    ),
+    pytest.param(
+        "AN04",
+        ["messages[2].content[1]", "messages[3].content[0]"],
+        [*answered()[:2], user(result(), result()), user(result())],
+        id="three results for one call",
+    ),
+    pytest.param(
+        "AN05",
+        ["messages[1].content[1]"],
+        [ASK, assistant(call(), call()), user(result())],
+        id="one id for two calls",
+    ),
+    pytest.param(
+        "AN05",
+        ["messages[3].content[0]"],
+        [*answered(), assistant(call()), user(result())],
+        id="an id again in a later turn",
+    ),
+    pytest.param(
+        "AN06",
+        ["messages[1].content[0].id", f"{RESULT}.tool_use_id"],
+        [ASK, assistant(call("functions.search:0")), user(result("functions.search:0"))],
+        id="illegal characters",
+    ),
+    pytest.param(
+        "AN06",
+        ["messages[1].content[0].id", f"{RESULT}.tool_use_id"],
+        [ASK, assistant(call("")), user(result(""))],
+        id="empty ids",
+    ),
+    pytest.param(
+        "AN06",
+        ["messages[1].content[0].id", f"{RESULT}.tool_use_id"],
+        [ASK, assistant(call("a\n")), user(result("a\n"))],
+        id="an id and a newline",
+    ),
+    pytest.param(
+        "AN06",
+        ["messages[1].content[0].id", f"{RESULT}.tool_use_id"],
+        [ASK, assistant(call([])), user(result([]))],
+        id="ids that no set can hold",
+    ),
+    pytest.param(
+        "AN06",
+        [
+            "messages[1].content[0].id",
+            "messages[1].content[1].id",
+            f"{RESULT}.tool_use_id",
+            "messages[2].content[1].tool_use_id",
+        ],
+        [ASK, assistant(call(None), call(None)), user(result(None), result(None))],
+        id="two calls and two results without ids",
+    ),
+    pytest.param(
+        "AN07",
+        ["messages[1].content[0].input"],
+        [ASK, assistant(call(input=None)), user(result())],
+        id="null",
+    ),
+    pytest.param(
+        "AN07",
+        ["messages[1].content[0].input"],
+        [ASK, assistant(call(input="{}")), user(result())],
+        id="JSON text",
+    ),
+    pytest.param(
+        "AN07",
+        ["messages[1].content[0].input"],
+        [ASK, assistant({"type": "tool_use", "id": "toolu_1", "name": "a"}), user(result())],
+        id="no input",
+    ),
+    pytest.param(
+        "AN08", [f"{RESULT}.content"], answered(content="", is_error=True), id="an empty error"
+    ),
+    pytest.param(
+        "AN08", [f"{RESULT}.content"], answered(content=None, is_error=True), id="a null error"
+    ),
+    pytest.param(
+        "AN08", [f"{RESULT}.content"], answered(content=[], is_error=True), id="no error blocks"
+    ),
+    pytest.param(
+        "AN08", [f"{RESULT}.content"], answered(content=" \n", is_error=True), id="a blank error"
+    ),
+    pytest.param(
+        "AN08", [f"{RESULT}.is_error"], answered(is_error="true"), id="a flag that is text"
+    ),
+    pytest.param("AN09", ["messages[0].content[0]"], [user(text(""))], id="empty text"),
+    pytest.param("AN09", ["messages[0].content[1]"], [user(text(), text(" \n"))], id="blank text"),
+    pytest.param("AN09", ["messages[0].content[0]"], [user({"type": "text"})], id="no text"),
+    pytest.param("AN09", ["messages[0]"], [{"role": "user", "content": ""}], id="empty content"),
+    pytest.param(
+        "AN09", ["messages[0].content"], [{"role": "user", "content": "  "}], id="blank content"
+    ),
+    pytest.param("AN09", ["messages[0]"], [user()], id="a user without blocks"),
+    pytest.param("AN09", ["messages[0].content"], [{"role": "user"}], id="no content"),
+    pytest.param(
+        "AN09", ["messages[0].content"], [{"role": "user", "content": {}}], id="an object"
+    ),
+    pytest.param("AN09", ["messages[1]"], [ASK, assistant(), ASK], id="an empty assistant inside"),
+    pytest.param(
+        "AN09",
+        ["messages[1].content"],
+        [ASK, {"role": "assistant", "content": None}],
+        id="a null assistant at the end",
+    ),
+    pytest.param(
+        "AN09",
+        ["messages[1].content[0]"],
+        [ASK, assistant(text(""))],
+        id="an empty block at the end",
+    ),
+    pytest.param(
+        "AN09",
+        [f"{RESULT}.content[0]"],
+        answered(content=[text("")]),
+        id="empty text inside a result",
+    ),
+    pytest.param("AN09", [f"{RESULT}.content"], answered(content={}), id="an object as result"),
+    pytest.param("AN11", ["messages[1]"], [ASK, system()], id="a system message at the end"),
+    pytest.param("AN12", ["messages[0]"], [assistant(text())], id="the assistant speaks first"),
+    pytest.param("AN13", ["messages"], "hello", id="no list"),
+    pytest.param("AN13", ["messages"], {"messages": []}, id="an object instead of the list"),
+    pytest.param("AN13", ["messages[1]"], [ASK, None], id="a message that is none"),
+    pytest.param(
+        "AN13", ["messages[1].role"], [ASK, {"role": "tool", "content": "12C"}], id="a tool's role"
+    ),
+    pytest.param("AN13", ["messages[1].role"], [ASK, {"role": [], "content": "a"}], id="no role"),
+    pytest.param("AN13", ["messages[0].content[0]"], [user("hello")], id="a block that is text"),
+    pytest.param("AN13", ["messages[0].content[0]"], [user({"text": "a"})], id="no type"),
+    pytest.param(
+        "AN13",
+        [f"{RESULT}.content[0]"],
+        answered(content=[call("toolu_2")]),
+        id="a call inside a result",
+    ),
+    pytest.param(
+        "AN13", [f"{RESULT}.content[1]"], answered(content=[text(), 1]), id="a number as block"
+    ),
+    pytest.param(
+        "AN14",
+        ["messages[1].content[0].name"],
+        [ASK, assistant(call(name="")), user(result())],
+        id="an empty name",
+    ),
+    pytest.param(
+        "AN14",
+        ["messages[1].content[0].name"],
+        [ASK, assistant(call(name=None)), user(result())],
+        id="a null name",
+    ),
+    pytest.param(
+        "AN14",
+        ["messages[1].content[0].name"],
+        [ASK, assistant(call(name="x" * 201)), user(result())],
+        id="a name of 201 characters",
+    ),
+    pytest.param(
+        "AN15",
+        ["messages[1]"],
+        [ASK, assistant(call("a"), call("b")), user(result("a")), user(result("b"))],
+        id="results in two messages",
+    ),
+    pytest.param(
+        "AN15",
+        ["messages[1]"],
+        [ASK, assistant(call()), assistant(text()), user(result())],
+        id="assistant text between call and result",
+    ),
+    pytest.param(
+        "AN15",
+        ["messages[1]"],
+        [ASK, assistant(call("a")), assistant(call("b")), user(result("a"), result("b"))],
+        id="two messages of calls, one of results",
+    ),
+]
+
+SOUND = [
+    pytest.param(
+        "AN01",
+        [ASK, assistant(call("a"), call("b")), user(result("b"), result("a"))],
+        id="any order",
+    ),
+    pytest.param(
+        "AN01",
+        [
+            ASK,
+            assistant(
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+                {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+                {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "a", "input": {}},
+                {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "content": []},
+                text(),
+            ),
+        ],
+        id="tools of the server",
+    ),
+    pytest.param("AN02", [*answered(), assistant(text())], id="a result in its place"),
+    pytest.param("AN03", [ASK, assistant(call()), user(result(), text())], id="text after results"),
+    pytest.param("AN03", [*answered(), user(text())], id="text in the message after results"),
+    pytest.param(
+        "AN04",
+        [*answered(), assistant(call("toolu_2")), user(result("toolu_2"))],
+        id="one result for each call",
+    ),
+    pytest.param(
+        "AN05",
+        [ASK, assistant(call("a"), call("A")), user(result("a"), result("A"))],
+        id="ids that differ in case",
+    ),
+    pytest.param("AN06", [ASK, assistant(call("_-aZ9")), user(result("_-aZ9"))], id="all legal"),
+    pytest.param("AN07", [ASK, assistant(call(input={"a": 1})), user(result())], id="an object"),
+    pytest.param("AN08", answered(content="Timeout.", is_error=True), id="an error with a text"),
+    pytest.param(
+        "AN08", answered(content=[{"type": "image"}], is_error=True), id="an error with an image"
+    ),
+    pytest.param("AN08", answered(content=[text("Timeout.")], is_error=True), id="an error block"),
+    pytest.param("AN08", answered(content="", is_error=False), id="an empty success"),
+    pytest.param(
+        "AN08",
+        [ASK, assistant(call()), user({"type": "tool_result", "tool_use_id": "toolu_1"})],
+        id="a success without content",
+    ),
+    pytest.param("AN09", [ASK, assistant()], id="an empty assistant at the end"),
+    pytest.param(
+        "AN09", [ASK, {"role": "assistant", "content": ""}], id="an empty prefill at the end"
+    ),
+    pytest.param(
+        "AN09",
+        [
+            ASK,
+            assistant(
+                {"type": "thinking", "thinking": "", "signature": "sig"},
+                {"type": "redacted_thinking", "data": "x"},
+                text(),
+            ),
+        ],
+        id="thinking without text",
+    ),
+    pytest.param("AN10", [{"role": "user", "content": "hello"}], id="content as text"),
+    pytest.param("AN11", [ASK, assistant(text()), ASK], id="two speakers only"),
+    pytest.param("AN12", [], id="no messages"),
+    pytest.param("AN13", [user(text(), {"type": "document"}, {"type": "image"})], id="any block"),
+    pytest.param("AN13", answered(content=[text(), {"type": "image"}]), id="a result of blocks"),
+    pytest.param("AN14", [ASK, assistant(call(name="x" * 200)), user(result())], id="200 letters"),
+    pytest.param(
+        "AN15", [*answered(), assistant(call("b")), user(result("b"))], id="a call at a time"
+    ),
+    pytest.param("AN15", [*answered(), user(text())], id="a user who says more"),
+]
+
+
+@pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
+def test_a_fault_is_reported_once_and_at_its_place(
+    code: str, places: list[str], messages: object
+) -> None:
+    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    assert found(messages) == [(code, place) for place in places]
+
+
+@pytest.mark.parametrize(("code", "messages"), SOUND)
+def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but is none, breaks no rule."""
+    assert code in anthropic.RULES
+    assert found(messages) == []
+
+
+# A leading system message is three faults by nature: see the test of it below.
+ALONE = sorted(set(anthropic.RULES) - {"AN10"})
+
+
+@pytest.mark.parametrize("code", ALONE)
+def test_every_rule_is_seen_to_refuse_and_to_allow(code: str) -> None:
+    """Each row of the table has a history that breaks it alone, and one that does not."""
+    assert any(case.values[0] == code for case in BROKEN)
+    assert any(case.values[0] == code for case in SOUND)
+
+
+@pytest.mark.parametrize("code", ALONE)
+def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str) -> None:
+    """A violation is the row of its rule with the place in dots and the detail filled in."""
+    messages = next(case.values[2] for case in BROKEN if case.values[0] == code)
+    violation = validate(messages, "anthropic")[0]
+    level, _, remedy = anthropic.RULES[code]
+    assert (violation.code, violation.level, violation.remedy) == (code, level, remedy)
+    path = violation.place.replace("[", ".").replace("]", "")
+    assert violation.message.startswith(f"{path}: ")
+    assert "{" not in violation.message
+
+
+def test_the_levels_are_those_of_the_specification() -> None:
+    """Only system messages inside, the first speaker and the literal reading are strict."""
+    strict = [code for code, (level, _, _) in anthropic.RULES.items() if level == "strict"]
+    assert strict == ["AN11", "AN12", "AN15"]
+
+
+def test_a_leading_system_message_breaks_three_rules() -> None:
+    """It leads, it is a system message, and the user does not speak first."""
+    messages = [system(), ASK]
+    assert found(messages) == [(code, "messages[0]") for code in ("AN10", "AN11", "AN12")]
+
+
+def test_a_system_message_inside_is_refused_by_some_only() -> None:
+    """After a user turn the newest models take one, so that no hard rule is broken."""
+    [violation] = validate([ASK, system(), assistant(text())], "anthropic")
+    assert (violation.code, violation.level) == ("AN11", "strict")
+
+
+def test_a_system_message_between_call_and_result_separates_them() -> None:
+    """No model takes a system message there: the call has no result right after it."""
+    codes = [code for code, _ in found([ASK, assistant(call()), system(), user(result())])]
+    assert codes == ["AN01", "AN02", "AN11"]
+
+
+def test_text_in_an_earlier_neighbour_stands_before_the_result_once_merged() -> None:
+    """User text and then the result, in two messages: answered, but late and not at once."""
+    messages = [ASK, assistant(call()), user(text()), user(result())]
+    assert found(messages) == [("AN03", "messages[3].content[0]"), ("AN15", "messages[1]")]
+
+
+def test_calls_and_results_with_the_wrong_speaker_pair_with_nothing() -> None:
+    """A user's call and an assistant's result are misplaced, and no halves of a pair."""
+    messages = [user(call("a")), assistant(result("a"), call("b")), user(result("b"))]
+    assert found(messages) == [
+        ("AN01", "messages[0]"),
+        ("AN02", "messages[1].content[0]"),
+        ("AN13", "messages[0].content[0]"),
+        ("AN13", "messages[1].content[0]"),
+    ]
+
+
+def test_the_message_lists_only_the_unanswered_ids() -> None:
+    """Of a turn half answered, the other half is named, in the order of the calls."""
+    messages = [ASK, assistant(call("a"), call("b"), call("c")), user(result("b"))]
+    [violation] = validate(messages, "anthropic")
+    assert "immediately after: a, c. Each" in violation.message
+
+
+def test_the_message_prints_ids_bare_where_they_can_be_read() -> None:
+    """A legible id stands as it is, an unprintable one quoted, a long one cut, no id in words."""
+    calls = [call("a"), call(""), call("a\ud800"), call("x" * 81), call(None), call(None)]
+    violation = validate([ASK, assistant(*calls)], "anthropic")[0]
+    listed = rf"a, '', 'a\ud800', {'x' * 77}..., (no id)"
+    assert f"immediately after: {listed}. Each" in violation.message
+
+
+def test_a_result_that_comes_with_a_later_message_is_named() -> None:
+    """Of two results, one in the next message and one after it, the second is the late one."""
+    messages = [ASK, assistant(text(), call("a"), call("b")), user(result("a")), user(result("b"))]
+    [violation] = validate(messages, "anthropic")
+    assert violation.message.endswith("the `tool_result` blocks of: b")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("", "be non-empty"), (" ", "non-whitespace text"), (None, "valid string")]
+)
+def test_blank_text_is_refused_in_the_words_of_the_api(value: object, said: str) -> None:
+    """Empty text, blank text and no text are three answers of the API."""
+    [violation] = validate([user(text(value))], "anthropic")
+    assert violation.message.endswith(said)
+
+
+def test_an_error_of_blank_blocks_is_both_blank_and_silent() -> None:
+    """An error whose only block is blank text would be empty without it."""
+    messages = answered(content=[text(" ")], is_error=True)
+    assert [code for code, _ in found(messages)] == ["AN08", "AN09"]
+
+
+def nested(depth: int) -> object:
+    value: object = "x"
+    for _ in range(depth):
+        value = [{"content": value}]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(10**10_000, id="a huge integer"),
+        pytest.param("\ud800", id="a lone surrogate"),
+        pytest.param(nested(50_000), id="deep nesting"),
+        pytest.param("x" * 1_000_000, id="a long text"),
+        pytest.param(b"bytes", id="bytes"),
+        pytest.param(float("nan"), id="not a number"),
+        pytest.param({"a"}, id="a set"),
+        pytest.param(object(), id="an object"),
+    ],
+)
+def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
+    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    places: list[object] = [
+        value,
+        [value],
+        [{"role": value, "content": value}],
+        [{"role": "user", "content": value}],
+        [user(value, text(value), {"type": value}, result(value, content=value, is_error=value))],
+        [
+            assistant(call(value, name=value, input=value), call(value)),
+            user(result(content=[value])),
+        ],
+    ]
+    for messages in places:
+        for violation in validate(messages, "anthropic"):
+            assert len(violation.message.encode()) < 1000
+
+
+def work(messages: list[Message]) -> int:
+    """The number of Python and C calls that judging takes."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    former = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        validate(messages, "anthropic")
+    finally:
+        sys.setprofile(former)
+    return calls
+
+
+class Id(str):
+    """An id whose comparisons are Python calls, so that a search through a list is counted."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True
+
+
+def ids(count: int) -> list[Id]:
+    return [Id(f"toolu_{index}") for index in range(count)]
+
+
+SIZES = {
+    "one turn of parallel calls": lambda n: [
+        ASK,
+        assistant(*map(call, ids(n))),
+        user(*map(result, reversed(ids(n)))),
+    ],
+    "one result a message": lambda n: [
+        ASK,
+        assistant(*map(call, ids(n))),
+        *(user(result(each)) for each in ids(n)),
+    ],
+    "one call a message": lambda n: [
+        ASK,
+        *(assistant(call(each)) for each in ids(n)),
+        user(*map(result, ids(n))),
+    ],
+    "text before each result": lambda n: [
+        assistant(*map(call, ids(n))),
+        *(user(text(), result(each)) for each in ids(n)),
+    ],
+    "calls without results": lambda n: [assistant(*map(call, ids(n)))],
+    "results without calls": lambda n: [user(*map(result, ids(n)))],
+    "one result over and over": lambda n: [
+        assistant(call(Id("a"))),
+        user(*(result(Id("a")) for _ in ids(n))),
+    ],
+    "many turns": lambda n: [
+        each for i in ids(n) for each in (assistant(call(i)), user(result(i)))
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_twice_the_history_is_twice_the_work(shape: str) -> None:
+    """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
+    half, whole = work(SIZES[shape](2_500)), work(SIZES[shape](5_000))
+    assert half > 2_500
+    assert whole < 2.05 * half
+
+
+@st.composite
+def valid_histories(draw: st.DrawFn) -> list[Message]:
+    """Histories of any number of turns, each with any number of calls, all answered."""
+    history: list[Message] = []
+    for turn in range(draw(st.integers(0, 4))):
+        history.append(user(text()))
+        asked = [f"toolu_{turn}_{index}" for index in range(draw(st.integers(0, 4)))]
+        if asked:
+            history.append(assistant(*map(call, asked)))
+            history.append(user(*map(result, draw(st.permutations(asked)))))
+        history.append(assistant(text()))
+    return history
+
+
+def places_of_results(history: list[Message]) -> list[tuple[int, int]]:
+    return [
+        (outer, inner)
+        for outer, message in enumerate(history)
+        for inner, block in enumerate(message["content"])
+        if block["type"] == "tool_result"
+    ]
+
+
+@given(valid_histories())
+def test_a_history_with_every_call_answered_is_valid(history: list[Message]) -> None:
+    """Results in any order inside their turn make a valid history."""
+    assert found(history) == []
+
+
+@given(valid_histories(), st.data())
+def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.DataObject) -> None:
+    """Without any one of its results a valid history breaks AN01 once, and names the call."""
+    if not places_of_results(history):
+        return
+    outer, inner = data.draw(st.sampled_from(places_of_results(history)))
+    lost = history[outer]["content"].pop(inner)
+    history[outer]["content"].append(text())
+    [violation] = validate(history, "anthropic")
+    assert (violation.code, violation.place) == ("AN01", f"messages[{outer - 1}]")
+    assert f": {lost['tool_use_id']}. " in violation.message
+
+
+@given(valid_histories())
+def test_splitting_every_message_into_its_blocks_breaks_no_hard_rule(
+    history: list[Message],
+) -> None:
+    """The API merges neighbours, so one message a block is as valid as one a turn."""
+    split = [
+        {"role": message["role"], "content": [block]}
+        for message in history
+        for block in message["content"]
+    ]
+    assert {violation.code for violation in validate(split, "anthropic")} <= {"AN15"}
+
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=5) | st.sampled_from(["a", "b", " "])
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**4_000)
+    | st.floats()
+    | TEXT
+    | st.binary(max_size=3)
+    | st.builds(object)
+    | st.sets(st.integers(), max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TEXT | st.integers() | st.none(), inner, max_size=3)
+        | st.tuples(inner)
+    ),
+    max_leaves=5,
+)
+ROLE = st.sampled_from(["user", "assistant", "system", "tool"])
+KIND = st.sampled_from(["text", "tool_use", "tool_result", "thinking", "server_tool_use", "image"])
+
+
+def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Objects with some of these fields, each sometimes junk."""
+    return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
+
+
+def blocks(content: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    block = any_object(
+        type=KIND,
+        text=TEXT,
+        id=TEXT,
+        tool_use_id=TEXT,
+        name=TEXT,
+        input=JUNK,
+        is_error=st.booleans(),
+        content=content,
+    )
+    return TEXT | st.lists(block | JUNK, max_size=4)
+
+
+MESSAGES = st.lists(any_object(role=ROLE, content=blocks(blocks(JUNK))) | JUNK, max_size=6)
+
+
+@given(MESSAGES | JUNK)
+def test_judging_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
+    """Whatever the messages are, they are judged, twice alike, and not changed."""
+    before = repr(messages)
+    violations = validate(messages, "anthropic")
+    assert validate(messages, "anthropic") == violations
+    assert repr(messages) == before
+    assert all(type(violation) is Violation for violation in violations)
+    assert [violation.code for violation in violations] == sorted(each.code for each in violations)

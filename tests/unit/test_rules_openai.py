@@ -1,0 +1,630 @@
+"""The rules of OpenAI Chat Completions: what each refuses, what it allows, and their algebra."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore.wire.rules import PROVIDERS, Violation, openai, validate
+
+Message = dict[str, Any]
+
+
+def user(content: object = "hello") -> Message:
+    return {"role": "user", "content": content}
+
+
+def call(call_id: object = "call_1", name: object = "search", arguments: object = "{}") -> Message:
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def custom(name: object = "shell", text: object = "ls -l") -> Message:
+    return {"id": "call_1", "type": "custom", "custom": {"name": name, "input": text}}
+
+
+def calling(*calls: object, content: object = None, **more: object) -> Message:
+    return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
+
+
+def says(content: object = "done", **more: object) -> Message:
+    return {"role": "assistant", "content": content, **more}
+
+
+def result(call_id: object = "call_1", content: object = "12C") -> Message:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def found(messages: object) -> list[tuple[str, str]]:
+    return [(violation.code, violation.place) for violation in validate(messages, "openai")]
+
+
+ARGUMENTS = "messages[0].tool_calls[0].function.arguments"
+NAME = "messages[0].tool_calls[0].function.name"
+CONTENT = "messages[0].content"
+
+BROKEN = [
+    pytest.param("OA01", ["messages[0]"], [calling(call())], id="a call at the end"),
+    pytest.param("OA01", ["messages[0]"], [calling(call()), user()], id="a user speaks instead"),
+    pytest.param(
+        "OA01",
+        ["messages[0]"],
+        [calling(call("a"), call("b"), call("c")), result("b")],
+        id="one of three is answered",
+    ),
+    pytest.param(
+        "OA01",
+        ["messages[2]"],
+        [calling(call()), result(), calling(call()), user()],
+        id="an id answered in an earlier turn only",
+    ),
+    pytest.param("OA02", ["messages[0].tool_call_id"], [result()], id="a result without a call"),
+    pytest.param(
+        "OA02",
+        ["messages[1].tool_call_id"],
+        [says("hm"), result()],
+        id="a result after an assistant that called nothing",
+    ),
+    pytest.param(
+        "OA02",
+        ["messages[3].tool_call_id"],
+        [calling(call()), result(), user(), result()],
+        id="a late second result",
+    ),
+    pytest.param(
+        "OA02",
+        ["messages[2].tool_call_id"],
+        [calling(call()), result(), result("other")],
+        id="a stranger in the run",
+    ),
+    pytest.param(
+        "OA03",
+        ["messages[2].tool_call_id", "messages[3].tool_call_id"],
+        [calling(call()), result(), result(), result()],
+        id="three results for one call",
+    ),
+    pytest.param("OA04", ["messages[0].tool_calls"], [says(tool_calls=[])], id="no call in list"),
+    pytest.param(
+        "OA04", ["messages[0].tool_calls"], [says(tool_calls={})], id="an object of calls"
+    ),
+    pytest.param(
+        "OA04", ["messages[0].tool_calls[0]"], [calling("search")], id="a call that is a string"
+    ),
+    pytest.param(
+        "OA05",
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling(call("")), result("")],
+        id="empty ids",
+    ),
+    pytest.param(
+        "OA05",
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling(call(None)), result(None)],
+        id="null ids",
+    ),
+    pytest.param(
+        "OA05",
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling(call([])), result([])],
+        id="ids that no set can hold",
+    ),
+    pytest.param(
+        "OA05",
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling(call(1)), result(1)],
+        id="ids that are numbers",
+    ),
+    pytest.param(
+        "OA05",
+        [
+            "messages[0].tool_calls[0].id",
+            "messages[0].tool_calls[1].id",
+            "messages[1].tool_call_id",
+            "messages[2].tool_call_id",
+        ],
+        [calling(call(None), call(None)), result(None), result(None)],
+        id="two calls and two results without ids",
+    ),
+    pytest.param(
+        "OA06",
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling(call("x" * 41)), result("x" * 41)],
+        id="ids of 41 characters",
+    ),
+    pytest.param("OA07", [NAME], [calling(call(name="")), result()], id="no name"),
+    pytest.param("OA07", [NAME], [calling(call(name=None)), result()], id="a null name"),
+    pytest.param("OA07", [NAME], [calling(call(name="a.b")), result()], id="a dot in the name"),
+    pytest.param("OA07", [NAME], [calling(call(name="a\n")), result()], id="a name and a newline"),
+    pytest.param("OA07", [NAME], [calling(call(name="x" * 65)), result()], id="a long name"),
+    pytest.param(
+        "OA07",
+        ["messages[0].tool_calls[0].custom.name"],
+        [calling(custom(name="")), result()],
+        id="a custom tool without a name",
+    ),
+    pytest.param(
+        "OA07",
+        ["messages[0].function_call.name"],
+        [says(None, function_call={"name": "a b", "arguments": "{}"})],
+        id="a legacy call with a blank in its name",
+    ),
+    pytest.param(
+        "OA07",
+        ["messages[0].name"],
+        [{"role": "function", "content": "12C"}],
+        id="a legacy result without a name",
+    ),
+    pytest.param("OA08", [ARGUMENTS], [calling(call(arguments={})), result()], id="an object"),
+    pytest.param("OA08", [ARGUMENTS], [calling(call(arguments=None)), result()], id="null"),
+    pytest.param(
+        "OA08",
+        ["messages[0].tool_calls[0].custom.input"],
+        [calling(custom(text={})), result()],
+        id="an object as custom input",
+    ),
+    pytest.param("OA09", [ARGUMENTS], [calling(call(arguments="")), result()], id="no text"),
+    pytest.param("OA09", [ARGUMENTS], [calling(call(arguments="[]")), result()], id="an array"),
+    pytest.param("OA09", [ARGUMENTS], [calling(call(arguments='{"a"')), result()], id="cut short"),
+    pytest.param(
+        "OA09", [ARGUMENTS], [calling(call(arguments='{"a": NaN}')), result()], id="not a number"
+    ),
+    pytest.param(
+        "OA09",
+        [ARGUMENTS],
+        [calling(call(arguments='{"a": ' + "[" * 100_000)), result()],
+        id="nested too deep to parse",
+    ),
+    pytest.param(
+        "OA10",
+        ["messages[0].tool_calls[1].id"],
+        [calling(call(), call()), result()],
+        id="one id for two calls",
+    ),
+    pytest.param("OA11", [CONTENT], [says(None)], id="null and nothing else"),
+    pytest.param("OA11", [CONTENT], [{"role": "assistant"}], id="nothing at all"),
+    pytest.param("OA11", [CONTENT], [says([])], id="no parts"),
+    pytest.param("OA11", [CONTENT], [says(None, refusal=None, tool_calls=None)], id="nulls"),
+    pytest.param("OA11", [CONTENT], [says(12)], id="a number"),
+    pytest.param("OA11", ["messages[0].content[0]"], [says(["a"])], id="a part that is text"),
+    pytest.param(
+        "OA12", ["messages[1].content"], [calling(call()), result(content=None)], id="null"
+    ),
+    pytest.param(
+        "OA12",
+        ["messages[1].content"],
+        [calling(call()), {"role": "tool", "tool_call_id": "call_1"}],
+        id="a result without content",
+    ),
+    pytest.param(
+        "OA12", ["messages[1].content"], [calling(call()), result(content={})], id="object"
+    ),
+    pytest.param(
+        "OA12", ["messages[1].content"], [calling(call()), result(content=[])], id="parts"
+    ),
+    pytest.param(
+        "OA12",
+        ["messages[1].content[1]"],
+        [
+            calling(call()),
+            result(content=[{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]),
+        ],
+        id="an image in a result",
+    ),
+    pytest.param(
+        "OA12",
+        ["messages[1].content[0].text"],
+        [calling(call()), result(content=[{"type": "text"}])],
+        id="a text part without text",
+    ),
+    pytest.param("OA12", [CONTENT], [user(None)], id="a user who says null"),
+    pytest.param("OA12", [CONTENT], [{"role": "system"}], id="a system message without content"),
+    pytest.param("OA12", ["messages[0].content[0]"], [user([None])], id="a null part"),
+    pytest.param(
+        "OA12",
+        [CONTENT],
+        [{"role": "function", "name": "search", "content": {}}],
+        id="an object in a legacy result",
+    ),
+    pytest.param(
+        "OA13", ["messages[0].role"], [{"role": "model", "content": "a"}], id="a stranger"
+    ),
+    pytest.param("OA13", ["messages[0].role"], [{"content": "a"}], id="no role"),
+    pytest.param("OA13", ["messages[0].role"], [{"role": {}}], id="a role that no set can hold"),
+    pytest.param("OA13", ["messages[0]"], ["hello"], id="a message that is a string"),
+    pytest.param("OA13", ["messages"], {"messages": []}, id="an object instead of the list"),
+    pytest.param("OA13", ["messages"], None, id="no list"),
+]
+
+SOUND = [
+    pytest.param("OA01", [calling(call("a"), call("b")), result("b"), result("a")], id="any order"),
+    pytest.param(
+        "OA01", [calling(call(), content="One moment."), result()], id="text beside calls"
+    ),
+    pytest.param(
+        "OA01", [{**calling(call()), "role": "user", "content": "a"}], id="calls of a user"
+    ),
+    pytest.param("OA02", [calling(call()), result(), calling(call()), result()], id="an id again"),
+    pytest.param("OA03", [calling(call("a"), call("b")), result("a"), result("b")], id="one each"),
+    pytest.param("OA04", [says(tool_calls=None)], id="null instead of calls"),
+    pytest.param("OA05", [calling(call("0")), result("0")], id="an id of one digit"),
+    pytest.param("OA06", [calling(call("x" * 40)), result("x" * 40)], id="an id of 40 characters"),
+    pytest.param("OA07", [calling(call(name="x" * 64)), result()], id="a name of 64 characters"),
+    pytest.param("OA07", [calling(custom()), result()], id="a custom tool"),
+    pytest.param(
+        "OA07",
+        [
+            says(None, function_call={"name": "search", "arguments": "{}"}),
+            {"role": "function", "name": "search", "content": None},
+        ],
+        id="a legacy call and its result",
+    ),
+    pytest.param("OA08", [calling(call(arguments='{"a": 1}')), result()], id="JSON text"),
+    pytest.param(
+        "OA09", [calling(custom(text="no JSON")), result()], id="free text to a custom tool"
+    ),
+    pytest.param(
+        "OA09", [calling(call(arguments=f'{{"a": {"9" * 10_000}}}')), result()], id="a huge integer"
+    ),
+    pytest.param("OA09", [calling(call(arguments='{"a": "\\ud800"}')), result()], id="a surrogate"),
+    pytest.param(
+        "OA10",
+        [calling(call()), result(), says(), calling(call()), result()],
+        id="one id in two messages",
+    ),
+    pytest.param("OA11", [says("")], id="empty text"),
+    pytest.param("OA11", [says([{"type": "refusal", "refusal": "No."}])], id="a refusal part"),
+    pytest.param("OA11", [says(None, refusal="No.")], id="a refusal"),
+    pytest.param("OA11", [says(None, audio={"id": "audio_1"})], id="audio"),
+    pytest.param("OA11", [calling(call(), content=[]), result()], id="no parts beside calls"),
+    pytest.param("OA12", [calling(call()), result(content="")], id="an empty result"),
+    pytest.param(
+        "OA12",
+        [calling(call()), result(content=[{"type": "text", "text": "a"}])],
+        id="a result of text parts",
+    ),
+    pytest.param(
+        "OA12",
+        [
+            user(
+                [{"type": "input_audio", "input_audio": {}}, {"type": "image_url", "image_url": {}}]
+            )
+        ],
+        id="a user's audio and image",
+    ),
+    pytest.param("OA12", [{"role": "system", "content": []}], id="a system message without parts"),
+    pytest.param(
+        "OA13",
+        [{"role": "developer", "content": "a"}, {"role": "system", "content": "a"}, user(), says()],
+        id="every speaker",
+    ),
+    pytest.param("OA13", [], id="no messages"),
+]
+
+
+@pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
+def test_a_fault_is_reported_once_and_at_its_place(
+    code: str, places: list[str], messages: object
+) -> None:
+    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    assert found(messages) == [(code, place) for place in places]
+
+
+@pytest.mark.parametrize(("code", "messages"), SOUND)
+def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but is none, breaks no rule."""
+    assert code in openai.RULES
+    assert found(messages) == []
+
+
+@pytest.mark.parametrize("code", sorted(openai.RULES))
+def test_every_rule_is_seen_to_refuse_and_to_allow(code: str) -> None:
+    """Each row of the table has a history that breaks it and one that does not."""
+    assert any(case.values[0] == code for case in BROKEN)
+    assert any(case.values[0] == code for case in SOUND)
+
+
+@pytest.mark.parametrize("code", sorted(openai.RULES))
+def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str) -> None:
+    """A violation is the row of its rule with the place and the detail filled in."""
+    messages = next(case.values[2] for case in BROKEN if case.values[0] == code)
+    violation = validate(messages, "openai")[0]
+    level, _, remedy = openai.RULES[code]
+    assert (violation.code, violation.level, violation.remedy) == (code, level, remedy)
+    assert "{" not in violation.message
+
+
+def test_the_levels_are_those_of_the_specification() -> None:
+    """Only the length of ids, their uniqueness and the JSON of arguments are strict."""
+    strict = [code for code, (level, _, _) in openai.RULES.items() if level == "strict"]
+    assert strict == ["OA06", "OA09", "OA10"]
+
+
+def test_the_message_lists_only_the_unanswered_ids() -> None:
+    """Of a turn half answered, the other half is named, in the order of the calls."""
+    [violation] = validate([calling(call("a"), call("b"), call("c")), result("b")], "openai")
+    assert violation.message.endswith("did not have response messages: a, c")
+
+
+def test_a_result_without_an_id_answers_nothing_and_leaves_its_call_open() -> None:
+    """A missing tool_call_id is three faults: the call, the result and the id."""
+    messages = [calling(call()), {"role": "tool", "content": "12C"}]
+    assert [code for code, _ in found(messages)] == ["OA01", "OA02", "OA05"]
+
+
+def test_a_call_list_without_a_call_carries_nothing() -> None:
+    """No calls, or calls that are no list, do not stand in for content."""
+    for calls in ([], {"id": "call_1"}):
+        assert [code for code, _ in found([says(None, tool_calls=calls)])] == ["OA04", "OA11"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (True, "a boolean"),
+        (1, "an integer"),
+        (1.5, "a number"),
+        ({}, "an object"),
+        ([], "an empty array"),
+        ([1], "an array"),
+        (b"", "a bytes"),
+        ("", "''"),
+        ("a\ud800", "'a\\ud800'"),
+        ("x" * 81, f"'{'x' * 77}...'"),
+    ],
+)
+def test_the_message_shows_the_value_at_fault(value: object, shown: str) -> None:
+    """Text is quoted and cut, null and the empty list are named, anything else by its type."""
+    messages = [calling(call(name=value)), result()]
+    [message] = [each.message for each in validate(messages, "openai") if each.code == "OA07"]
+    assert message.endswith(f"but got {shown}.")
+
+
+def test_the_message_prints_ids_bare_where_they_can_be_read() -> None:
+    """A legible id stands as it is, an empty or unprintable one is quoted, no id is null."""
+    messages = [calling(call("call_1"), call(""), call("a\n"), call(None))]
+    violation = validate(messages, "openai")[0]
+    assert violation.message.endswith(r"response messages: call_1, '', 'a\n', null")
+
+
+def test_any_other_message_ends_the_run_of_results() -> None:
+    """A system message, or one that is no message, between call and result separates them."""
+    for between in ({"role": "system", "content": "Be brief."}, None):
+        codes = {code for code, _ in found([calling(call()), between, result()])}
+        assert {"OA01", "OA02"} <= codes
+
+
+def test_one_id_for_two_calls_and_two_results_is_two_faults() -> None:
+    """Two calls that share an id are answered, but twice under one id."""
+    messages = [calling(call(), call()), result(), result()]
+    assert [code for code, _ in found(messages)] == ["OA03", "OA10"]
+
+
+def test_violations_come_in_the_order_of_rules_and_places() -> None:
+    """Codes ascend, and places ascend inside a code."""
+    messages = [user(None), result("a"), calling(call(name=""), call(name="")), user(None)]
+    assert found(messages) == [
+        ("OA01", "messages[2]"),
+        ("OA02", "messages[1].tool_call_id"),
+        ("OA07", "messages[2].tool_calls[0].function.name"),
+        ("OA07", "messages[2].tool_calls[1].function.name"),
+        ("OA10", "messages[2].tool_calls[1].id"),
+        ("OA12", "messages[0].content"),
+        ("OA12", "messages[3].content"),
+    ]
+
+
+def test_an_unknown_provider_is_named_beside_the_known_ones() -> None:
+    """A provider without rules is refused with the choice there is."""
+    with pytest.raises(ValueError, match=r"'acme': choose one of .*anthropic.*openai"):
+        validate([], "acme")
+
+
+def test_a_violation_is_a_value() -> None:
+    """Violations compare by what they say, can be kept in sets, and do not change."""
+    [first], [second] = validate([says(None)], "openai"), validate([says(None)], "openai")
+    assert {first} == {second}
+    with pytest.raises(AttributeError):
+        first.code = "OA01"  # type: ignore[misc]
+
+
+def test_the_registry_takes_another_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule book put into the registry is applied like the built-in ones."""
+    monkeypatch.setitem(PROVIDERS, "acme", openai)
+    assert validate(None, "acme") == validate(None, "openai")
+
+
+def nested(depth: int) -> object:
+    value: object = "x"
+    for _ in range(depth):
+        value = [{"content": value}]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(10**10_000, id="a huge integer"),
+        pytest.param("\ud800", id="a lone surrogate"),
+        pytest.param(nested(50_000), id="deep nesting"),
+        pytest.param("x" * 1_000_000, id="a long text"),
+        pytest.param(b"bytes", id="bytes"),
+        pytest.param(float("nan"), id="not a number"),
+        pytest.param({"a"}, id="a set"),
+        pytest.param(object(), id="an object"),
+    ],
+)
+def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
+    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    places: list[object] = [
+        value,
+        [value],
+        [{"role": value}],
+        [user(value), says(value), says("a", tool_calls=value, function_call=value)],
+        [calling(value, call(value), call("a", value, value), {"function": value, "type": value})],
+        [result(value, value), user([value, {"type": value}, {"type": "text", "text": value}])],
+    ]
+    for messages in places:
+        for violation in validate(messages, "openai"):
+            assert len(violation.message.encode()) < 1000
+
+
+def work(messages: list[Message]) -> int:
+    """The number of Python and C calls that judging takes."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    former = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        validate(messages, "openai")
+    finally:
+        sys.setprofile(former)
+    return calls
+
+
+class Id(str):
+    """An id whose comparisons are Python calls, so that a search through a list is counted."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True
+
+
+def ids(count: int) -> list[Id]:
+    return [Id(f"call_{index}") for index in range(count)]
+
+
+SIZES = {
+    "one turn of parallel calls": lambda n: [
+        calling(*map(call, ids(n))),
+        *map(result, reversed(ids(n))),
+    ],
+    "calls without results": lambda n: [calling(*map(call, ids(n)))],
+    "results without calls": lambda n: [*map(result, ids(n))],
+    "one result over and over": lambda n: [
+        calling(call(Id("a"))),
+        *(result(Id("a")) for _ in ids(n)),
+    ],
+    "many turns": lambda n: [each for i in ids(n) for each in (calling(call(i)), result(Id(i)))],
+    "a run of bare messages": lambda n: [says() for _ in ids(n)],
+}
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_twice_the_history_is_twice_the_work(shape: str) -> None:
+    """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
+    half, whole = work(SIZES[shape](2_500)), work(SIZES[shape](5_000))
+    assert half > 2_500
+    assert whole < 2.05 * half
+
+
+@st.composite
+def valid_histories(draw: st.DrawFn) -> list[Message]:
+    """Histories of any number of turns, each with any number of calls, all answered."""
+    history: list[Message] = []
+    for turn in range(draw(st.integers(0, 4))):
+        history.append(user())
+        asked = [f"call_{turn}_{index}" for index in range(draw(st.integers(0, 4)))]
+        if asked:
+            history.append(calling(*map(call, asked)))
+            history.extend(map(result, draw(st.permutations(asked))))
+        history.append(says())
+    return history
+
+
+@given(valid_histories())
+def test_a_history_with_every_call_answered_is_valid(history: list[Message]) -> None:
+    """Results in any order inside their turn make a valid history."""
+    assert found(history) == []
+
+
+@given(valid_histories(), st.data())
+def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.DataObject) -> None:
+    """Without any one of its results a valid history breaks OA01 once, and names the call."""
+    results = [index for index, message in enumerate(history) if message["role"] == "tool"]
+    if not results:
+        return
+    lost = history.pop(data.draw(st.sampled_from(results)))
+    [violation] = validate(history, "openai")
+    assert violation.code == "OA01"
+    assert violation.message.endswith(f": {lost['tool_call_id']}")
+
+
+@given(valid_histories(), st.data())
+def test_a_repeated_result_breaks_one_rule_alone(
+    history: list[Message], data: st.DataObject
+) -> None:
+    """A result said twice in its run breaks OA03 once."""
+    results = [index for index, message in enumerate(history) if message["role"] == "tool"]
+    if not results:
+        return
+    index = data.draw(st.sampled_from(results))
+    history.insert(index, dict(history[index]))
+    assert found(history) == [("OA03", f"messages[{index + 1}].tool_call_id")]
+
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=5) | st.sampled_from(["a", "b", "{}"])
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**4_000)
+    | st.floats()
+    | TEXT
+    | st.binary(max_size=3)
+    | st.builds(object)
+    | st.sets(st.integers(), max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TEXT | st.integers() | st.none(), inner, max_size=3)
+        | st.tuples(inner)
+    ),
+    max_leaves=5,
+)
+ROLE = st.sampled_from(["system", "developer", "user", "assistant", "tool", "function", "model"])
+KIND = st.sampled_from(["text", "image_url", "refusal", "function", "custom"])
+
+
+def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Objects with some of these fields, each sometimes junk."""
+    return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
+
+
+INVOKED = any_object(name=TEXT, arguments=TEXT, input=TEXT)
+MESSAGES = st.lists(
+    any_object(
+        role=ROLE,
+        content=TEXT | st.lists(any_object(type=KIND, text=TEXT) | JUNK, max_size=3),
+        tool_calls=st.lists(
+            any_object(id=TEXT, type=KIND, function=INVOKED, custom=INVOKED) | JUNK, max_size=3
+        ),
+        tool_call_id=TEXT,
+        function_call=INVOKED,
+        refusal=TEXT,
+        audio=JUNK,
+        name=TEXT,
+    )
+    | JUNK,
+    max_size=6,
+)
+
+
+@given(MESSAGES | JUNK)
+def test_judging_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
+    """Whatever the messages are, they are judged, twice alike, and not changed."""
+    before = repr(messages)
+    violations = validate(messages, "openai")
+    assert validate(messages, "openai") == violations
+    assert repr(messages) == before
+    assert all(type(violation) is Violation for violation in violations)
+    assert [violation.code for violation in violations] == sorted(each.code for each in violations)
