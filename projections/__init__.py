@@ -1,8 +1,8 @@
 """The read side: folds over the log. They append nothing and never raise on a log.
 
-    from projections import error_statistics, model_history
+from projections import error_statistics, model_history
 
-    prompt = model_history(chat.events()).render("openai")
+prompt = model_history(chat.events()).render("openai")
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+import msgspec
+
 from eventstore import (
     IllegalTransition,
     MessageAdded,
@@ -66,10 +68,10 @@ class History:
 
     def _message(self, recorded: Recorded, event: MessageAdded) -> None:
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
-            entry = self._turns[event.turn]  # its calls came first: a log out of order
-            if entry.message is None:
-                entry.message = event
-                return
+            # Its calls came first (a log out of order), or it is a further piece of the message.
+            entry = self._turns[event.turn]
+            entry.message = event if entry.message is None else _joined(entry.message, event)
+            return
         entry = Entry(event.role, event, recorded.version)
         self._entries.append(entry)
         if event.role == "assistant" and event.turn is not None:
@@ -86,11 +88,15 @@ class History:
             return
         if call is not None:
             return
-        call = self._calls[event.call_id] = MadeCall(tool, recorded.version, imported=event.imported)
-        entry = self._turns.get(event.turn)
+        call = self._calls[event.call_id] = MadeCall(
+            tool, recorded.version, imported=event.imported
+        )
+        entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
-            entry = self._turns[event.turn] = Entry("assistant", None, recorded.version)
+            entry = Entry("assistant", None, recorded.version)
             self._entries.append(entry)
+            if event.turn is not None:
+                self._turns[event.turn] = entry
         entry.calls.append(call)
         if len(entry.calls) > 1 and entry.calls[-2].tool.index > tool.index:
             entry.calls.sort(key=lambda made: made.tool.index)
@@ -152,6 +158,16 @@ class History:
         )
 
 
+def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:
+    return msgspec.structs.replace(
+        message,
+        parts=message.parts + piece.parts,
+        calls=message.calls + piece.calls,
+        native=None,
+        exact=False,
+    )
+
+
 def model_history(
     events: Iterable[Recorded],
     *,
@@ -175,10 +191,14 @@ def model_history(
         NonResolvedToolError: a call is open and `open_calls` is "raise".
         ValueError: an option makes no sense.
     """
-    return History().extend(events).view(
-        open_calls=open_calls,
-        collapse=collapse,
-        last_turns=last_turns,
-        max_tokens=max_tokens,
-        count_tokens=count_tokens,
+    return (
+        History()
+        .extend(events)
+        .view(
+            open_calls=open_calls,
+            collapse=collapse,
+            last_turns=last_turns,
+            max_tokens=max_tokens,
+            count_tokens=count_tokens,
+        )
     )

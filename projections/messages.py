@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore import Event, Recorded, ToolPending, validate
-from eventstore.fingerprint import render as render_fingerprint
-from eventstore.transcript import Finding, transcribe_alone
-from eventstore.wire import copy, parse, render
+from eventstore.wire import WireItem, copy, parse, transcribe_alone
 from projections.history import History
 from projections.view import Collapse, Repair
 
@@ -46,23 +44,43 @@ def repair_messages(
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and collapse == "none" and not validate(given, provider):
         return RepairedMessages(copy(given), None, [])
-    transcript = transcribe_alone(parse(given, provider, is_error), provider)
-    history = History()
-    for version, event in enumerate(transcript.events, 1):
-        history.apply(_recorded(version, event))
-    view = history.view(collapse=collapse)
+    reading = _Reading(given, provider, is_error)
+    view = reading.history.view(collapse=collapse)
     arguments = view.render(target)
-    repairs = [*map(_repair, transcript.findings), *view.repairs_for(target)]
-    return RepairedMessages(arguments["messages"], arguments.get("system"), repairs)
+    made, system = arguments["messages"], arguments.get("system")
+    repairs = [*reading.repairs, *view.repairs_for(target)]
+    if not repairs and target == provider and made != given:
+        repairs = [Repair("merged", "form", "messages stand as the provider wants them")]
+    return RepairedMessages(made, system, repairs)
+
+
+class _Reading:
+    """A message list, read as the log that it would be."""
+
+    def __init__(
+        self, given: list[Any], provider: str, is_error: Callable[[Any], bool] | None
+    ) -> None:
+        self.repairs: list[Repair] = []
+        self.history = History()
+        items: list[WireItem] = []
+        places: list[int] = []  # item -> message
+        for place, message in enumerate(given):
+            found = parse([message], provider, is_error)
+            items += found
+            places += [place] * len(found)
+            if not found:
+                why = f"messages[{place}] says nothing"
+                self.repairs.append(Repair("dropped", "empty", why))
+        transcript = transcribe_alone(items, provider)
+        for version, event in enumerate(transcript.events, 1):
+            self.history.apply(_recorded(version, event))
+        for finding in transcript.findings:
+            if finding.rule != "used-id":  # the renderer tells which ids it really changed
+                why = f"messages[{places[finding.item]}]: {finding.problem}"
+                self.repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))
 
 
 def _recorded(version: int, event: Event) -> Recorded:
-    mark = None
-    if isinstance(event, ToolPending):
-        mark = render_fingerprint(event.call.digest())
+    mark = event.call.fingerprint if isinstance(event, ToolPending) else None
     call_id = getattr(event, "call_id", None)
     return Recorded(0, version, "", version, "", 0, call_id, mark, event)
-
-
-def _repair(finding: Finding) -> Repair:
-    return Repair(finding.what, finding.rule, finding.problem, finding.call_id)

@@ -25,7 +25,7 @@ from eventstore import (
     ToolFailed,
     ToolRejected,
 )
-from eventstore.wire import Answer, Call, Change, Turn, render
+from eventstore.wire import ROLES, Answer, Call, Change, Turn, render
 
 OpenCalls = Literal["answer", "raise", "drop"]
 Collapse = Literal["failed", "all", "none"]
@@ -156,8 +156,8 @@ def _turn(
         return Turn("user", (Text(text),))
     else:
         turn = Turn(
-            message.role, message.parts, [], message.provider, message.native, message.exact,
-            message.joined,
+            message.role if message.role in ROLES else "user", message.parts, [],
+            message.provider, message.native, message.exact, message.joined,
         )  # fmt: skip
         if entry.role == "assistant" and len(entry.calls) != message.calls:
             turn.exact = False
@@ -206,8 +206,10 @@ def _answer(made: MadeCall) -> Answer:
     if type(status) is Failed:
         return Answer(status.failure.model_text, is_error=True, provider=provider, native=native)
     if type(status) is Rejected:
-        return Answer(_rejection(status), is_error=True, provider=provider, native=native)
-    return Answer(_placeholder(made), is_error=True)
+        # What was imported says so in its own words.
+        text = _rejection(status) if native is None else status.reason or ""
+        return Answer(text, is_error=True, provider=provider, native=native)
+    return Answer(_placeholder(made), is_error=not _is_waiting(made))
 
 
 def result_text(result: Any) -> str:
@@ -228,6 +230,12 @@ def _rejection(status: Rejected) -> str:
         who = f"A {status.source}" + (f" ({status.by})" if status.by else "")
     told = f"{who} rejected this tool call"
     return told if status.reason is None else f"{told}: {status.reason}"
+
+
+def _is_waiting(made: MadeCall) -> bool:
+    """Whether the call simply has not run yet, which is no error."""
+    tool = made.tool
+    return tool.call.raw is None and not made.imported and type(tool.status) in (Pending, Approved)
 
 
 def _placeholder(made: MadeCall) -> str:
@@ -277,9 +285,7 @@ def _groups(entries: Sequence[Entry], *, across_users: bool) -> Iterable[list[Ma
     yield from groups.values()
 
 
-def _keep_later(
-    group: list[MadeCall], notes: dict[str, str | None], repairs: list[Repair]
-) -> None:
+def _keep_later(group: list[MadeCall], notes: dict[str, str | None], repairs: list[Repair]) -> None:
     failed: list[MadeCall] = []
     last = len(group) - 1
     for place, call in enumerate(group):

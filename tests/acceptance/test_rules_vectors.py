@@ -25,6 +25,7 @@ needs_data = pytest.mark.skipif(
 
 
 def cases() -> list[Any]:
+    """The examples of the formats that have rules."""
     if not VECTORS.exists():
         return []
     every = json.loads(VECTORS.read_text(encoding="utf-8"))["cases"]
@@ -33,6 +34,7 @@ def cases() -> list[Any]:
 
 
 def lines(path: Path) -> list[Any]:
+    """The objects of a JSON lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

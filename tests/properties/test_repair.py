@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import broken_histories as broken
 import pytest
 
 from eventstore import EventStore, validate
 from projections import History, model_history, repair_messages
-from tests.properties import broken
 
 ROUNDS = 20_000 if os.environ.get("TOOLLEDGER_LONG") else 400
 PROVIDERS = ("anthropic", "openai")
@@ -134,6 +134,7 @@ def _unminted(messages: list[Any]) -> str:
 
 def test_a_turn_of_thousands_of_parallel_calls_is_repaired_in_linear_time() -> None:
     """Twice the calls take about twice the steps: the work is counted, not timed."""
+
     def steps(count: int) -> int:
         calls = [
             {"id": "same", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -155,7 +155,9 @@ def _mangle_anthropic(rng: random.Random, message: Message) -> Message:
         elif kind == 3:
             content[0] = rng.choice(JUNK)
         elif isinstance(block, dict):
-            field = rng.choice([*block, "id", "tool_use_id", "input", "content", "is_error", "text"])
+            field = rng.choice(
+                [*block, "id", "tool_use_id", "input", "content", "is_error", "text"]
+            )
             if rng.random() < 0.2:
                 block.pop(field, None)
             elif field in ("id", "tool_use_id"):

@@ -1,0 +1,405 @@
+"""What the model sees: answers, collapse, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from eventstore import (
+    Conversation,
+    ErrorKind,
+    EventStore,
+    Failure,
+    Image,
+    MessageAdded,
+    NonResolvedToolError,
+    Opaque,
+    Recorded,
+    Text,
+    ToolCompleted,
+    UnknownEvent,
+    validate,
+)
+from eventstore.tool import FunctionResponse
+from projections import History, Repair, model_history
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """An empty conversation."""
+    with EventStore.open("sqlite://") as store:
+        yield store.conversation("c")
+
+
+def answers(chat: Conversation, **options: Any) -> list[str]:
+    """The tool messages that OpenAI is shown."""
+    messages = model_history(chat.events(), **options).render("openai")["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+def ran(chat: Conversation, name: str, arguments: Any, end: Callable[[Any], Any]) -> str:
+    """A call that ran, and ended with `end`."""
+    call = chat.request(name, arguments)
+    with chat.running(call.id) as attempt:
+        end(attempt)
+    return call.id
+
+
+def fails(text: str) -> Callable[[Any], Any]:
+    """An end that fails."""
+    return lambda attempt: attempt.fail(Failure(ErrorKind.TRANSIENT, text))
+
+
+def gives(result: Any) -> Callable[[Any], Any]:
+    """An end that completes."""
+    return lambda attempt: attempt.complete(result)
+
+
+def test_a_pending_call_is_told_to_wait_for_approval(chat: Conversation) -> None:
+    """It has not run, and that is no error."""
+    chat.request("f")
+    assert answers(chat) == ["[Awaiting approval: this call has not run.]"]
+
+
+def test_an_approved_call_is_told_not_to_have_started(chat: Conversation) -> None:
+    """The approval is known, the start is not."""
+    chat.approve(chat.request("f").id)
+    assert answers(chat) == ["[Approved, but not started: this call has not run.]"]
+
+
+def test_a_running_call_is_told_that_its_outcome_is_unknown(chat: Conversation) -> None:
+    """It may have taken effect."""
+    chat.start(chat.request("f").id)
+    assert "outcome unknown" in answers(chat)[0]
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert shown[-1]["content"][0]["is_error"] is True
+
+
+def test_arguments_that_are_no_object_are_named_and_wrapped(chat: Conversation) -> None:
+    """The raw text stays visible, and the call was not executed."""
+    chat.request("f", '{"city": "Os')
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert shown[1]["content"][0]["input"] == {"raw_arguments": '{"city": "Os'}
+    assert "could not be parsed" in shown[2]["content"][0]["content"]
+
+
+def test_a_rejection_says_who_and_why(chat: Conversation) -> None:
+    """A person is named; a gate is named as one."""
+    chat.reject(chat.request("f").id, "too dangerous")
+    chat.reject(chat.request("g").id, by="ada")
+    chat.reject(chat.request("h").id, "hidden", source="gate", by="opening")
+    assert answers(chat) == [
+        '{"error":"User rejected this tool call: too dangerous"}',
+        '{"error":"User ada rejected this tool call"}',
+        '{"error":"A gate (opening) rejected this tool call: hidden"}',
+    ]
+
+
+def test_the_model_reads_the_text_that_is_meant_for_it(chat: Conversation) -> None:
+    """`model_message` wins over the operator's text."""
+    chat.fail(chat.request("f").id, Failure(ErrorKind.AUTH, "key sk-1 expired", "not allowed"))
+    assert answers(chat) == ['{"error":"not allowed"}']
+
+
+def test_a_late_result_takes_the_placeholders_place(chat: Conversation) -> None:
+    """It stands right behind its call, whichever turn it arrived in."""
+    call = chat.request("f")
+    chat.start(call.id)
+    chat.add_message("user", "still there?")
+    before = answers(chat)
+    chat.complete(call.id, "LATE")
+    messages = model_history(chat.events()).render("openai")["messages"]
+    assert [m["role"] for m in messages] == ["assistant", "tool", "user"]
+    assert before != answers(chat) == ["LATE"]
+
+
+def test_results_stand_in_call_order_whatever_order_they_came_in(chat: Conversation) -> None:
+    """Parallel calls that end in reverse are shown in order."""
+    calls = [chat.request("f", {"n": n}) for n in range(3)]
+    for call in reversed(calls):
+        chat.complete(call.id, call.call.arguments["n"])
+    assert answers(chat) == ["0", "1", "2"]
+
+
+def test_open_calls_can_be_refused_or_left_out(chat: Conversation) -> None:
+    """`raise` names the call and its state; `drop` leaves the call out with its turn."""
+    chat.add_message("user", "go")
+    call = chat.request("f")
+    with pytest.raises(NonResolvedToolError) as refused:
+        model_history(chat.events(), open_calls="raise")
+    assert (refused.value.id, refused.value.state) == (call.id, "Pending")
+    history = model_history(chat.events(), open_calls="drop")
+    assert history.render("openai") == {"messages": [{"role": "user", "content": "go"}]}
+    assert [repair.what for repair in history.repairs] == ["dropped"]
+
+
+def test_a_failed_call_that_is_repeated_gives_way_with_a_note(chat: Conversation) -> None:
+    """Call and result go together; the survivor says how often and why the others failed."""
+    chat.add_message("user", "go")
+    ran(chat, "f", {"a": 1}, fails("timeout"))
+    ran(chat, "f", {"a": 1}, fails("503"))
+    ran(chat, "f", {"a": 1}, gives("OK"))
+    assert answers(chat) == ["OK\n[2 other attempts failed: timeout; 503]"]
+    assert len(answers(chat, collapse="none")) == 3
+
+
+def test_collapse_stops_where_the_user_speaks(chat: Conversation) -> None:
+    """A failure that the user has seen commented on is not taken away."""
+    ran(chat, "f", {}, fails("timeout"))
+    chat.add_message("user", "again")
+    ran(chat, "f", {}, gives("OK"))
+    assert answers(chat) == ['{"error":"timeout"}', "OK"]
+    assert answers(chat, collapse="all") == ["OK\n[1 other attempt failed: timeout]"]
+
+
+def test_completed_calls_are_not_merged_unless_asked(chat: Conversation) -> None:
+    """A second read may differ; `all` keeps the first completion, as `repair_history` does."""
+    ran(chat, "read", {}, gives("one"))
+    ran(chat, "read", {}, gives("two"))
+    assert answers(chat) == ["one", "two"]
+    assert answers(chat, collapse="all") == ["one"]
+
+
+def test_the_last_failure_stays_where_nothing_completed(chat: Conversation) -> None:
+    """With `all` and with `failed`, the last of the failures is shown."""
+    ran(chat, "f", {}, fails("first"))
+    ran(chat, "f", {}, fails("last"))
+    for collapse in ("all", "failed"):
+        (shown,) = answers(chat, collapse=collapse)
+        assert shown.startswith('{"error":"last"}')
+        assert "first" in shown
+
+
+def test_reasoning_goes_with_a_turn_that_loses_a_call(chat: Conversation) -> None:
+    """A turn is shown with its reasoning and all its calls, or without the reasoning."""
+    thinking = Opaque("anthropic", {"type": "thinking", "thinking": "hm", "signature": "s"})
+    chat.add_message("assistant", [thinking, Text("trying")])
+    chat.fail(chat.request("f").id, "no")
+    chat.add_message("assistant", "again")
+    chat.complete(chat.request("f").id, "yes")
+    assert "thinking" not in str(model_history(chat.events()).render("anthropic"))
+    assert "thinking" in str(model_history(chat.events(), collapse="none").render("anthropic"))
+
+
+def test_an_edited_call_is_shown_as_it_ran(chat: Conversation) -> None:
+    """The edit is what the model reads as its own call."""
+    call = chat.request("send", {"to": "all"})
+    chat.approve(call.id, {"to": "ada"})
+    chat.complete(call.id, "sent")
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert shown[1]["content"][0]["input"] == {"to": "ada"}
+
+
+def test_windows_cut_whole_turns_and_keep_the_system(chat: Conversation) -> None:
+    """The system's words stay; a window starts with the user's words before its first turn."""
+    chat.add_message("system", "be brief")
+    for n in range(4):
+        chat.add_message("user", f"q{n}")
+        ran(chat, "f", {"n": n}, gives(f"r{n}"))
+    history = model_history(chat.events(), last_turns=2)
+    shown = history.render("openai")["messages"]
+    assert [m["content"] for m in shown if m["role"] != "assistant"] == [
+        "be brief", "q2", "r2", "q3", "r3",
+    ]  # fmt: skip
+    assert history.repairs[-1].what == "dropped"
+    assert len(history.turns) == 5
+
+
+def test_a_token_budget_keeps_the_longest_run_of_last_turns(chat: Conversation) -> None:
+    """Turns are whole; the last one stays even where it alone is too long."""
+    chat.add_message("user", "a" * 50)
+    chat.add_message("assistant", "b" * 20)
+    chat.add_message("user", "c" * 20)
+
+    def shown(most: int) -> list[str]:
+        history = model_history(chat.events(), max_tokens=most, count_tokens=len)
+        return [m["content"][0] for m in history.render("openai")["messages"]]
+
+    assert shown(1000) == ["a", "b", "c"]
+    assert shown(40) == ["b", "c"]
+    assert shown(1) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"collapse": "some"}, "'some'"),
+        ({"open_calls": "maybe"}, "'maybe'"),
+        ({"last_turns": 0}, "last_turns is 0"),
+        ({"max_tokens": 5}, "count_tokens"),
+        ({"count_tokens": len}, "max_tokens"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(
+    chat: Conversation, options: dict[str, Any], named: str
+) -> None:
+    """One clear error each."""
+    with pytest.raises(ValueError, match=named):
+        model_history(chat.events(), **options)
+
+
+def test_an_unknown_provider_is_refused_with_the_known_ones(chat: Conversation) -> None:
+    """The error names the value and what may stand there."""
+    with pytest.raises(ValueError, match=r"'opnai': pass one of anthropic, openai"):
+        model_history(chat.events()).render("opnai")
+
+
+def test_the_same_log_gives_the_same_bytes(chat: Conversation) -> None:
+    """And reading it leaves it alone: what is shown can be changed without changing the next."""
+    chat.add_message("user", [Text("look"), Image("https://example.com/a.png")])
+    ran(chat, "f", {"deep": {"a": [1]}}, gives({"b": [2]}))
+    events = list(chat.events())
+    first = model_history(events).render("openai")
+    copy = repr(first)
+    first["messages"][1]["tool_calls"].clear()
+    first["messages"][0]["content"].clear()
+    assert repr(model_history(events).render("openai")) == copy
+
+
+def test_a_message_goes_back_as_its_provider_wrote_it(chat: Conversation) -> None:
+    """Members that we do not know, spaces in arguments and blocks' extras survive."""
+    openai = {
+        "content": "x",
+        "role": "assistant",
+        "reasoning_content": "hm",
+        "tool_calls": [
+            {"index": 0, "type": "function", "id": "call_1",
+             "function": {"arguments": '{"a":  1}', "name": "f"}},
+        ],
+    }  # fmt: skip
+    result = {"role": "tool", "tool_call_id": "call_1", "name": "f", "content": "R"}
+    chat.record(openai)
+    chat.record(result)
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert [repr(message) for message in shown] == [repr(openai), repr(result)]
+
+
+def test_anthropics_messages_go_back_as_they_came(chat: Conversation) -> None:
+    """Thinking, cache marks, list or string content, and one message for results and text."""
+    messages = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "q", "cache_control": {"type": "e"}}],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "tool_use", "id": "t1", "name": "f", "input": {"b": 1, "a": 2}},
+                {"type": "tool_use", "id": "t2", "name": "f", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [{"type": "text", "text": "1"}],
+                },
+                {"type": "tool_result", "tool_use_id": "t2", "content": "2"},
+                {"type": "text", "text": "go on"},
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+        {"role": "user", "content": "thanks"},
+    ]
+    chat.record_messages(messages, "anthropic")
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert repr(shown) == repr(messages)
+
+
+def test_only_what_our_form_would_change_is_kept_in_the_providers(chat: Conversation) -> None:
+    """A plain message costs no second copy in the log."""
+    chat.record_messages([{"role": "user", "content": "hi"}, {"role": "user", "content": "hi",
+                                                               "name": "ada"}])  # fmt: skip
+    plain, named = (recorded.event for recorded in chat.events())
+    assert isinstance(plain, MessageAdded)
+    assert isinstance(named, MessageAdded)
+    assert plain.native is None
+    assert named.native == {"role": "user", "content": "hi", "name": "ada"}
+
+
+def test_a_turn_cut_off_in_the_middle_is_not_written_back_whole(chat: Conversation) -> None:
+    """With one of its two calls in the log, the turn shows one."""
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "f", "arguments": "{ }"}}
+        for n in range(2)
+    ]
+    chat.record({"role": "assistant", "content": None, "tool_calls": calls})
+    events = list(chat.events())
+    for end in range(len(events) + 1):
+        shown = model_history(events[:end]).render("openai")["messages"]
+        assert validate(shown, "openai") == []
+        made = sum(len(message.get("tool_calls", ())) for message in shown)
+        assert made == max(end - 1, 0)
+
+
+def recorded(version: int, event: Any, call_id: str | None = None) -> Recorded:
+    """An event in a log of our own making."""
+    return Recorded(0, version, "c", version, "", version, call_id, None, event)
+
+
+def test_a_result_of_no_call_becomes_text_and_is_explained() -> None:
+    """A log that lost its beginning still shows what is real."""
+    done = ToolCompleted("gone", FunctionResponse("f", {"paid": 7}, "gone"))
+    history = model_history([recorded(5, done, "gone")])
+    (message,) = history.render("openai")["messages"]
+    assert '{"paid":7}' in message["content"]
+    assert history.repairs[0] == Repair(
+        "wrapped", "transition", history.repairs[0].why, "gone", (5,)
+    )
+
+
+def test_a_second_other_completion_becomes_text() -> None:
+    """The first completion stands; the other one is not lost."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        call = chat.request("f")
+        chat.complete(call.id, "first")
+        events = list(chat.events())
+    second = ToolCompleted(call.id, FunctionResponse("f", "second", call.id))
+    shown = model_history([*events, recorded(9, second, call.id)]).render("openai")["messages"]
+    assert shown[1]["content"] == "first"
+    assert "second" in shown[2]["content"]
+
+
+def test_events_of_another_conversation_are_left_out_and_named() -> None:
+    """A history is of one conversation: the first that the log names."""
+    history = History()
+    history.apply(recorded(1, MessageAdded("user", (Text("mine"),))))
+    foreign = Recorded(0, 2, "other", 1, "", 2, None, None, MessageAdded("user", (Text("no"),)))
+    history.apply(foreign)
+    view = history.view()
+    assert view.render("openai")["messages"] == [{"role": "user", "content": "mine"}]
+    assert view.repairs[0].rule == "conversation"
+
+
+def test_unknown_events_and_roles_are_shown_validly() -> None:
+    """An older reader passes over newer events, and says foreign roles as the user's."""
+    log = [
+        recorded(1, UnknownEvent("hologram", 9, "{}")),
+        recorded(2, MessageAdded("narrator", (Text("once"),))),
+    ]
+    for provider in ("openai", "anthropic"):
+        shown = model_history(log).render(provider)["messages"]
+        assert validate(shown, provider) == []
+        assert shown[0]["content"] == "once"
+
+
+def test_images_cross_between_the_providers(chat: Conversation) -> None:
+    """By URL and as data; a part that the other cannot say becomes text, and is listed."""
+    chat.add_message("user", [Text("see"), Image("https://e.com/a.png"),
+                              Image(data="aGk=", media_type="image/gif")])  # fmt: skip
+    chat.add_message("user", Opaque("anthropic", {"type": "document", "source": {}}))
+    history = model_history(chat.events())
+    said = history.render("openai")["messages"]
+    assert said[0]["content"][2]["image_url"]["url"] == "data:image/gif;base64,aGk="
+    assert "document" in said[1]["content"][0]["text"]
+    assert [r.rule for r in history.repairs_for("openai")] == ["foreign-part"]
+    shown = history.render("anthropic")["messages"][0]["content"]
+    assert shown[1]["source"] == {"type": "url", "url": "https://e.com/a.png"}
+    assert shown[2]["source"]["media_type"] == "image/gif"
+    assert history.repairs_for("anthropic") == []
