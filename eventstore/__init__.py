@@ -1,9 +1,9 @@
 """The write side: an append-only log of what an agent's tool calls went through.
 
-    from eventstore import EventStore
+from eventstore import EventStore
 
-    store = EventStore.open("sqlite:///agent.db")
-    chat = store.conversation("support-42")
+store = EventStore.open("sqlite:///agent.db")
+chat = store.conversation("support-42")
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from eventstore.errors import (
     UnencodableEvent,
     UnhashableArguments,
     UnknownCall,
+    UnparsedArguments,
     VersionConflict,
 )
 from eventstore.events import (
@@ -119,6 +120,7 @@ __all__ = [
     "UnhashableArguments",
     "UnknownCall",
     "UnknownEvent",
+    "UnparsedArguments",
     "VersionConflict",
     "Violation",
     "classify",

@@ -62,13 +62,31 @@ def encode(event: Event) -> bytes:
     Raises:
         UnencodableEvent: a member is no JSON value.
     """
-    if type(event) is UnknownEvent:
-        return event.payload.encode("utf-8", "surrogatepass")
     try:
+        if type(event) is UnknownEvent:
+            event.tag.encode()
+            return event.payload.encode()
         return _encode(event)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, RecursionError, OverflowError) as error:
         raise UnencodableEvent(
             f"{type(event).__name__} cannot be written as JSON ({error}): pass plain JSON values"
+        ) from error
+
+
+def as_stored(event: Any) -> tuple[Any, bytes]:
+    """The event as a reader will get it, sharing nothing with `event`, and its stored payload.
+
+    Raises:
+        UnencodableEvent: a member is no JSON value, or not what its field says.
+    """
+    payload = encode(event)
+    if type(event) is UnknownEvent:
+        return event, payload
+    try:
+        return _decoders[event.tag, SCHEMAS[event.tag]](payload), payload
+    except (ValueError, RecursionError) as error:
+        raise UnencodableEvent(
+            f"{type(event).__name__} could not be read back ({error}): pass what its fields name"
         ) from error
 
 
@@ -82,7 +100,7 @@ def decode(tag: str, schema: int, payload: str | bytes) -> Event:
         if tag in _classes and schema < SCHEMAS[tag]:
             upcast: Event = msgspec.convert(_upcast(tag, schema, payload), _classes[tag])
             return upcast
-    except Exception:  # noqa: BLE001 - a damaged payload or upcaster must not stop a reader
+    except Exception:  # noqa: BLE001, S110 - a damaged payload or upcaster must not stop a reader
         pass
     text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
     return UnknownEvent(tag, schema, text)

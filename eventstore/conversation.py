@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,11 +16,13 @@ from eventstore.errors import (
     IllegalTransition,
     SilentAttempt,
     UnknownCall,
+    UnparsedArguments,
 )
 from eventstore.events import (
     Event,
     MessageAdded,
     Recorded,
+    RunStarted,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -29,10 +32,10 @@ from eventstore.events import (
     ToolRunning,
 )
 from eventstore.failure import ErrorKind, Failure
+from eventstore.importing import Import, Imported
 from eventstore.message import ROLES, Part, as_parts
 from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolve
-from eventstore.transcript import mint, transcribe
-from eventstore.wire import compact, parse
+from eventstore.wire import compact, copy, mint, parse, transcribe
 
 if TYPE_CHECKING:
     from eventstore.state import ConversationState
@@ -92,6 +95,9 @@ class Conversation:
     ) -> list[Recorded]:
         """Append events, all or none; those that repeat what is so already are left out.
 
+        Calls and assistant messages that name no turn are given the next one, and calls
+        without an id an id.
+
         With `event_ids` (a UUID each) the append may be repeated: what is stored under an id
         already is not stored again, and is returned as it was stored first.
 
@@ -101,9 +107,16 @@ class Conversation:
         """
         for event in events:
             if not isinstance(event, Event):
-                raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
+                raise TypeError(
+                    f"append() takes events, got {event!r}: pass for example ToolFailed"
+                )
         ids = _event_ids(event_ids, len(events))
-        done = self._append(lambda _: events, expected_version, ids)
+        unplaced = any(map(_is_unplaced, events))
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            return state.placed(events, self._mint) if unplaced else events
+
+        done = self._append(decide, expected_version, ids)
         if ids and len(done.recorded) < len(ids):
             wanted = {event_id.hex() for event_id in ids}
             return [recorded for recorded in self.events() if recorded.event_id in wanted]
@@ -128,9 +141,7 @@ class Conversation:
 
         return self._append(decide).recorded[0]
 
-    def request(
-        self, name: str, arguments: Any = None, call_id: str | None = None
-    ) -> Tool:
+    def request(self, name: str, arguments: Any = None, call_id: str | None = None) -> Tool:
         """Record that the model asks for a call: pending. Calls in a row share a turn.
 
         `arguments` is a JSON object or its text. Without `call_id` one is minted; asking again
@@ -235,7 +246,9 @@ class Conversation:
                 try:
                     run.fail(error)
                 except EventStoreError as unrecorded:
-                    error.add_note(f"the failure of call {call_id!r} was not recorded: {unrecorded}")
+                    error.add_note(
+                        f"the failure of call {call_id!r} was not recorded: {unrecorded}"
+                    )
             raise
         if not run.ended:
             run.fail(Failure(ErrorKind.INTERNAL, "the attempt ended without a result",
@@ -247,7 +260,7 @@ class Conversation:
 
         Returns the calls that it makes (pending) or answers. See `record_messages`.
         """
-        return self._record([message], provider, None, imported=False)
+        return self._record([message], provider, None, None, imported=False)
 
     def record_messages(
         self,
@@ -255,16 +268,39 @@ class Conversation:
         provider: str = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool] | None = None,
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
 
         Ids that the provider repeats, leaves out or leaves empty are qualified or minted, the
         same on both halves. A result that answers no call is kept as text. `is_error` tells of
-        a result, as its provider wrote it, whether it is a failure.
+        a result, as its provider wrote it, whether it is a failure, `is_rejection` whether a
+        person refused the call.
 
         Returns the calls that they make or answer, in order.
         """
-        return self._record(messages, provider, is_error, imported=True)
+        return self._record(messages, provider, is_error, is_rejection, imported=True)
+
+    def import_messages(
+        self,
+        messages: Iterable[Any],
+        provider: str = "openai",
+        *,
+        is_error: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool] | None = None,
+        started: RunStarted | None = None,
+    ) -> Imported:
+        """Record a whole history, from its first message: what is there already is passed over.
+
+        The same messages again add nothing, a longer list adds its tail, and what was broken off
+        goes on. Long histories are appended in batches, each whole. `started` becomes the first
+        event of a conversation that is new. All else is as in `record_messages`.
+
+        Raises:
+            ImportConflict: the conversation holds other messages; none were added.
+        """
+        tests = (is_error, is_rejection)
+        return Import(self._store, self.id, provider, *tests, started).extend(messages)
 
     # drivers
 
@@ -273,10 +309,12 @@ class Conversation:
         messages: Sequence[Any],
         provider: str,
         is_error: Callable[[Any], bool] | None,
+        is_rejection: Callable[[Any], bool] | None,
         *,
         imported: bool,
     ) -> list[Tool]:
-        items = [compact(item, provider) for item in parse(messages, provider, is_error)]
+        given = parse(messages, provider, is_error, is_rejection)
+        items = [compact(item, provider) for item in given]
 
         def decide(state: ConversationState) -> Sequence[Event]:
             return transcribe(
@@ -285,7 +323,7 @@ class Conversation:
 
         return self._store._tools(self.id, decide)  # noqa: SLF001
 
-    def _mint(self, turn: int, index: int, taken: Set[str]) -> str:
+    def _mint(self, turn: int, index: int, taken: AbstractSet[str]) -> str:
         return mint(self.id, turn, index, taken)
 
     def _append(
@@ -315,7 +353,9 @@ class Conversation:
 
         return self._one(decide)
 
-    def _fail(self, call_id: str, failure: Failure, duration: int | None, delay: int | None) -> Tool:
+    def _fail(
+        self, call_id: str, failure: Failure, duration: int | None, delay: int | None
+    ) -> Tool:
         return self._one(
             lambda state: (
                 ToolFailed(call_id, failure, self._known(state, call_id).attempts, duration, delay),
@@ -334,8 +374,15 @@ class Attempt:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments in force, the caller's own copy."""
-        return dict(self.tool.effective_call.arguments or {})
+        """The arguments in force, the caller's own copy.
+
+        Raises:
+            UnparsedArguments: what the model wrote is no JSON object.
+        """
+        call = self.tool.effective_call
+        if call.raw is not None:
+            raise UnparsedArguments(self.tool.id, call.raw)
+        return copy(call.arguments)  # type: ignore[no-any-return]
 
     @property
     def number(self) -> int:
@@ -364,6 +411,8 @@ def _failure(error: BaseException | Failure | str) -> Failure:
     if isinstance(error, Failure):
         return error
     if isinstance(error, BaseException):
+        if isinstance(error, UnparsedArguments):
+            return Failure(ErrorKind.VALIDATION, str(error))
         failure = Failure.from_exception(error)
         code = _unknown_outcome(error)
         return msgspec.structs.replace(failure, code=code) if code else failure
@@ -380,6 +429,12 @@ def _unknown_outcome(error: BaseException) -> str | None:
     return "cancelled" if type(error).__name__ == "CancelledError" else None
 
 
+def _is_unplaced(event: Event) -> bool:
+    if type(event) is ToolPending:
+        return event.turn is None or event.call.id is None
+    return type(event) is MessageAdded and event.role == "assistant" and event.turn is None
+
+
 def _event_ids(given: Sequence[UUID | str | bytes] | None, count: int) -> list[bytes]:
     if given is None:
         return []
@@ -391,11 +446,13 @@ def _event_ids(given: Sequence[UUID | str | bytes] | None, count: int) -> list[b
 
 def _event_id(given: UUID | str | bytes) -> bytes:
     try:
-        raw = given if isinstance(given, bytes) else (
-            given.bytes if isinstance(given, UUID) else UUID(given).bytes
+        raw = (
+            given
+            if isinstance(given, bytes)
+            else (given.bytes if isinstance(given, UUID) else UUID(given).bytes)
         )
     except (ValueError, AttributeError, TypeError):
         raw = b""
-    if len(raw) != 16:
+    if len(raw) != 16:  # noqa: PLR2004 - a UUID
         raise ValueError(f"event id {given!r} is no UUID: pass for example uuid.uuid4()")
     return raw

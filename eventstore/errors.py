@@ -2,9 +2,11 @@
 
     EventStoreError
     ├── VersionConflict          an append expected another version
+    ├── ImportConflict           the conversation holds other messages than those to be imported
     ├── IllegalTransition        the call's status does not allow this event
     ├── UnknownCall              no such call in this conversation
     ├── SilentAttempt            an attempt ended without a result
+    ├── UnparsedArguments        the model's arguments are no JSON object
     ├── UnhashableArguments      arguments that no fingerprint can be taken of
     ├── UnencodableEvent         an event that cannot be written as JSON
     ├── NonResolvedToolError     a call without an answer where one is needed
@@ -40,6 +42,25 @@ class VersionConflict(EventStoreError):
 
     def __reduce__(self) -> tuple[type[VersionConflict], tuple[int, int]]:
         return type(self), (self.expected, self.actual)
+
+
+class ImportConflict(EventStoreError):
+    """The conversation holds other messages than those to be imported; none were added.
+
+    It departs from them at `version`; `message` is the first, counted from 1, that it lacks.
+    """
+
+    def __init__(self, conversation_id: str, message: int, version: int) -> None:
+        super().__init__(
+            f"conversation {conversation_id!r} is there already and differs from message {message} "
+            f"on (its version {version}): import the messages under another id"
+        )
+        self.conversation_id = conversation_id
+        self.message = message
+        self.version = version
+
+    def __reduce__(self) -> tuple[type[ImportConflict], tuple[str, int, int]]:
+        return type(self), (self.conversation_id, self.message, self.version)
 
 
 class IllegalTransition(EventStoreError):
@@ -86,6 +107,21 @@ class SilentAttempt(EventStoreError):
 
     def __reduce__(self) -> tuple[type[SilentAttempt], tuple[str]]:
         return type(self), (self.call_id,)
+
+
+class UnparsedArguments(EventStoreError, ValueError):
+    """The model's arguments are no JSON object, so no tool can be run with them."""
+
+    def __init__(self, call_id: str, raw: str) -> None:
+        super().__init__(
+            f"the arguments of call {call_id!r} are no JSON object: {raw!r}; "
+            "fail() the call, or approve() it with edited arguments"
+        )
+        self.call_id = call_id
+        self.raw = raw
+
+    def __reduce__(self) -> tuple[type[UnparsedArguments], tuple[str, str]]:
+        return type(self), (self.call_id, self.raw)
 
 
 class UnhashableArguments(EventStoreError, ValueError):

@@ -19,14 +19,15 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The model asked for a call; nothing has run.
 
     `call.id` is unique in the conversation; `provider_call_id` is what the provider said.
-    `turn` and `index` are its place: which assistant turn, which call of that turn. `imported`:
-    it comes from a history made elsewhere, where it may have run.
+    `turn` and `index` are its place: which assistant turn, which call of that turn; an append
+    gives a place to those that have none, and an id to those without. `imported`: it comes from
+    a history made elsewhere, where it may have run.
     """
 
     tag: ClassVar[str] = "pending"
     call: FunctionCall
     provider_call_id: str | None = None
-    turn: int = 0
+    turn: int | None = None
     index: int = 0
     imported: bool = False
 

@@ -34,7 +34,7 @@ def folder() -> Path:
 
 def revision(connection: Connection) -> str | None:
     """The revision that the database is at; None when our tables are not there."""
-    from sqlalchemy import inspect, text  # noqa: PLC0415 - only when a store opens
+    from sqlalchemy import column, inspect, select, table  # noqa: PLC0415 - when a store opens
 
     tables = inspect(connection)
     if not tables.has_table(VERSION_TABLE):
@@ -43,9 +43,8 @@ def revision(connection: Connection) -> str | None:
                 f"the database has our tables but no {VERSION_TABLE}: restore it from a copy"
             )
         return None
-    found: str | None = connection.execute(
-        text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
-    ).scalar()
+    version = select(column("version_num")).select_from(table(VERSION_TABLE))
+    found: str | None = connection.execute(version).scalar()
     return found
 
 

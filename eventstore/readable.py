@@ -24,7 +24,7 @@ def readable(value: Any) -> tuple[Any, bool]:
     return _plain(value, 0)
 
 
-def _plain(value: Any, depth: int) -> tuple[Any, bool]:
+def _plain(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: PLR0911 - a table
     kind = type(value)
     if value is None or kind is bool or kind is int:
         return value, False
@@ -76,7 +76,7 @@ def _foreign(value: Any, depth: int) -> Any:
     for read in (_model, msgspec.to_builtins):
         try:
             return _plain(read(value), depth + 1)[0]
-        except Exception:  # noqa: BLE001 - foreign code; the next form is tried
+        except Exception:  # noqa: BLE001, S112 - foreign code; the next form is tried
             continue
     if isinstance(value, list | tuple | set | frozenset):
         return _items(value, depth)[0]

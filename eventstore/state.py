@@ -6,13 +6,14 @@ little memory; whoever asks for one of them again looks it up in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, get_args
 
 import msgspec
 
 from eventstore import codec
-from eventstore.errors import IllegalTransition, UnhashableArguments
+from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
 from eventstore.events import (
     Event,
     MessageAdded,
@@ -21,16 +22,30 @@ from eventstore.events import (
     ToolCompleted,
     ToolEvent,
     ToolPending,
+    UnknownEvent,
 )
 from eventstore.fingerprint import render
 from eventstore.readable import readable
 from eventstore.storage import Draft
 from eventstore.tool import Completed, FunctionCall, FunctionResponse, Rejected, Tool, evolve
 
+Mint = Callable[[int, int, AbstractSet[str]], str]
+"""Makes a call id for a turn and index that is none of those taken."""
+
 Entry = tuple[Tool, bytes]  # a call and the digest of its arguments in force
 
+_TOOL_EVENTS = frozenset(get_args(ToolEvent))
 
-class Staged(msgspec.Struct):
+
+class Identified(list[Event]):
+    """Events that bring the ids they are to be stored under."""
+
+    def __init__(self, events: Sequence[Event], ids: Sequence[bytes]) -> None:
+        super().__init__(events)
+        self.ids = ids
+
+
+class Staged(msgspec.Struct, frozen=True):
     """Events that fit the state, ready to be stored, and what the state becomes with them."""
 
     events: list[Event]
@@ -55,6 +70,8 @@ class ConversationState:
     def extend(self, tail: Iterable[Recorded]) -> None:
         """Take in what the log says; what breaks the rules of a lifecycle is passed over."""
         for recorded in tail:
+            if recorded.version <= self.version:
+                continue  # taken in before
             self.version = recorded.version
             event = recorded.event
             if recorded.call_id and not isinstance(event, MessageAdded):
@@ -91,12 +108,14 @@ class ConversationState:
 
     def _place(self, event: Event) -> None:
         if type(event) is ToolPending:
-            if event.turn >= self.turn:
+            if event.turn is not None and event.turn >= self.turn:
                 self.index = event.index + 1 if event.turn == self.turn else 1
                 self.turn = event.turn
             self.joinable = True
         elif type(event) is MessageAdded and event.turn is not None:
-            self.turn, self.index, self.joinable = max(self.turn, event.turn), 0, True
+            if event.turn > self.turn:  # else it is a further piece of the turn
+                self.turn, self.index = event.turn, 0
+            self.joinable = True
         else:
             self.joinable = False
 
@@ -104,74 +123,95 @@ class ConversationState:
         """Turn and index for a call that names none: the turn being made, else a new one."""
         return (self.turn, self.index) if self.joinable else (self.turn + 1, 0)
 
+    def placed(self, events: Sequence[Event], mint: Mint) -> list[Event]:
+        """`events`, where calls and assistant messages without a turn or an id are given one."""
+        view = ConversationState(0)
+        view.turn, view.index, view.joinable = self.turn, self.index, self.joinable
+        placed: list[Event] = []
+        for event in events:
+            if type(event) is ToolPending:
+                event = view._with_place(event, mint, self.known)  # noqa: PLW2901
+            elif type(event) is MessageAdded and event.role == "assistant" and event.turn is None:
+                event = msgspec.structs.replace(event, turn=view.turn + 1)  # noqa: PLW2901
+            view._place(event)
+            placed.append(event)
+        return placed
+
+    def _with_place(
+        self, event: ToolPending, mint: Mint, known: AbstractSet[str]
+    ) -> ToolPending:
+        turn, index = event.turn, event.index
+        if turn is None:
+            turn, index = self.next_turn()
+        call = event.call
+        if call.id is None:
+            call = msgspec.structs.replace(call, id=mint(turn, index, known))
+        if call is event.call and turn is event.turn:
+            return event
+        return msgspec.structs.replace(event, call=call, turn=turn, index=index)
+
     def stage(
         self,
         events: Sequence[Event],
         ids: Sequence[bytes],
         at: int,
-        settled: Mapping[str, Tool],
+        settled: Callable[[set[str]], Mapping[str, Tool]],
     ) -> Staged:
         """Check `events` one after the other and encode them; repeats of what is so are left out.
 
-        `settled` are the settled calls that the events name.
+        `settled` looks up settled calls by their ids; it is asked once, if at all.
 
         Raises:
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing is changed.
         """
         staged = Staged([], [], {})
         tools = staged.tools
+        old: Mapping[str, Tool] | None = None
         for event, event_id in zip(events, ids, strict=True):
-            if isinstance(event, ToolEvent):
-                event, payload = settle(event)  # noqa: PLW2901 - as the log will hold it
-                entry = tools.get(event.call_id) or self.open.get(event.call_id)
-                before = entry[0] if entry else settled.get(event.call_id)
-                mark, begins = _fingerprint(event, entry, before)
-                after = evolve(before, event, at, render(mark) if begins else None)
+            if type(event) in _TOOL_EVENTS:
+                event, payload, mark = settle(event)  # noqa: PLW2901 - as the log will hold it
+                call_id = event.call_id
+                entry = tools.get(call_id) or self.open.get(call_id)
+                if entry is not None:
+                    before: Tool | None = entry[0]
+                elif call_id in self.known:
+                    if old is None:
+                        old = settled(self._settled(events))
+                    before = old.get(call_id)
+                else:
+                    before = None
+                begins = mark is not None
+                after = evolve(before, event, at, None if mark is None else render(mark))
                 if after is before:
                     continue
-                tools[event.call_id] = (after, mark)
+                if mark is None:
+                    mark = entry[1] if entry else after.effective_call.digest()
+                tools[call_id] = (after, mark)
                 draft = Draft(event_id, at, event.tag, codec.SCHEMAS[event.tag], payload, mark,
                               begins)  # fmt: skip
             else:
-                draft = _draft(event, event_id, at)
+                event, payload = codec.as_stored(event)  # noqa: PLW2901
+                draft = Draft(event_id, at, event.tag, _schema(event), payload)
             staged.events.append(event)
             staged.drafts.append(draft)
         return staged
 
-    def names_settled(self, events: Sequence[Event]) -> set[str]:
-        """Which of the calls that `events` name are settled, so that the log must be asked."""
-        return {
-            event.call_id
-            for event in events
-            if isinstance(event, ToolEvent)
-            and event.call_id in self.known
-            and event.call_id not in self.open
-        }
+    def _settled(self, events: Sequence[Event]) -> set[str]:
+        """Which of the calls that `events` name are settled."""
+        names = {event.call_id for event in events if isinstance(event, ToolEvent)}
+        return (names & self.known) - self.open.keys()
 
 
-def _draft(event: Any, event_id: bytes, at: int) -> Draft:
-    schema = getattr(event, "schema", None) or codec.SCHEMAS[event.tag]
-    return Draft(event_id, at, event.tag, schema, codec.encode(event))
+def _schema(event: Event) -> int:
+    return event.schema if type(event) is UnknownEvent else codec.SCHEMAS[event.tag]
 
 
-def _fingerprint(
-    event: ToolEvent, entry: Entry | None, before: Tool | None
-) -> tuple[bytes, bool]:
-    """The digest of the arguments in force with `event`, and whether the event brought them."""
-    if type(event) is ToolPending:
-        return event.call.digest(), True
-    if type(event) is ToolApproved and event.edited_call is not None:
-        return event.edited_call.digest(), True
-    if entry is not None:
-        return entry[1], False
-    return (before.effective_call.digest(), False) if before else (b"", False)
-
-
-def settle(event: ToolEvent) -> tuple[ToolEvent, bytes]:
-    """The event exactly as the log will hold it, and its stored payload.
+def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
+    """The event exactly as the log will hold it, its stored payload, and the digest it brings.
 
     It shares nothing with what the caller passed. A result that JSON cannot say takes its
-    nearest readable form and is marked lossy.
+    nearest readable form and is marked lossy. A digest is of the arguments that the event
+    brings into force, where it brings any.
 
     Raises:
         UnhashableArguments: arguments that JSON cannot say.
@@ -179,15 +219,32 @@ def settle(event: ToolEvent) -> tuple[ToolEvent, bytes]:
     """
     kind = type(event)
     if kind is ToolCompleted:
-        return _settle_result(event)
+        return *_settle_result(event), None
     if kind is ToolPending:
-        _require_json(event.call)
-    elif kind is ToolApproved and event.edited_call is not None:
-        _require_json(event.edited_call)
-    payload = codec.encode(event)
-    if kind is ToolPending or kind is ToolApproved:
-        return codec.decode(event.tag, codec.SCHEMAS[event.tag], payload), payload  # type: ignore[return-value]
-    return event, payload
+        return _settle_call(event, event.call)
+    if kind is ToolApproved and event.edited_call is not None:
+        return _settle_call(event, event.edited_call)
+    return *codec.as_stored(event), None
+
+
+def _settle_call(event: Any, call: FunctionCall) -> tuple[Any, bytes, bytes]:
+    kind = type(event)
+    try:
+        stored, payload = codec.as_stored(event)
+    except UnencodableEvent:
+        _require_json(call)  # names the place
+        raise
+    kept = stored.call if kind is ToolPending else stored.edited_call
+    if not _equal(kept, call):
+        _require_json(call)
+    return stored, payload, kept.digest()
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - nested too deeply to compare, or a foreign object
+        return False
 
 
 def _require_json(call: FunctionCall) -> None:

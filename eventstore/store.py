@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 import weakref
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, VersionConflict
 from eventstore.events import Event, Recorded, ToolEvent
 from eventstore.fingerprint import parse, render
-from eventstore.state import ConversationState, Entry, Staged
+from eventstore.state import ConversationState, Identified, Staged
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
 from eventstore.tool import Tool, evolve
 
@@ -30,18 +31,27 @@ CACHED = 1024
 
 Decide = Callable[[ConversationState], Sequence[Event]]
 
+_NOTHING = Staged([], [], {})
+
 
 def system_clock() -> int:
     """Microseconds since 1970 UTC."""
     return time.time_ns() // 1000
 
 
+_chance = random.Random()  # noqa: S311 - ids need chance, not secrecy; seeded by the system
+
+
 def event_ids(count: int, at: int) -> list[bytes]:
     """`count` UUIDv7 in ascending order, for the microsecond `at`."""
-    first = ((at // 1000) & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | 0b10 << 62
+    chance = _chance.getrandbits(74)
     # 12 + 62 bits are free; the lowest are counted up within one append
-    random = int.from_bytes(os.urandom(9))
-    first |= (random >> 60) << 64 | (random & 0x3FFF_FFFF_FFFF_0000)
+    first = (
+        (at // 1000 & 0xFFFF_FFFF_FFFF) << 80
+        | (0x7000 | chance >> 62) << 64
+        | 0x8000_0000_0000_0000
+        | chance & 0x3FFF_FFFF_FFFF_0000
+    )
     return [(first + n).to_bytes(16) for n in range(count)]
 
 
@@ -213,7 +223,7 @@ class EventStore:
         decide: Decide,
         expected_version: int | None = None,
         ids: Sequence[bytes] = (),
-    ) -> Outcome:
+    ) -> Task:
         """Append what `decide` makes of the conversation's state, under `ids` where given.
 
         `decide` is asked again when others have written meanwhile, so it must be pure.
@@ -221,13 +231,13 @@ class EventStore:
         storage = self._open()
         with self._lock:
             state = self._state(storage, conversation_id)
-            task = _Task(self, conversation_id, decide, expected_version, ids)
+            task = Task(self, conversation_id, state, decide, expected_version, ids)
             if ids:
-                task.stored = set(storage.known_ids(conversation_id, ids))
+                task.stored = storage.known_ids(conversation_id, ids).keys()
             try:
                 while True:
                     try:
-                        staged = task.stage(state)
+                        staged = task.stage()
                     except EventStoreError:
                         # It may be legal after what others have written.
                         if not self._refresh(storage, conversation_id, state):
@@ -236,36 +246,32 @@ class EventStore:
                     if staged.drafts:
                         break
                     if not self._refresh(storage, conversation_id, state):
-                        return Outcome([], task.events, {}, state)
-                done = storage.append(
+                        return task
+                done = task.done = storage.append(
                     Append(
-                        conversation_id,
-                        state.version,
-                        state.as_of,
-                        staged.drafts,
-                        lambda tail: task.rebase(state, tail),
+                        conversation_id, state.version, state.as_of, staged.drafts, task.rebase
                     )
                 )
+                state.commit(task.staged, done.version, done.position)
             except BaseException:
-                # Also Ctrl-C: what was read may be half taken in.
+                # Also Ctrl-C: what was read or written may be half taken in.
                 self._states.pop(conversation_id, None)
                 raise
-            state.commit(task.staged, done.version, done.position)
-            staged = task.staged
-            return Outcome(
-                _recorded(conversation_id, staged, done), task.events, staged.tools, state
-            )
+            return task
 
     def _tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
         """Append, and give each call that the events name as it then stands."""
-        with self._lock:
-            done = self._append(conversation_id, decide)
-            names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
-            tools = {name: entry[0] for name, entry in done.tools.items()}
-            tools.update((n, e[0]) for n in names if n not in tools and (e := done.state.open.get(n)))
-            if missing := set(names) - set(tools):
-                tools |= self._settled(conversation_id, missing)
-            return [tools[name] for name in names]
+        done = self._append(conversation_id, decide)
+        written = done.staged.tools
+        if len(done.staged.events) == len(done.events):
+            return [tool for tool, _ in written.values()]
+        # Some were so already, and are as they were.
+        names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
+        tools = {name: tool for name, (tool, _) in written.items()}
+        tools.update((n, e[0]) for n in names if n not in tools and (e := done.state.open.get(n)))
+        if missing := set(names) - set(tools):
+            tools |= self._settled(conversation_id, missing)
+        return [tools[name] for name in names]
 
     def _version(self, conversation_id: str) -> int:
         storage = self._open()
@@ -310,58 +316,52 @@ class EventStore:
         self._states = OrderedDict()
 
 
-class Outcome(msgspec.Struct):
-    """What an append wrote, what it was asked to write, and the state after it."""
+class Task(msgspec.Struct):
+    """One append: decided on a state, and again on a newer one; then what it wrote, and where."""
 
-    recorded: list[Recorded]
-    events: Sequence[Event]
-    tools: dict[str, Entry]
+    store: EventStore
+    conversation_id: str
     state: ConversationState
+    decide: Decide
+    expected_version: int | None
+    ids: Sequence[bytes]
+    stored: Set[bytes] = frozenset()
+    events: Sequence[Event] = ()
+    staged: Staged = _NOTHING
+    done: Appended | None = None
 
+    @property
+    def recorded(self) -> list[Recorded]:
+        """What was written, with its place in the log."""
+        return _recorded(self.conversation_id, self.staged, self.done) if self.done else []
 
-class _Task:
-    """One append: decided on a state, and again on a newer one."""
-
-    def __init__(
-        self,
-        store: EventStore,
-        conversation_id: str,
-        decide: Decide,
-        expected_version: int | None,
-        ids: Sequence[bytes],
-    ) -> None:
-        self.store = store
-        self.conversation_id = conversation_id
-        self.decide = decide
-        self.expected_version = expected_version
-        self.ids = ids
-        self.stored: set[bytes] = set()
-        self.staged = Staged([], [], {})
-        self.events: Sequence[Event] = ()
-
-    def stage(self, state: ConversationState) -> Staged:
-        ids = self.ids
+    def stage(self) -> Staged:
+        state, ids = self.state, self.ids
         if ids and self.stored.issuperset(ids):
-            return Staged([], [], {})
+            self.events, self.staged = (), _NOTHING
+            return self.staged
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
         events = self.events = self.decide(state)
         at = self.store._clock()  # noqa: SLF001 - one room
-        if not ids:
+        if isinstance(events, Identified):
+            ids = events.ids
+        elif not ids:
             ids = event_ids(len(events), at)
         elif self.stored:
             pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
-        names = state.names_settled(events)
-        settled = self.store._settled(self.conversation_id, names) if names else {}  # noqa: SLF001
-        self.staged = state.stage(events, ids, at, settled)
+        self.staged = state.stage(events, ids, at, self._settled)
         return self.staged
 
-    def rebase(self, state: ConversationState, tail: Sequence[Recorded]) -> Sequence[Draft]:
-        state.extend(tail)
+    def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
+        self.state.extend(tail)
         if self.ids:
-            self.stored.update(bytes.fromhex(recorded.event_id) for recorded in tail)
-        return self.stage(state).drafts
+            self.stored |= {bytes.fromhex(recorded.event_id) for recorded in tail}
+        return self.stage().drafts
+
+    def _settled(self, names: set[str]) -> dict[str, Tool]:
+        return self.store._settled(self.conversation_id, names)  # noqa: SLF001
 
 
 def _recorded(conversation_id: str, staged: Staged, done: Appended) -> list[Recorded]:
@@ -389,6 +389,7 @@ _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
+    _chance.seed()
     for store in list(_stores):
         store._forked()  # noqa: SLF001 - one room
 

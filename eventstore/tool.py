@@ -17,7 +17,7 @@ import msgspec
 
 from eventstore.errors import IllegalTransition, NonResolvedToolError
 from eventstore.failure import Failure
-from eventstore.fingerprint import digest, raw_digest
+from eventstore.fingerprint import digest, raw_digest, render
 
 if TYPE_CHECKING:
     from eventstore.events import ToolEvent
@@ -71,6 +71,11 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.raw is None:
             return digest(self.name, self.arguments)
         return raw_digest(self.name, self.raw)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint as text; see `digest`."""
+        return render(self.digest())
 
 
 class FunctionResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -267,12 +272,14 @@ def _pending(tool: Tool | None, event: Any, at: int | None, mark: str | None) ->
     call = event.call
     if tool is None:
         return Tool(
-            call.id, call, PENDING, 0, None, event.provider_call_id, event.turn, event.index,
+            call.id, call, PENDING, 0, None, event.provider_call_id, event.turn or 0, event.index,
             mark, at,
         )  # fmt: skip
     known = tool.call
-    if known.name == call.name and known.raw == call.raw and same_json(
-        known.arguments, call.arguments
+    if (
+        known.name == call.name
+        and known.raw == call.raw
+        and same_json(known.arguments, call.arguments)
     ):
         return tool
     raise IllegalTransition(

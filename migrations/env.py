@@ -1,5 +1,8 @@
-"""The alembic environment: runs on the connection that `eventstore.migrate` hands over, or on
-the database that `sqlalchemy.url` or TOOLLEDGER_URL names."""
+"""The alembic environment.
+
+It runs on the connection that `eventstore.migrate` hands over, or on the database that
+`sqlalchemy.url` or TOOLLEDGER_URL names.
+"""
 
 from __future__ import annotations
 

@@ -65,8 +65,10 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Storage(Protocol):
-    """What a database must offer. Safe to share between threads; `eventstore.testing` has the
-    contract as a test suite."""
+    """What a database must offer; safe to share between threads.
+
+    `eventstore.testing` has the contract as a test suite.
+    """
 
     def append(self, request: Append) -> Appended:
         """Store the drafts, all or none, durably, with the next versions and positions."""

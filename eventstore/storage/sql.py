@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, Protocol
+from os import getpid
+from typing import Any, NoReturn, Protocol
 
 from sqlalchemy import (
     Engine,
@@ -36,6 +39,9 @@ from eventstore.storage import schema as tables
 CHUNK = 1000
 """Rows a read fetches at once: a read holds no transaction open between chunks."""
 
+REMEMBERED = 10_000
+"""Conversations whose keys are kept in memory."""
+
 _e = tables.events.c
 _READ = (
     _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
@@ -58,6 +64,9 @@ class Database(Protocol):
 
     def shared(self) -> bool:
         """Whether all must use one connection (a database in memory)."""
+
+    def check_in_place(self) -> None:
+        """Refuse a write to a database that is no longer what was opened."""
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, or the same error."""
@@ -84,37 +93,75 @@ class SqlStorage:
         self._closed = False
         self._names: dict[tuple[int, int], str | None] = {}  # conversation key -> id, ours alone
         self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
-        self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
-        self._heads: dict[int, int] = {}  # lane -> position after our last write
         self._connect()
-        with self._reading() as cursor:
-            cursor.execute("SELECT epoch, lanes FROM toolledger_store")
-            self._epoch, self._lanes = cursor.fetchone()
+        self._sql = _Statements(self._engine.dialect)
+        try:
+            with self._reading() as cursor:
+                cursor.execute("SELECT epoch, lanes FROM toolledger_store")
+                row = cursor.fetchone()
+            if row is None:
+                raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
+        except BaseException:
+            self.close()
+            raise
+        self._epoch, self._lanes = row
+        with _registry:
+            _storages.add(self)
 
     # connections
 
     def _connect(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.RLock()
+        self._pid = getpid()
+        self._lock = threading.RLock()  # who holds it writes, on the held connection
+        self._door = threading.RLock()  # connections are opened behind it
         self._engine = self._database.connect()
         self._held: Any = None
         self._cursor: Any = None  # the writer's, used again and again
-        self._sql = _Statements(self._engine.dialect)
+        self._torn = False  # the held connection may have a transaction open
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing of what others have written: the next append reads what stands there."""
+        self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
+        self._heads: dict[int, int] = {}  # lane -> position after our last write
 
     def _check(self) -> None:
+        if self._pid != getpid():
+            # Forked behind Python's back: leave the handles to the parent, unclosed.
+            _orphans.append((self._engine, self._held))
+            self._connect()
         if self._closed:
             raise StoreClosed("the store is closed: EventStore.open() it again")
-        if self._pid != os.getpid():
-            # A fork shares the parent's file handles: leave them to the parent, unclosed.
-            _orphans.append((self._engine, self._held))
-            self._heads.clear()
-            self._quiet_since.clear()
-            self._connect()
 
     def _writer(self) -> Any:
+        """The held connection's cursor, with no transaction open."""
+        if self._torn:
+            self._roll_back()
+        if self._cursor is None:
+            self._cursor = self._connection().cursor()
+        return self._cursor
+
+    def _connection(self) -> Any:
         if self._held is None:
             self._held = self._engine.raw_connection()
         return self._held.dbapi_connection
+
+    def _let_go(self) -> None:
+        held, self._held, self._cursor = self._held, None, None
+        if held is not None:
+            held.close()
+
+    def _roll_back(self) -> None:
+        """End an open transaction; a connection that cannot is given up, and that ends it too."""
+        held, self._cursor = self._held, None
+        if held is not None:
+            try:
+                held.dbapi_connection.rollback()
+            except Exception:  # noqa: BLE001 - whatever the driver says, it is not to be used again
+                if not self._database.shared():
+                    self._held = None
+                    held.invalidate()
+        self._torn = False
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -122,9 +169,12 @@ class SqlStorage:
         try:
             if self._database.shared():
                 with self._lock:
-                    yield self._writer().cursor()
+                    self._check()
+                    yield self._connection().cursor()
                 return
-            connection = self._engine.raw_connection()
+            with self._door:
+                self._check()
+                connection = self._engine.raw_connection()
             try:
                 yield connection.cursor()
             finally:
@@ -132,11 +182,35 @@ class SqlStorage:
         except Exception as error:
             self._raise(error)
 
-    def _raise(self, error: BaseException) -> None:
+    def _raise(self, error: BaseException) -> NoReturn:
         translated = self._database.translate(error)
         if translated is error:
             raise error
         raise translated from error
+
+    # SQLite cannot be carried over a fork: the child would believe in locks that only its parent
+    # has, and another process could take the log away under it. So nothing is open in a fork.
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+        self._door.acquire()
+        if self._torn or self._database.shared():
+            return
+        with suppress(Exception):
+            self._let_go()
+            for _ in range(1000):  # others' reads under way end soon
+                if not self._engine.pool.checkedout():  # type: ignore[attr-defined]
+                    break
+                time.sleep(0.001)
+            self._engine.dispose()
+
+    def _after_fork_in_parent(self) -> None:
+        self._door.release()
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        _orphans.append((self._engine, self._held))
+        self._connect()
 
     # writing
 
@@ -144,37 +218,64 @@ class SqlStorage:
         """Store the drafts of `request`; see `Storage.append`."""
         self._check()
         with self._lock:
-            cursor = self._cursor
             try:
-                if cursor is None:
-                    cursor = self._cursor = self._writer().cursor()
-                cursor.execute(self._database.begin)
-                done = self._write(cursor, request)
-                cursor.execute("COMMIT")
-            except BaseException as error:
-                # Whatever happened (a kill of the statement, Ctrl-C): what we know of the lane
-                # may be wrong now, so the next append reads what stands there.
-                self._quiet_since.clear()
-                self._cursor = None
-                if cursor is not None:
-                    with suppress(Exception):
-                        cursor.execute("ROLLBACK")
+                self._check()
+                self._database.check_in_place()
+                try:
+                    return self._transact(request)
+                except self._driver.IntegrityError:
+                    # The state was older than `as_of` said: decide on what stands there.
+                    return self._transact(request)
+            except Exception as error:  # noqa: BLE001 - raised again in our own words
                 self._raise(error)
-                raise  # unreachable: _raise always raises
-            self._heads[done.lane] = done.position
-            return done
+
+    @property
+    def _driver(self) -> Any:
+        return self._engine.dialect.loaded_dbapi
+
+    def _transact(self, request: Append) -> Appended:
+        cursor = self._writer()
+        done = None
+        self._torn = True
+        try:
+            cursor.execute(self._database.begin)
+            done = self._write(cursor, request)
+            cursor.execute("COMMIT")
+        except BaseException as error:
+            # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
+            self._forget()
+            self._roll_back()
+            if done and isinstance(error, self._driver.Error) and self._stored(request, done):
+                return done  # only the answer to the COMMIT was lost
+            raise
+        self._torn = False
+        self._heads[done.lane] = done.position
+        return done
+
+    def _stored(self, request: Append, done: Appended) -> bool:
+        if not request.drafts:
+            return True
+        last = request.drafts[-1].event_id
+        with suppress(Exception):
+            return self.known_ids(request.conversation_id, [last]) == {last: done.version}
+        return False
 
     def _write(self, cursor: Any, request: Append) -> Appended:
         sql = self._sql
-        drafts = request.drafts
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self._lane(request.conversation_id)
-        count = len(drafts)
+        count = len(request.drafts)
         cursor.execute(sql.advance, (count, lane))
         row = cursor.fetchone()
         if row is None:
-            raise StoreCorrupt(f"lane {lane} has no counter: restore the file from a copy")
+            raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
         base: int = row[0] - count
+        if base < request.as_of:
+            self._keys.clear()
+            raise StoreCorrupt(
+                f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
+                "the database was replaced by an older copy; nothing was written"
+            )
         if base != self._heads.get(lane):
             self._quiet_since[lane] = base
         version = request.version
@@ -183,16 +284,16 @@ class SqlStorage:
         if key and request.as_of < self._quiet_since.get(lane, base):
             tail = self._tail(cursor, key, request.conversation_id, version)
             if tail:
-                drafts = request.rebase(tail)
+                request.drafts = request.rebase(tail)
                 version = tail[-1].version
-                if len(drafts) != count:
-                    count = len(drafts)
+                if len(request.drafts) != count:
+                    count = len(request.drafts)
                     cursor.execute(sql.set_position, (base + count, lane))
         self._quiet_since.setdefault(lane, base)
         if count:
             if key is None:
                 key = self._create(cursor, request.conversation_id, lane, base + 1)
-            self._insert(cursor, key, base, version, drafts)
+            self._insert(cursor, key, base, version, request.drafts)
         return Appended(lane, version + count, base + count)
 
     def _lane(self, conversation_id: str) -> int:
@@ -203,6 +304,8 @@ class SqlStorage:
         row = cursor.fetchone()
         if row is None:
             return None
+        if len(self._keys) >= REMEMBERED:
+            self._keys.clear()
         key = self._keys[conversation_id] = (lane, row[0])
         return key
 
@@ -218,25 +321,20 @@ class SqlStorage:
         self, cursor: Any, key: tuple[int, int], base: int, version: int, drafts: Sequence[Draft]
     ) -> None:
         lane, conversation = key
-        # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
-        rows = [
-            (
-                lane, base + n, conversation, version + n, bytearray(d.event_id), d.recorded_at,
-                d.tag, d.schema, None if d.fingerprint is None else bytearray(d.fingerprint),
-                bytearray(payload_digest(d.payload)), d.payload.decode(),
-            )
-            for n, d in enumerate(drafts, 1)
-        ]  # fmt: skip
-        found = [
-            (lane, row[8], conversation, row[3])
-            for d, row in zip(drafts, rows, strict=True)
-            if d.begins
-        ]
-        for statement, values in ((self._sql.insert, rows), (self._sql.index, found)):
-            if len(values) == 1:
-                cursor.execute(statement, values[0])
-            elif values:
-                cursor.executemany(statement, values)
+        rows, found = [], []
+        for n, draft in enumerate(drafts, 1):
+            # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
+            mark = None if draft.fingerprint is None else bytearray(draft.fingerprint)
+            payload = draft.payload
+            rows.append((
+                lane, base + n, conversation, version + n, bytearray(draft.event_id),
+                draft.recorded_at, draft.tag, draft.schema, mark,
+                bytearray(payload_digest(payload)), payload.decode(),
+            ))  # fmt: skip
+            if draft.begins:
+                found.append((lane, mark, conversation, version + n))
+        _insert(cursor, self._sql.insert, rows)
+        _insert(cursor, self._sql.index, found)
 
     # reading
 
@@ -289,8 +387,8 @@ class SqlStorage:
     def _named(self, cursor: Any, lane: int, rows: Sequence[Any]) -> dict[int, str | None]:
         """The conversation ids of `rows`, None where they are another tenant's."""
         known = self._names
-        if len(known) > 10 * CHUNK:  # memory stays bounded however many conversations there are
-            known.clear()
+        if len(known) >= REMEMBERED:
+            known = self._names = {}  # a new one: other threads may be reading the old
         names: dict[int, str | None] = {}
         for row in rows:
             key = row[2]
@@ -403,17 +501,45 @@ class SqlStorage:
 
     def close(self) -> None:
         """Give up the connections. Twice is once."""
-        if self._closed or self._pid != os.getpid():
+        if self._closed or self._pid != getpid():
             self._closed = True
             return
-        with self._lock:
+        with self._lock, self._door:
             self._closed = True
-            if self._held is not None:
-                self._held.close()
+            self._let_go()
             self._engine.dispose()
 
 
 _orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed
+_storages: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
+_registry = threading.RLock()  # held over a fork: one at a time, and no store opens meanwhile
+
+
+def _before_fork() -> None:
+    _registry.acquire()
+    for storage in _storages:
+        storage._before_fork()  # noqa: SLF001 - one room
+
+
+def _after_fork_in_parent() -> None:
+    for storage in _storages:
+        storage._after_fork_in_parent()  # noqa: SLF001
+    _registry.release()
+
+
+def _after_fork_in_child() -> None:
+    global _registry  # noqa: PLW0603 - the old one may be held by a thread that is not here
+    _registry = threading.RLock()
+    for storage in _storages:
+        storage._after_fork_in_child()  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 class _Statements:
@@ -498,6 +624,13 @@ class _Statements:
             .limit(p("most")).offset(none),
             "at", "tenant", "after", "most",
         )  # fmt: skip
+
+
+def _insert(cursor: Any, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    if len(rows) == 1:
+        cursor.execute(statement, rows[0])
+    elif rows:
+        cursor.executemany(statement, rows)
 
 
 def _recorded(row: Any, conversation_id: str) -> Recorded:

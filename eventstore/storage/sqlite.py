@@ -3,6 +3,9 @@
 Python's own SQLite may carry the WAL-reset bug (3.7.0 to 3.51.2, but for 3.50.7 and 3.44.6): a
 checkpoint asked for beside writers can lose committed rows. So nothing here checkpoints
 explicitly, `mmap_size` stays 0, and `pysqlite3` is used where it is installed.
+
+Nothing here opens the file but SQLite: to close a file gives up every POSIX lock that the process
+has on it, and with them the log of a store that is open elsewhere in the process.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from eventstore import migrate
@@ -54,25 +57,31 @@ class Sqlite:
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
         self.url = url
+        if self.path is not None and not str(url.database).startswith("file:"):
+            # Now, not when a connection is made: the working directory may be another by then.
+            self.url = url.set(database=os.path.abspath(str(url.database)))
         self.module = driver()
         self._synchronous = SYNCHRONOUS[durability]
+        self._durability = durability
         self._busy_timeout = busy_timeout
         self._memory: Engine | None = None
+        self._identity: tuple[int, int] | None = None
 
     def at(self, path: Path) -> Sqlite:
-        """The same for another file."""
-        other = Sqlite(self.url.set(database=str(path)), "full", self._busy_timeout)
-        other._synchronous = self._synchronous
-        return other
+        """The same for a new file."""
+        path.touch(exist_ok=False)  # connections make no files
+        return Sqlite(self.url.set(database=str(path)), self._durability, self._busy_timeout)
 
     @property
     def path(self) -> Path | None:
         """The file, or None for a database in memory."""
         name = self.url.database
-        if not name or name == ":memory:" or "mode=memory" in str(self.url):
+        if not name or name == ":memory:" or self.url.query.get("mode") == "memory":
             return None
         if name.startswith("file:"):
-            name = name[5:].partition("?")[0]
+            name, _, query = name[5:].partition("?")
+            if name == ":memory:" or "mode=memory" in query:
+                return None
         return Path(name)
 
     def shared(self) -> bool:
@@ -83,26 +92,59 @@ class Sqlite:
         """A new engine, its connections in autocommit mode; in memory, always the same."""
         if self._memory is not None:
             return self._memory
-        engine = create_engine(
-            self.url,
-            module=self.module,
-            poolclass=StaticPool if self.shared() else QueuePool,
-            connect_args={"check_same_thread": False, "timeout": self._busy_timeout},
-            **({} if self.shared() else {"pool_size": 2, "max_overflow": -1}),
-        )
-        event.listen(engine, "connect", self._prepare)
+        options: dict[str, Any] = {"check_same_thread": False, "timeout": self._busy_timeout}
         if self.shared():
-            self._memory = engine
+            engine = self._memory = create_engine(
+                self.url, module=self.module, poolclass=StaticPool, connect_args=options
+            )
+        else:
+            engine = create_engine(
+                self.url, module=self.module, poolclass=QueuePool, pool_size=2, max_overflow=-1,
+                connect_args=options, **self._existing(options),
+            )  # fmt: skip
+        event.listen(engine, "connect", self._prepare)
         return engine
+
+    def _existing(self, options: dict[str, Any]) -> dict[str, Any]:
+        """How to connect without making a file, should ours be gone."""
+        if self.url.query or self.path is None or str(self.url.database).startswith("file:"):
+            return {}
+        place = f"{self.path.as_uri()}?mode=rw"
+        return {"creator": lambda: self.module.connect(place, uri=True, **options)}
 
     def _prepare(self, connection: Any, _: Any) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute(f"PRAGMA synchronous={self._synchronous}")
         cursor.execute("PRAGMA mmap_size=0")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
+
+    def check_in_place(self) -> None:
+        """Refuse a write to a file that was removed, replaced or emptied since it was opened.
+
+        Raises:
+            StoreCorrupt: SQLite would go on writing, to where nobody finds it.
+        """
+        path = self.path
+        if path is None:
+            return
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            raise StoreCorrupt(
+                f"{path} is gone ({error.strerror}) while it was open; nothing was written: "
+                "put it back, or open a new store"
+            ) from error
+        identity = found.st_dev, found.st_ino
+        if self._identity is None:
+            self._identity = identity
+        if found.st_size == 0 or identity != self._identity:
+            raise StoreCorrupt(
+                f"{path} was {'emptied' if found.st_size == 0 else 'replaced'} while it was open; "
+                "nothing was written: close the store, restore the file from a copy if need be, "
+                "and open it again"
+            )
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, or the same error."""
@@ -128,21 +170,30 @@ class Sqlite:
             if text != "ok":
                 yield f"SQLite: {text}"
 
-    def check_file(self) -> None:
-        """Refuse, before SQLite takes it for a new database, a file that is none.
+    def check_file(self) -> bool:
+        """Whether the file is there; refuse what cannot be a store, before SQLite touches it.
 
         Raises:
-            NotAStore: the path is a folder, an empty file, or a file of another kind.
+            NotAStore: the path is a folder or an empty file, or what is left of a removed store.
+            StorageError: the folder is not there, or cannot be read.
         """
         path = self.path
-        if path is None or not path.exists():
-            return
-        if path.is_dir():
-            raise NotAStore(f"{path} is a folder: name a file in it")
+        if path is None:
+            return True
+        log = path.with_name(f"{path.name}-wal")
         try:
+            if path.is_dir():
+                raise NotAStore(f"{path} is a folder: name a file in it")
+            if not path.parent.is_dir():
+                raise StorageError(f"the folder {path.parent} does not exist: make it")
+            if log.exists() and not path.exists():
+                raise NotAStore(
+                    f"{path} is gone, but {log.name} is there with its last events: put the file "
+                    f"back, or move {log.name} away to start a new store"
+                )
+            if not path.exists():
+                return False
             size = path.stat().st_size
-            with path.open("rb") as file:
-                header = file.read(16)
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}") from error
         if size == 0:
@@ -150,8 +201,7 @@ class Sqlite:
                 f"{path} is empty (0 bytes): it was truncated, or another program made it. "
                 "Restore it from a copy, or move it away (and its -wal file) to start a new store"
             )
-        if header != b"SQLite format 3\x00":
-            raise NotAStore(f"{path} is not a SQLite database: name another file")
+        return True
 
 
 _MEANINGS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
@@ -193,15 +243,12 @@ def open_storage(url: str, tenant: str, durability: str, busy_timeout: float) ->
     if durability not in SYNCHRONOUS:
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
     database = Sqlite(_parse(url), durability, busy_timeout)
-    database.check_file()
-    path = database.path
     try:
-        if path is not None and not path.exists():
-            if not path.absolute().parent.is_dir():
-                raise StorageError(f"the folder {path.absolute().parent} does not exist: make it")
-            create(path, lambda draft: _upgrade(database.at(draft)))
+        if not database.check_file() and database.path is not None:
+            create(database.path, lambda draft: _upgrade(database.at(draft)))
         else:
             _upgrade(database)
+        database.check_in_place()
         return SqlStorage(database, tenant)
     except Exception as error:
         translated = database.translate(error)
@@ -217,8 +264,8 @@ def _parse(url: str) -> URL:
         raise ValueError(
             f"{url!r} is not a database URL: for a file write for example sqlite:///agent.db"
         ) from error
-    if parsed.get_backend_name() != "sqlite":
-        raise ValueError(f"{parsed.get_backend_name()} is not supported yet: use a sqlite:/// URL")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ValueError(f"{parsed.drivername} is not supported yet: use a sqlite:/// URL")
     return parsed
 
 
@@ -226,7 +273,12 @@ def _upgrade(database: Sqlite) -> None:
     engine = database.connect()
     try:
         with engine.connect() as connection:
-            if not migrate.check(migrate.revision(connection)):
+            found = migrate.revision(connection)
+            if found is None:
+                _refuse_foreign(database, connection)
+            # Of the file, for good; where it is so already this writes nothing.
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            if not migrate.check(found):
                 return
             connection.exec_driver_sql(database.begin)
             if migrate.check(migrate.revision(connection)):  # nobody else did meanwhile
@@ -235,3 +287,13 @@ def _upgrade(database: Sqlite) -> None:
     finally:
         if not database.shared():
             engine.dispose()
+
+
+def _refuse_foreign(database: Sqlite, connection: Connection) -> None:
+    names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type='table'")
+    foreign = sorted(n for (n,) in names if not n.startswith(("toolledger_", "sqlite_")))
+    if foreign:
+        raise NotAStore(
+            f"{database.path} is the database of another program (it has a table {foreign[0]!r}): "
+            "name another file, or run `toolledger migrate` to keep the log in this one, too"
+        )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from eventstore.message import ROLES
 from eventstore.readable import readable
 from eventstore.wire import anthropic, openai
 from eventstore.wire.content import copy
@@ -28,6 +29,7 @@ from eventstore.wire.items import (
     WireResult,
 )
 from eventstore.wire.rules import Violation, validate
+from eventstore.wire.transcript import Finding, Transcript, mint, transcribe, transcribe_alone
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,16 +49,20 @@ def provider(name: str) -> ModuleType:
 
 
 def parse(
-    messages: Sequence[Any], name: str, is_error: Callable[[Any], bool] | None = None
+    messages: Sequence[Any],
+    name: str,
+    is_error: Callable[[Any], bool] | None = None,
+    is_rejection: Callable[[Any], bool] | None = None,
 ) -> list[WireItem]:
     """The items of messages in a provider's form: dicts, or the SDK's own objects.
 
     `is_error` tells of a result, as the provider wrote it, whether it is a failure; without it,
-    the mark `is_error` does. Never raises on the messages themselves.
+    the mark `is_error` does. `is_rejection` tells whether a person refused the call. Never raises
+    on the messages themselves.
     """
     module = provider(name)
-    plain = [_plain(message) for message in messages]
-    return list(module.parse(plain, is_error or bears_error_mark))
+    given = [plain(message) for message in messages]
+    return list(module.parse(given, is_error or bears_error_mark, is_rejection or _never))
 
 
 def render(turns: Sequence[Turn], name: str) -> Rendered:
@@ -68,6 +74,8 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
 def compact(item: WireItem, name: str) -> WireItem:
     """`item` without its native form where ours gives it back byte for byte."""
     if item.native is None or (isinstance(item, WireMessage) and not item.exact):
+        return item
+    if isinstance(item, WireResult) and item.rejected:
         return item
     module = provider(name)
     if isinstance(item, WireResult):
@@ -90,7 +98,11 @@ def bears_error_mark(result: Any) -> bool:
     return isinstance(result, dict) and result.get("is_error") is True
 
 
-def _plain(message: Any) -> Any:
+def _never(_: Any) -> bool:
+    return False
+
+
+def plain(message: Any) -> Any:
     """A message as plain JSON values, whatever it was made of."""
     message = _dumped(message)
     if isinstance(message, dict) and isinstance(message.get("content"), list):
@@ -112,15 +124,20 @@ def _dumped(value: Any) -> Any:
     fields = dump(mode="json", exclude_none=True)
     if isinstance(fields, dict) and fields.get("role") == "assistant":
         fields.setdefault("content", None)
+        if fields.get("annotations") == []:  # says nothing, and some servers refuse it
+            del fields["annotations"]
     return fields
 
 
 __all__ = [
     "PROVIDERS",
+    "ROLES",
     "Answer",
     "Call",
     "Change",
+    "Finding",
     "Rendered",
+    "Transcript",
     "Turn",
     "Violation",
     "WireCall",
@@ -130,8 +147,12 @@ __all__ = [
     "bears_error_mark",
     "compact",
     "copy",
+    "mint",
     "parse",
+    "plain",
     "provider",
     "render",
+    "transcribe",
+    "transcribe_alone",
     "validate",
 ]

@@ -42,22 +42,24 @@ ROLES = {
 
 REASONING = ("thinking", "redacted_thinking")
 
+Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
 
 # in
 
 
-def parse(messages: Sequence[Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     """The items of a message list, whatever its form; what says nothing is left out."""
     for message in messages:
         if isinstance(message, str):
             message = {"role": "user", "content": message}  # noqa: PLW2901
         if isinstance(message, dict):
-            yield from _items(message, is_error)
+            yield from _items(message, is_error, is_rejection)
         elif message is not None:
             yield WireMessage("user", (Text(as_text(message)),))
 
 
-def _items(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     given = message.get("role")
     role = ROLES.get(given, "user") if isinstance(given, str) else "user"
     content = message.get("content")
@@ -74,9 +76,9 @@ def _items(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator
     rest = [block for block in content if not _is(block, "tool_result")]
     if role == "assistant":
         yield from _message(role, rest, given, key, joined=False)
-        yield from (_result(block, is_error) for block in results)
+        yield from (_result(block, is_error, is_rejection) for block in results)
         return
-    yield from (_result(block, is_error) for block in results)
+    yield from (_result(block, is_error, is_rejection) for block in results)
     calls = [block for block in rest if _is(block, "tool_use")]
     said = [block for block in rest if not _is(block, "tool_use")]
     if calls:  # only an assistant can call
@@ -109,7 +111,6 @@ def _message(
         yield WireMessage(
             role, tuple(parts), tuple(calls), {"role": role, "content": blocks}, exact, joined, key
         )
-
 
 
 def _part(block: Any) -> Iterator[Part]:
@@ -145,7 +146,7 @@ def _image(block: dict[str, Any]) -> Image | None:
     return None
 
 
-def _result(block: dict[str, Any], is_error: Callable[[Any], bool]) -> WireResult:
+def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
     call_id = block.get("tool_use_id")
     return WireResult(
         call_id if isinstance(call_id, str) and call_id else None,
@@ -153,6 +154,7 @@ def _result(block: dict[str, Any], is_error: Callable[[Any], bool]) -> WireResul
         as_text(block.get("content")),
         bool(is_error(block)),
         block if _is_exact_result(block) else None,
+        bool(is_rejection(block)),
     )
 
 
@@ -191,7 +193,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     changes: list[Change] = []
     system: list[str] = []
     messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, per_turn=False)
+    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False)
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
@@ -201,6 +203,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
             _add_assistant(messages, turn, shown, changes)
         elif turn.role in ("system", "developer") and not messages:
             system.append(text_of(turn.parts))
+            changes.append(Change("moved", "AN10", "system text is a parameter of the request"))
         else:
             _add_user(messages, turn, changes)
         if shown:
@@ -231,8 +234,8 @@ def _add_assistant(
         {
             "type": "tool_use",
             "id": name,
-            "name": tool_name(call.name, NAME_LENGTH),
-            "input": object_arguments(call),
+            "name": tool_name(call, NAME_LENGTH, changes),
+            "input": object_arguments(call, changes),
         }
         for call, name in shown
     ]

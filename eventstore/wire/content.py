@@ -11,6 +11,8 @@ from eventstore.message import Opaque
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Call, Change
 
+MEDIA = ("image", "image_url", "document", "file", "input_audio")
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -25,10 +27,11 @@ def function_call(name: Any, arguments: Any) -> FunctionCall:
         return FunctionCall.of(clean, as_text(repr(arguments)))
 
 
-def object_arguments(call: Call) -> dict[str, Any]:
+def object_arguments(call: Call, changes: list[Change]) -> dict[str, Any]:
     """Arguments as the object that a wire demands; text that is none is wrapped."""
     if call.raw is None and isinstance(call.arguments, dict):
         return copy(call.arguments)  # type: ignore[no-any-return]
+    changes.append(Change("wrapped", "arguments", "its arguments are no JSON object", call.id))
     return {"raw_arguments": call.raw if call.raw is not None else call.arguments}
 
 
@@ -65,6 +68,8 @@ def as_text(value: Any) -> str:
 def _item_text(item: Any) -> str:
     if isinstance(item, dict) and isinstance(item.get("text"), str):
         return str(item["text"])
+    if isinstance(item, dict) and item.get("type") in MEDIA:
+        return f"[{item['type']}]"
     return as_text(item) if not isinstance(item, list) else as_text({"items": item})
 
 

@@ -38,6 +38,7 @@ class WireResult(msgspec.Struct, frozen=True, gc=False):
     """A result; `id` and `name` are those of the call it answers, where the provider says.
 
     `text` is the content as text. `native` is the provider's own form, where it is well formed.
+    `rejected`: it says that a person refused the call.
     """
 
     id: str | None
@@ -45,6 +46,7 @@ class WireResult(msgspec.Struct, frozen=True, gc=False):
     text: str
     is_error: bool = False
     native: Any = None
+    rejected: bool = False
 
 
 WireItem = WireMessage | WireResult

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from eventstore.fingerprint import content_id
-from eventstore.wire.items import Call, Turn
+from eventstore.wire.items import Call, Change, Turn
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -20,12 +20,17 @@ def legal_text(text: str, most: int) -> str:
     return f"{clean[: most - 9]}_{mark}"
 
 
-def tool_name(name: str, most: int) -> str:
-    """A name that the provider accepts for the tool."""
-    return legal_text(name, most) if name else "unnamed_tool"
+def tool_name(call: Call, most: int, changes: list[Change]) -> str:
+    """A name that the provider accepts for the call's tool."""
+    name = legal_text(call.name, most) if call.name else "unnamed_tool"
+    if name != call.name:
+        changes.append(Change("re-keyed", "name", f"tool {call.name!r} is {name!r} here", call.id))
+    return name
 
 
-def call_ids(turns: Sequence[Turn], most: int, *, per_turn: bool) -> list[list[str]]:
+def call_ids(
+    turns: Sequence[Turn], most: int, changes: list[Change], *, per_turn: bool
+) -> list[list[str]]:
     """The ids of each turn's calls for one provider, the same on both halves.
 
     The provider's own id stays where it is legal and free; the first to use one keeps it.
@@ -36,13 +41,16 @@ def call_ids(turns: Sequence[Turn], most: int, *, per_turn: bool) -> list[list[s
     for turn in turns:
         if per_turn:
             taken = set()
-        ids.append([_claim(call, most, taken) for call in turn.calls])
+        ids.append([_claim(call, most, taken, changes) for call in turn.calls])
     return ids
 
 
-def _claim(call: Call, most: int, taken: set[str]) -> str:
+def _claim(call: Call, most: int, taken: set[str], changes: list[Change]) -> str:
     chosen = next(name for name in _candidates(call, most) if name not in taken)
     taken.add(chosen)
+    known = call.provider_id or call.id
+    if chosen != known and not call.hidden:
+        changes.append(Change("re-keyed", "id", f"id {known!r} is {chosen!r} here", call.id))
     return chosen
 
 
@@ -54,5 +62,3 @@ def _candidates(call: Call, most: int) -> Iterator[str]:
     while True:
         yield legal_text(f"{call.id}_{count}", most)
         count += 1
-
-

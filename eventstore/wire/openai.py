@@ -41,25 +41,27 @@ ROLES = {
     "bot": "assistant",
 }  # fmt: skip
 
+Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
 _encode = msgspec.json.Encoder().encode
 
 
 # in
 
 
-def parse(messages: Sequence[Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     """The items of a message list, whatever its form; what says nothing is left out."""
     for message in messages:
         if isinstance(message, str):
             message = {"role": "user", "content": message}  # noqa: PLW2901
             yield WireMessage("user", _parts(message["content"]), native=message, exact=True)
         elif isinstance(message, dict):
-            yield from _item(message, is_error)
+            yield from _item(message, is_error, is_rejection)
         elif message is not None:
             yield WireMessage("user", (Text(as_text(message)),))
 
 
-def _item(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator[WireItem]:
+def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     calls = message.get("tool_calls")
@@ -79,6 +81,7 @@ def _item(message: dict[str, Any], is_error: Callable[[Any], bool]) -> Iterator[
             as_text(content),
             bool(is_error(message)),
             message if given == "tool" and _is_text_content(content) else None,
+            bool(is_rejection(message)),
         )
         return
     made = tuple(_calls(message)) if role == "assistant" else ()
@@ -222,7 +225,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     """The messages for `turns`, every call answered right after its turn."""
     changes: list[Change] = []
     messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, per_turn=True)
+    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True)
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
@@ -269,8 +272,8 @@ def _assistant(
             "id": name,
             "type": "function",
             "function": {
-                "name": tool_name(call.name, NAME_LENGTH),
-                "arguments": _encode(object_arguments(call)).decode(),
+                "name": tool_name(call, NAME_LENGTH, changes),
+                "arguments": _encode(object_arguments(call, changes)).decode(),
             },
         }
         for call, name in shown

@@ -13,20 +13,26 @@ An equal repeat is left out. A result that answers nothing is kept as a message 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
-from eventstore.events import Event, MessageAdded, ToolCompleted, ToolFailed, ToolPending
+from eventstore.events import (
+    Event,
+    MessageAdded,
+    ToolCompleted,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+)
 from eventstore.failure import ErrorKind, Failure
 from eventstore.fingerprint import content_id
 from eventstore.message import Text
-from eventstore.state import ConversationState
-from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Tool
+from eventstore.state import ConversationState, Mint
+from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Rejected, Tool
 from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
-
-Mint = Callable[[int, int, Set[str]], str]
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +50,8 @@ _USED = ("re-keyed", "used-id", "the call's id was used before: it was qualified
 _TWICE = ("merged", "two-results", "the same result twice: one was left out")
 _OTHER = ("wrapped", "two-results", "the call has another result already: kept as text")
 _EARLY = ("moved", "early-result", "the result came before its call: moved behind it")
+_FORM = ("rewritten", "form", "it was not in its provider's form")
+_MOVED = ("moved", "late-result", "the result did not follow its call: moved behind it")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
 
@@ -83,12 +91,14 @@ class _Slot:
         elif type(status) is Completed:
             result = status.response.result
             slot.text = result if isinstance(result, str) else ""
+        elif type(status) is Rejected:
+            slot.text = status.reason or ""
         elif tool.is_resolved:
             slot.text = ""
         return slot
 
 
-def mint(conversation_id: str, turn: int, index: int, taken: Set[str]) -> str:
+def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -> str:
     """A call id for a call that came without: the same for the same place, unique elsewhere."""
     salt = 0
     while True:
@@ -107,12 +117,15 @@ def transcribe(
     provider: str,
     *,
     imported: bool,
+    key: str | None = None,
 ) -> Transcript:
     """The events of `items` after `state`; `settled` looks up all calls, when it must.
 
-    `imported`: they happened elsewhere, so that a call without a result may have run there.
+    `imported`: they happened elsewhere, so that a call without a result may have run there. An
+    assistant message with the `key` of the one before it (for the first, that is `key`) is a
+    further piece of it, and shares its turn.
     """
-    writer = _Writer(state, mint, settled, provider, imported)
+    writer = _Writer(state, mint, settled, provider, imported, key)
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, WireMessage):
@@ -143,8 +156,10 @@ class _Writer:
         settled: Callable[[], Mapping[str, Tool]],
         provider: str,
         imported: bool,  # noqa: FBT001 - passed on
+        key: str | None,
     ) -> None:
         self._imported = imported
+        self._key = key
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
         self._provider = provider
@@ -152,10 +167,12 @@ class _Writer:
         self._settled: Callable[[], Mapping[str, Tool]] | None = settled
         self._taken = _Taken(state.known)
         self._turn = state.turn
+        self._index = state.index  # the next call's place in the turn
         self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
         self._early: list[tuple[int, WireResult]] = []
         self._window = _Window()
+        self._last = -1  # the item of the last message
         self._fresh = True  # the window still grows: no result and no other message came
         for tool, _ in state.open.values():
             slot = _Slot.of(tool)
@@ -170,17 +187,26 @@ class _Writer:
 
     def message(self, number: int, item: WireMessage) -> None:
         events = self.events[number]
+        if not item.exact:
+            self._found(number, _FORM, None)
+        self._last = number
         if item.role != "assistant":
             self._fresh = False
             events.append(self._added(item, None))
             return
-        self._turn += 1
-        if not self._fresh:
-            self._window = _Window()
-            self._fresh = True
-        events.append(self._added(item, self._turn))
-        for index, call in enumerate(item.calls):
-            events.append(self._pending(number, index, call))
+        if item.key is None or item.key != self._key:
+            self._key = item.key
+            self._turn += 1
+            self._index = 0
+            if not self._fresh:
+                self._window = _Window()
+                self._fresh = True
+            events.append(self._added(item, self._turn))
+        elif item.parts:
+            events.append(self._added(item, self._turn))
+        for call in item.calls:
+            events.append(self._pending(number, self._index, call))
+            self._index += 1
 
     def _added(self, item: WireMessage, turn: int | None) -> MessageAdded:
         return MessageAdded(
@@ -212,6 +238,8 @@ class _Writer:
 
     def result(self, number: int, item: WireResult) -> None:
         self._fresh = False
+        if item.native is None:
+            self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
         if slot is None and item.id is not None:
             slot = self._repeat(item)
@@ -246,26 +274,30 @@ class _Writer:
         return slot
 
     def _answer(self, number: int, item: WireResult, slot: _Slot, events: list[Event]) -> None:
+        rejected = item.rejected and not slot.attempts  # what was started cannot be, any more
+        error = item.is_error and not rejected
         if slot.text is not None:
-            if slot.text == item.text and slot.error >= item.is_error:
+            if slot.text == item.text and slot.error >= error:
                 self._found(number, _TWICE, slot.id)
                 return
-            if not slot.error or item.is_error:
+            if not slot.error or error or rejected:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
                 return
-        slot.text, slot.error = item.text, item.is_error
+        if number > slot.item != self._last:
+            self._found(number, _MOVED, slot.id)
+        slot.text, slot.error = item.text, error
         if slot.provider_id:
             self._answered[slot.provider_id] = slot
-        events.append(self._ended(item, slot))
+        events.append(self._ended(item, slot, rejected=rejected))
 
-    def _ended(self, item: WireResult, slot: _Slot) -> Event:
+    def _ended(self, item: WireResult, slot: _Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None
+        if rejected:
+            return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
         if item.is_error:
             failure = Failure(ErrorKind.INTERNAL, item.text)
-            return ToolFailed(
-                slot.id, failure, slot.attempts, None, None, provider, item.native
-            )
+            return ToolFailed(slot.id, failure, slot.attempts, None, None, provider, item.native)
         response = FunctionResponse(slot.name, item.text, slot.id)
         return ToolCompleted(
             slot.id, response, slot.attempts, None, provider=provider, native=item.native
@@ -325,10 +357,10 @@ class _Window:
         return next((s for s in slots if s.text is None and s.name == name), slots[0])
 
 
-class _Taken(Set[str]):
+class _Taken(AbstractSet[str]):
     """The call ids in use, and the next free number for each that is used again."""
 
-    def __init__(self, known: Set[str]) -> None:
+    def __init__(self, known: AbstractSet[str]) -> None:
         self._known = known
         self._added: set[str] = set()
         self._next: dict[str, int] = {}

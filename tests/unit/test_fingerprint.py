@@ -96,6 +96,15 @@ class Unwritable:
     """A foreign object that nobody can write."""
 
 
+class Touchy(dict[str, Any]):
+    """A JSON object that will not be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison")
+
+    __hash__ = None
+
+
 class Numbers(msgspec.Struct):
     """A struct around any values."""
 
@@ -193,8 +202,9 @@ def test_deep_nulls_raise_no_false_alarm() -> None:
     assert canonical("f", arguments) == b'["f",' + b"[" * depth + b"null" + b"]" * depth + b"]"
 
 
-def test_equal_looking_values_that_are_no_lists_raise_no_false_alarm() -> None:
-    """Tuples and structs are written as JSON arrays and objects, nulls included."""
+def test_nulls_in_what_is_no_plain_json_raise_no_false_alarm() -> None:
+    """Tuples, structs and odd dicts are written as JSON arrays and objects, nulls included."""
+    assert canonical("f", Touchy(a=None)) == b'["f",{"a":null}]'
     assert canonical("null", {"a": (None, Query(1.0))}) == b'["null",{"a":[null,{"limit":1.0}]}]'
 
 

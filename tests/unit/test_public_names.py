@@ -16,6 +16,7 @@ EVENTSTORE = [
     "Completed",
     "Conversation",
     "Cursor",
+    "DefaultRetryClassifier",
     "ErrorKind",
     "Event",
     "EventStore",
@@ -36,6 +37,8 @@ EVENTSTORE = [
     "Pending",
     "Recorded",
     "Rejected",
+    "RetryClass",
+    "RetryClassifier",
     "RunEnded",
     "RunStarted",
     "Running",
@@ -62,6 +65,7 @@ EVENTSTORE = [
     "UnhashableArguments",
     "UnknownCall",
     "UnknownEvent",
+    "UnparsedArguments",
     "VersionConflict",
     "Violation",
     "classify",
@@ -71,8 +75,11 @@ EVENTSTORE = [
 ]
 
 PROJECTIONS = [
+    "History",
     "HistoryEntry",
-    "current_tools",
+    "ModelHistory",
+    "Repair",
+    "RepairedMessages",
     "model_history",
     "repair_history",
     "repair_messages",

@@ -15,26 +15,32 @@ Message = dict[str, Any]
 
 
 def user(*blocks: object) -> Message:
+    """A user message of these blocks."""
     return {"role": "user", "content": list(blocks)}
 
 
 def assistant(*blocks: object) -> Message:
+    """An assistant message of these blocks."""
     return {"role": "assistant", "content": list(blocks)}
 
 
 def system(text: object = "Be brief.") -> Message:
+    """A system message."""
     return {"role": "system", "content": text}
 
 
 def text(value: object = "hello") -> Message:
+    """A text block."""
     return {"type": "text", "text": value}
 
 
 def call(call_id: object = "toolu_1", **more: object) -> Message:
+    """A tool_use block."""
     return {"type": "tool_use", "id": call_id, "name": "search", "input": {}, **more}
 
 
 def result(call_id: object = "toolu_1", **more: object) -> Message:
+    """A tool_result block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": "12C", **more}
 
 
@@ -47,6 +53,7 @@ def answered(**more: object) -> list[Message]:
 
 
 def found(messages: object) -> list[tuple[str, str]]:
+    """Code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(messages, "anthropic")]
 
 
@@ -478,6 +485,7 @@ def test_an_error_of_blank_blocks_is_both_blank_and_silent() -> None:
 
 
 def nested(depth: int) -> object:
+    """A value with as many levels."""
     value: object = "x"
     for _ in range(depth):
         value = [{"content": value}]
@@ -543,6 +551,7 @@ class Id(str):
 
 
 def ids(count: int) -> list[Id]:
+    """As many ids, none of them the same object as another."""
     return [Id(f"toolu_{index}") for index in range(count)]
 
 
@@ -601,6 +610,7 @@ def valid_histories(draw: st.DrawFn) -> list[Message]:
 
 
 def places_of_results(history: list[Message]) -> list[tuple[int, int]]:
+    """Message and block index of each result."""
     return [
         (outer, inner)
         for outer, message in enumerate(history)
@@ -669,6 +679,7 @@ def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def blocks(content: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Content: text, or a list of blocks, some of them junk."""
     block = any_object(
         type=KIND,
         text=TEXT,

@@ -15,31 +15,38 @@ Message = dict[str, Any]
 
 
 def user(content: object = "hello") -> Message:
+    """A user message."""
     return {"role": "user", "content": content}
 
 
 def call(call_id: object = "call_1", name: object = "search", arguments: object = "{}") -> Message:
+    """A call of a function."""
     function = {"name": name, "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
 
 
 def custom(name: object = "shell", text: object = "ls -l") -> Message:
+    """A call of a custom tool."""
     return {"id": "call_1", "type": "custom", "custom": {"name": name, "input": text}}
 
 
 def calling(*calls: object, content: object = None, **more: object) -> Message:
+    """An assistant message with these calls."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
 
 
 def says(content: object = "done", **more: object) -> Message:
+    """An assistant message without calls."""
     return {"role": "assistant", "content": content, **more}
 
 
 def result(call_id: object = "call_1", content: object = "12C") -> Message:
+    """A tool message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def found(messages: object) -> list[tuple[str, str]]:
+    """Code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(messages, "openai")]
 
 
@@ -357,7 +364,8 @@ def test_a_result_without_an_id_answers_nothing_and_leaves_its_call_open() -> No
 
 def test_a_call_list_without_a_call_carries_nothing() -> None:
     """No calls, or calls that are no list, do not stand in for content."""
-    for calls in ([], {"id": "call_1"}):
+    empty: list[object] = [[], {"id": "call_1"}]
+    for calls in empty:
         assert [code for code, _ in found([says(None, tool_calls=calls)])] == ["OA04", "OA11"]
 
 
@@ -439,6 +447,7 @@ def test_the_registry_takes_another_provider(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def nested(depth: int) -> object:
+    """A value with as many levels."""
     value: object = "x"
     for _ in range(depth):
         value = [{"content": value}]
@@ -501,6 +510,7 @@ class Id(str):
 
 
 def ids(count: int) -> list[Id]:
+    """As many ids, none of them the same object as another."""
     return [Id(f"call_{index}") for index in range(count)]
 
 
