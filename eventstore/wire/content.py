@@ -8,6 +8,7 @@ import msgspec
 
 from eventstore.fingerprint import canonical
 from eventstore.message import Opaque
+from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Call, Change
 
@@ -59,10 +60,8 @@ def as_text(value: Any) -> str:
         return value
     if isinstance(value, list) and value:
         return "\n".join(_item_text(item) for item in value)
-    try:
-        return _encode(value).decode()
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
+    value = readable(value)[0]
+    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def _item_text(item: Any) -> str:

@@ -1,0 +1,108 @@
+"""`repair_history`: its four rules and its algebra."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore import ErrorKind, FunctionCall, RetryClass
+from projections import HistoryEntry, repair_history
+
+
+def call(name: str = "search", **arguments: object) -> FunctionCall:
+    """A call with these arguments."""
+    return FunctionCall(name, arguments)
+
+
+def done(output: object, **arguments: object) -> HistoryEntry:
+    """A completed call."""
+    return HistoryEntry.completed(call(**arguments), output)
+
+
+def failed(
+    message: str, retry_class: RetryClass = RetryClass.TRANSIENT, **arguments: object
+) -> HistoryEntry:
+    """A failed call."""
+    return HistoryEntry.failed(call(**arguments), retry_class, message=message)
+
+
+def test_the_first_completion_stays() -> None:
+    """Failures before and after it, and later completions, go."""
+    entries = [failed("timeout"), done({"hits": 1}), done({"hits": 99}), failed("late")]
+    assert repair_history(entries) == [done({"hits": 1})]
+
+
+def test_without_a_completion_the_last_failure_stays() -> None:
+    """With its own class, whatever the earlier ones said."""
+    last = failed("last", RetryClass.PERMANENT)
+    assert repair_history([failed("first"), last]) == [last]
+    assert repair_history([last, failed("first")]) == [failed("first")]
+
+
+def test_the_order_is_that_of_first_occurrence() -> None:
+    """A survivor moves up to where its call was first seen."""
+    entries = [failed("x", q="a"), done(1, q="b"), done(2, q="a"), done(3, q="a")]
+    assert repair_history(entries) == [done(2, q="a"), done(1, q="b")]
+
+
+def test_nothing_gives_nothing() -> None:
+    """An empty history has no entries to keep."""
+    assert repair_history([]) == []
+
+
+def test_key_order_makes_no_other_call() -> None:
+    """Arguments are compared by what they say."""
+    one = HistoryEntry.completed(FunctionCall("f", {"a": 1, "b": 2}), 1)
+    other = HistoryEntry.completed(FunctionCall("f", {"b": 2, "a": 1}), 2)
+    assert repair_history([one, other]) == [one]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TimeoutError("slow"), RetryClass.TRANSIENT),
+        (RuntimeError("flake"), RetryClass.TRANSIENT),
+        (PermissionError("no"), RetryClass.PERMANENT),
+    ],
+)
+def test_a_failure_takes_the_classifiers_verdict(error: Exception, expected: RetryClass) -> None:
+    """The class comes from the default classifier, the message from the error."""
+    entry = HistoryEntry.failed(call(), error)
+    assert (entry.retry_class, entry.message) == (expected, str(error))
+    assert not entry.is_completed
+
+
+def test_a_classifier_of_ones_own_decides() -> None:
+    """Any object with `classify` will do."""
+
+    class Never:
+        def classify(self, error: BaseException | ErrorKind) -> RetryClass:
+            return RetryClass.PERMANENT
+
+    assert HistoryEntry.failed(call(), TimeoutError(), Never()).retry_class is RetryClass.PERMANENT
+
+
+entries = st.lists(
+    st.builds(
+        lambda key, ok, text: done(text, key=key) if ok else failed(text, key=key),
+        st.integers(0, 3), st.booleans(), st.text(max_size=3),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(entries)
+def test_it_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -> None:
+    """One entry a call, completed where any was; twice is once; the input is left alone."""
+    before = copy.deepcopy(history)
+    kept = repair_history(history)
+    assert history == before
+    assert repair_history(kept) == kept == repair_history(iter(history))
+    assert [e.digest for e in kept] == list(dict.fromkeys(e.digest for e in history))
+    for entry in kept:
+        group = [e for e in history if e.digest == entry.digest]
+        completed = [e for e in group if e.is_completed]
+        assert entry == (completed[0] if completed else group[-1])

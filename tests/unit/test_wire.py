@@ -1,0 +1,331 @@
+"""Providers' messages in and out: what the forms hold, and the SDKs' own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventstore import (
+    Completed,
+    Conversation,
+    EventStore,
+    Failed,
+    MessageAdded,
+    Opaque,
+    Text,
+    ToolPending,
+    validate,
+)
+from eventstore.wire import parse
+from projections import model_history, repair_messages
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """An empty conversation."""
+    with EventStore.open("sqlite://") as store:
+        yield store.conversation("c")
+
+
+def calling(*ids: str | None, name: str = "f", arguments: Any = "{}") -> dict[str, Any]:
+    """An assistant message in OpenAI's form, with a call for each id."""
+    calls = [
+        {"id": i, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for i in ids
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(call_id: str | None, content: Any) -> dict[str, Any]:
+    """A tool message in OpenAI's form."""
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def texts(chat: Conversation) -> dict[str, Any]:
+    """Call id to the result that the log holds."""
+    return {
+        tool.id: tool.status.response.result
+        for tool in chat.tools.values()
+        if isinstance(tool.status, Completed)
+    }
+
+
+def test_a_repeated_id_is_qualified_on_both_halves(chat: Conversation) -> None:
+    """The second call of an id is another call, and its result finds it."""
+    for n, answer in enumerate(("one", "two", "three"), 1):
+        (call,) = chat.record(calling("call_0", arguments=f'{{"n": {n}}}'))
+        assert call.provider_call_id == "call_0"
+        chat.record(result("call_0", answer))
+    assert texts(chat) == {"call_0": "one", "call_0_2": "two", "call_0_3": "three"}
+
+
+def test_a_missing_id_is_minted_the_same_every_time() -> None:
+    """By conversation and place: unique elsewhere, and the same when it is read again."""
+    with EventStore.open("sqlite://") as store:
+        minted = [store.conversation(name).record(calling(None))[0].id for name in ("a", "b")]
+        assert minted[0] != minted[1]
+    with EventStore.open("sqlite://") as store:
+        assert store.conversation("a").record(calling(""))[0].id == minted[0]
+
+
+def test_results_without_ids_are_paired_by_position_and_name(chat: Conversation) -> None:
+    """In order; a name, where one is given, goes first."""
+    chat.record(calling(None, name="a"))
+    chat.record(result(None, "A"))
+    chat.record_messages([
+        {"role": "assistant", "tool_calls": [
+            {"function": {"name": "x", "arguments": "{}"}},
+            {"function": {"name": "y", "arguments": "{}"}},
+        ]},
+        {"role": "tool", "name": "y", "content": "Y"},
+        {"role": "tool", "content": "X"},
+    ])  # fmt: skip
+    assert list(texts(chat).values()) == ["A", "X", "Y"]
+
+
+def test_ids_on_the_results_alone_are_paired_by_position(chat: Conversation) -> None:
+    """Nothing else is known of them."""
+    chat.record_messages([calling(None, ""), result("p", "P"), result("q", "Q")])
+    assert list(texts(chat).values()) == ["P", "Q"]
+
+
+def test_results_after_two_messages_find_each_its_own(chat: Conversation) -> None:
+    """Two assistant messages in a row with one id: results go in order."""
+    chat.record_messages([calling("c"), calling("c"), result("c", "1"), result("c", "2")])
+    assert texts(chat) == {"c": "1", "c_2": "2"}
+
+
+def test_an_equal_result_again_changes_nothing(chat: Conversation) -> None:
+    """At-least-once delivery: of a call that is settled, and looked up in the log."""
+    chat.record(calling("c"))
+    chat.record(result("c", "R"))
+    version = chat.version
+    assert chat.record(result("c", "R")) == []
+    assert chat.version == version
+
+
+def test_another_result_for_a_settled_call_is_kept_as_text(chat: Conversation) -> None:
+    """The first completion stands, and nothing real is lost."""
+    chat.record(calling("c"))
+    chat.record(result("c", "first"))
+    chat.record(result("c", "second"))
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert shown[1]["content"] == "first"
+    assert "second" in shown[2]["content"]
+    assert validate(shown, "openai") == []
+
+
+def test_a_real_result_beats_an_error_that_came_first(chat: Conversation) -> None:
+    """Also when the two are recorded one by one."""
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    error = {"type": "tool_result", "tool_use_id": "t", "content": "E", "is_error": True}
+    chat.record({"role": "assistant", "content": [call]}, "anthropic")
+    chat.record({"role": "user", "content": [error]}, "anthropic")
+    assert isinstance(chat.tools["t"].status, Failed)
+    chat.record({"role": "user", "content": [{**error, "content": "R", "is_error": False}]},
+                "anthropic")  # fmt: skip
+    assert texts(chat) == {"t": "R"}
+    chat.record({"role": "user", "content": [error]}, "anthropic")
+    assert texts(chat) == {"t": "R"}
+
+
+def test_the_caller_says_what_an_error_is(chat: Conversation) -> None:
+    """OpenAI's form has no flag: the text may tell, to who knows the tools."""
+    chat.record_messages(
+        [calling("a", "b"), result("a", "Error: no"), result("b", "fine")],
+        is_error=lambda message: message["content"].startswith("Error:"),
+    )
+    assert isinstance(chat.tools["a"].status, Failed)
+    assert isinstance(chat.tools["b"].status, Completed)
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "raw"),
+    [
+        ('{"a": 1}', {"a": 1}, None),
+        ({"a": 1}, {"a": 1}, None),
+        ("", {}, None),
+        (" ", {}, None),
+        (None, {}, None),
+        ("null", {}, None),
+        ("[1]", [1], "[1]"),
+        ("nope", None, "nope"),
+        ('{"a": NaN}', None, '{"a": NaN}'),
+        ("[" * 5000, None, "[" * 5000),
+    ],
+)
+def test_arguments_are_read_for_what_they_are(given: Any, arguments: Any, raw: Any) -> None:
+    """An object, nothing, or text that is no object, kept as it is."""
+    (item,) = parse([calling("c", arguments=given)], "openai")
+    call = item.calls[0].call  # type: ignore[union-attr]
+    assert (call.arguments, call.raw) == (arguments, raw)
+
+
+def test_older_and_other_forms_of_calls_are_read(chat: Conversation) -> None:
+    """`function_call` with a `function` message, custom tools, and calls without a wrapper."""
+    chat.record_messages([
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "F"},
+        {"role": "assistant", "tool_calls": [
+            {"id": "k", "type": "custom", "custom": {"name": "sh", "input": "ls -l"}}]},
+        result("k", "out"),
+        {"role": "assistant", "tool_calls": [{"id": "n", "name": "bare", "arguments": {"x": 1}}]},
+        result("n", None),
+    ])  # fmt: skip
+    tools = list(chat.tools.values())
+    assert [tool.call.name for tool in tools] == ["f", "sh", "bare"]
+    assert tools[1].call.raw == "ls -l"
+    assert [tool.status.response.result for tool in tools] == ["F", "out", ""]  # type: ignore[union-attr]
+    for provider in ("openai", "anthropic"):
+        shown = model_history(chat.events()).render(provider)["messages"]
+        assert validate(shown, provider) == []
+
+
+def test_a_refusal_stays_a_refusal_and_crosses_as_text(chat: Conversation) -> None:
+    """Back to OpenAI as it was; to others as what was said."""
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
+    chat.record(refusal)
+    history = model_history(chat.events())
+    assert history.render("openai")["messages"] == [refusal]
+    assert history.render("anthropic")["messages"][1]["content"] == "I will not."
+
+
+def test_what_a_message_holds_beside_its_content_is_not_lost() -> None:
+    """Members that we do not know stay with a message that had to be mended."""
+    broken = {**calling("c", arguments="nope"), "reasoning_content": "hm"}
+    (message, _) = repair_messages([broken], "openai").messages
+    assert message["reasoning_content"] == "hm"
+    alone = {"role": "assistant", "content": None, "reasoning_content": "hm"}
+    (kept,) = repair_messages([alone], "openai").messages
+    assert kept == {"role": "assistant", "content": "", "reasoning_content": "hm"}
+
+
+def test_tool_content_in_parts_is_read_as_text() -> None:
+    """Text parts are joined; other parts are named, not dumped into the prompt."""
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "source": {"data": "x" * 99}}, "b"]
+    (item,) = parse([result("c", parts)], "openai")
+    assert item.text == "a\n[image]\nb"  # type: ignore[union-attr]
+
+
+def test_foreign_reasoning_is_left_out_and_listed(chat: Conversation) -> None:
+    """It is for the provider that made it alone."""
+    chat.add_message("user", "q")
+    chat.add_message("assistant", [Opaque("anthropic", {"type": "thinking", "thinking": "hm"}),
+                                   Text("so")])  # fmt: skip
+    history = model_history(chat.events())
+    assert "hm" not in str(history.render("openai"))
+    assert [repair.rule for repair in history.repairs_for("openai")] == ["reasoning"]
+
+
+def test_ids_and_names_are_mapped_to_what_a_provider_takes(chat: Conversation) -> None:
+    """Legal, short, different, and the same on both halves; each change is listed."""
+    long = "x" * 60
+    for call_id in (f"{long}1", f"{long}2", "functions.f:0"):
+        chat.record(calling(call_id, name="get weather!"))
+        chat.record(result(call_id, call_id))
+    history = model_history(chat.events())
+    for provider in ("openai", "anthropic"):
+        shown = history.render(provider)["messages"]
+        assert validate(shown, provider) == []
+        assert {r.rule for r in history.repairs_for(provider)} >= {"id", "name"}
+    made = history.render("openai")["messages"]
+    ids = [message["tool_calls"][0]["id"] for message in made[::2]]
+    assert len(set(ids)) == 3
+    assert ids == [message["tool_call_id"] for message in made[1::2]]
+
+
+def test_openais_own_objects_are_recorded(chat: Conversation) -> None:
+    """What the SDK gives goes in as it is, and back without what says nothing."""
+    types = pytest.importorskip("openai.types.chat", reason="openai is not installed")
+    message = types.ChatCompletionMessage.model_validate(
+        {**calling("call_1", arguments='{"a": 1}'), "refusal": None, "annotations": []}
+    )
+    (call,) = chat.record(message)
+    assert call.call.arguments == {"a": 1}
+    chat.complete(call.id, "R")
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert validate(shown, "openai") == []
+    assert set(shown[0]) == {"role", "content", "tool_calls"}
+    assert shown[0]["tool_calls"][0]["function"]["arguments"] == '{"a": 1}'
+
+
+def test_anthropics_own_objects_are_recorded(chat: Conversation) -> None:
+    """A whole response, and lists of its blocks."""
+    types = pytest.importorskip("anthropic.types", reason="anthropic is not installed")
+    message = types.Message.model_validate({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+        "content": [{"type": "text", "text": "hi", "citations": None},
+                    {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}],
+        "stop_reason": "tool_use", "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    })  # fmt: skip
+    (call,) = chat.record(message, "anthropic")
+    chat.complete(call.id, "R")
+    chat.record({"role": "assistant", "content": message.content[:1]}, "anthropic")
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert validate(shown, "anthropic") == []
+    assert [block["type"] for block in shown[1]["content"]] == ["text", "tool_use"]
+    assert shown[-1]["content"] == "hi" or shown[-1]["content"][0]["text"] == "hi"
+
+
+def test_what_no_json_can_say_is_recorded_readably(chat: Conversation) -> None:
+    """Bytes, half surrogates and foreign objects do not stop a recording."""
+    chat.record_messages([
+        {"role": "user", "content": "a\ud800b", "extra": object()},
+        {"role": "user", "content": b"bytes"},
+        "just text",
+        None,
+        17,
+    ])  # fmt: skip
+    said = [recorded.event for recorded in chat.events()]
+    assert [text.text for event in said if isinstance(event, MessageAdded)
+            for text in event.parts if isinstance(text, Text)] == [
+        "a\\ud800b", "bytes", "just text", "17",
+    ]  # fmt: skip
+
+
+def test_a_history_from_elsewhere_is_marked_as_such(chat: Conversation) -> None:
+    """A call without a result may have run there; one of our own has not."""
+    chat.record_messages([calling("a")])
+    chat.record(calling("b"))
+    marks = [r.event.imported for r in chat.events() if isinstance(r.event, ToolPending)]
+    assert marks == [True, False]
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert "whether it ran is not known" in shown[1]["content"]
+    assert "Awaiting approval" in shown[3]["content"]
+
+
+@pytest.mark.parametrize("messages", [None, 5, "text", {"role": "user", "content": "hi"}, ()])
+def test_anything_at_all_can_be_repaired(messages: Any) -> None:
+    """What is no list is taken as one message."""
+    for provider in ("openai", "anthropic"):
+        repaired = repair_messages(messages, provider)
+        assert validate(repaired.messages, provider) == []
+
+
+def test_every_change_is_listed() -> None:
+    """What was dropped, moved, re-keyed, wrapped and answered, and in which message."""
+    repaired = repair_messages(
+        [
+            {"role": "user", "content": ""},
+            {"role": "user", "content": []},
+            None,
+            result("zz", "orphan"),
+            calling("a", "a", None, name="f g", arguments="nope"),
+            {"role": "user", "content": "wait"},
+            result("a", "late"),
+            result("early", "E"),
+            calling("early"),
+        ],
+        "openai",
+    )
+    assert validate(repaired.messages, "openai") == []
+    listed = {(repair.what, repair.rule) for repair in repaired.repairs}
+    assert listed >= {
+        ("dropped", "empty"), ("moved", "late-result"), ("moved", "early-result"),
+        ("re-keyed", "id"), ("re-keyed", "no-id"), ("re-keyed", "name"), ("wrapped", "arguments"),
+        ("wrapped", "orphan"), ("answered", "open-call"), ("rewritten", "form"),
+    }  # fmt: skip
+    assert any(repair.why.startswith("messages[6]: ") for repair in repaired.repairs)
