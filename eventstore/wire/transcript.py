@@ -126,6 +126,8 @@ def transcribe(
     further piece of it, and shares its turn.
     """
     writer = _Writer(state, mint, settled, provider, imported, key)
+    writer.named = {call.id for item in items if isinstance(item, WireMessage)
+                    for call in item.calls}  # fmt: skip
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, WireMessage):
@@ -158,6 +160,7 @@ class _Writer:
         imported: bool,  # noqa: FBT001 - passed on
         key: str | None,
     ) -> None:
+        self.named: AbstractSet[str | None] = frozenset()  # ids of calls, also of those to come
         self._imported = imported
         self._key = key
         self.events: list[list[Event]] = []
@@ -256,7 +259,7 @@ class _Writer:
                 waiting.pop()
             if waiting:
                 slot = waiting[-1]
-            elif item.id not in self._open and item.id not in self._answered:
+            elif item.id not in self.named and item.id not in self._answered:
                 # Ids on one half alone: the call had none, so position is all there is.
                 slot = self._window.take_unnamed(item.name)
         return slot
