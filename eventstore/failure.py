@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-import traceback as tracebacks
 from enum import StrEnum
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -63,11 +61,11 @@ class ErrorKind(StrEnum):
         A status outside 400 to 599 is transient: no terminal response was received.
         """
         match status:
-            case HTTPStatus.TOO_MANY_REQUESTS:
+            case 429:
                 return cls.QUOTA if retry_after is None else cls.RATE_LIMIT
-            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            case 401 | 403:
                 return cls.AUTH
-            case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.TOO_EARLY:
+            case 408 | 425:
                 return cls.TRANSIENT
             case _:
                 return cls.PERMANENT if status in _CLIENT_ERRORS else cls.TRANSIENT
@@ -279,7 +277,9 @@ def _class_name(exception: BaseException) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    return "".join(tracebacks.format_exception(exception))
+    import traceback  # noqa: PLC0415 - slow to load, and seldom asked for
+
+    return "".join(traceback.format_exception(exception))
 
 
 def _storable(text: str) -> str:

@@ -11,7 +11,6 @@ It authorises nothing: xxhash resists no adversary, so compare `canonical` where
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import reprlib
@@ -75,6 +74,8 @@ def raw_digest(name: str, raw: str) -> bytes:
     try:
         data = _encode(call)
     except UnicodeEncodeError:  # a lone surrogate: msgspec's form, with the surrogate let through
+        import json  # noqa: PLC0415 - only for text that UTF-8 cannot hold
+
         text = json.dumps(call, ensure_ascii=False, separators=(",", ":"))
         data = text.encode("utf-8", "surrogatepass")
     return xxhash.xxh3_128_digest(data)
@@ -182,7 +183,10 @@ def _path(way: _Way) -> str:
 
 def _step(key: str | int) -> str:
     if isinstance(key, str):
-        return f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]"
+        if key.isidentifier():
+            return f".{key}"
+        shown = key.encode("utf-8", "backslashreplace").decode()
+        return f"[{_encode(shown).decode()}]"
     return f"[{key}]"
 
 
