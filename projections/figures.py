@@ -1,0 +1,202 @@
+"""The numbers that error statistics come to, and how they read in a terminal."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projections.durations import Percentiles
+from projections.fold import Anomaly
+from projections.text import duration, one_line, plural, share, table
+
+SHOWN = 10
+"""Calls and anomalies that the text lists; the data holds more."""
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of some calls.
+
+    - `calls` were asked for; `open` of them are pending, approved or running.
+    - `attempts` were started; `retries` of them were not the call's first.
+    - `completions` have a result; `synthetic` of them ran no tool, `lossy` ones were no JSON.
+    - `failures` are failed attempts, `terminal_failures` calls whose last state is failed.
+    - `outcome_unknown` are attempts without a known end: running, superseded by the next one,
+      cancelled, interrupted or timed out. They may have taken effect.
+    - `recovered` calls completed in an attempt after one that failed or was lost.
+    - `first_tries` are the calls whose first outcome is known, `first_try_successes` those that
+      needed nothing more.
+    - `repeated` calls had been asked for with the same arguments in the same conversation.
+    """
+
+    calls: int = 0
+    open: int = 0
+    attempts: int = 0
+    retries: int = 0
+    completions: int = 0
+    synthetic: int = 0
+    lossy: int = 0
+    failures: int = 0
+    failures_by_kind: dict[str, int] = {}
+    terminal_failures: int = 0
+    recovered: int = 0
+    rejections: int = 0
+    rejections_by_source: dict[str, int] = {}
+    outcome_unknown: int = 0
+    repeated: int = 0
+    first_tries: int = 0
+    first_try_successes: int = 0
+    first_try_success_rate: float | None = None
+
+    @property
+    def goodness(self) -> tuple[int, ...]:
+        """What the numbers are sorted by: the worst is least."""
+        return (
+            -self.terminal_failures, -self.outcome_unknown, -self.failures, -self.rejections,
+            -self.repeated, -self.calls,
+        )  # fmt: skip
+
+
+class ToolNumbers(Numbers, frozen=True, kw_only=True):
+    """The numbers of a tool, and how long it took.
+
+    `waiting`: from the request to the approval, or to a person's rejection. `queueing`: from the
+    approval (the request where there was none) to the first start. `running`: an attempt,
+    whatever its end.
+    """
+
+    waiting: Percentiles = Percentiles()
+    queueing: Percentiles = Percentiles()
+    running: Percentiles = Percentiles()
+
+
+class CallNumbers(Numbers, frozen=True, kw_only=True):
+    """The numbers of all calls with one fingerprint.
+
+    `arguments` are shortened JSON text; None for a call that was made once and did not fail. An
+    edited call is asked for under one fingerprint, and runs under another.
+    """
+
+    tool: str
+    arguments: str | None = None
+
+    def __str__(self) -> str:
+        return one_line(f"{self.tool} {self.arguments or ''}", 72)
+
+
+class KindNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of one error kind.
+
+    Of its `failures`, so many were `retried`; of the calls whose last failure it was, so many
+    `recovered`, and for so many it is `terminal`.
+    """
+
+    failures: int = 0
+    retried: int = 0
+    recovered: int = 0
+    terminal: int = 0
+    by_tool: dict[str, int] = {}
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Error statistics of a log; the worst comes first in each mapping.
+
+    `anomalies` are the first events that did not fit the log, `anomaly_count` says how many there
+    are. `forgotten` counts the fingerprints that had to make room for others.
+    """
+
+    events: int
+    conversations: int
+    overall: ToolNumbers
+    by_tool: dict[str, ToolNumbers]
+    by_kind: dict[str, KindNumbers]
+    by_fingerprint: dict[str, CallNumbers]
+    forgotten: int
+    anomaly_count: int
+    anomalies: tuple[Anomaly, ...]
+
+    def __str__(self) -> str:
+        parts = (self._summary(), self._tools(), self._times(), self._kinds(), self._calls(),
+                 self._anomalies())  # fmt: skip
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    def _summary(self) -> list[str]:
+        n = self.overall
+        scope = (
+            f"{plural(n.calls, 'call')} of {plural(len(self.by_tool), 'tool')} in "
+            f"{plural(self.conversations, 'conversation')} ({plural(self.events, 'event')})"
+        )
+        ends = (
+            f"{n.completions:,} completed", f"{n.terminal_failures:,} failed",
+            f"{n.rejections:,} rejected{_split(n.rejections_by_source)}", f"{n.open:,} open",
+        )  # fmt: skip
+        ways = (
+            plural(n.attempts, "attempt"), plural(n.retries, "retry", "retries"),
+            f"{n.recovered:,} recovered", f"{n.outcome_unknown:,} with unknown outcome",
+            f"{n.repeated:,} repeated", f"{share(n.first_try_success_rate)} right at first try",
+        )  # fmt: skip
+        return [scope, ", ".join(ends), ", ".join(ways)] if n.calls else [scope]
+
+    def _tools(self) -> list[str]:
+        rows = [
+            (
+                one_line(name, 32), n.calls, n.completions, n.terminal_failures, n.outcome_unknown,
+                n.rejections, n.failures, n.retries, n.recovered, n.repeated,
+                share(n.first_try_success_rate), duration(n.running.p50), duration(n.running.p95),
+            )
+            for name, n in self.by_tool.items()
+        ]  # fmt: skip
+        heads = ("TOOL", "CALLS", "DONE", "FAILED", "UNKNOWN", "REJECTED", "FAILURES", "RETRIES",
+                 "RECOVERED", "REPEATED", "1ST TRY", "P50", "P95")  # fmt: skip
+        return table(heads, rows, ["TOOL"])
+
+    def _times(self) -> list[str]:
+        n = self.overall
+        times = (
+            ("waiting for approval", n.waiting),
+            ("queueing", n.queueing),
+            ("running", n.running),
+        )
+        rows = [
+            (what, p.count, duration(p.p50), duration(p.p95), duration(p.p99), duration(p.max))
+            for what, p in times
+            if p.count
+        ]
+        return table(("TIME", "COUNT", "P50", "P95", "P99", "MAX"), rows, ["TIME"])
+
+    def _kinds(self) -> list[str]:
+        rows = [
+            (kind, n.failures, n.retried, n.recovered, n.terminal, _listed(n.by_tool))
+            for kind, n in self.by_kind.items()
+        ]
+        heads = ("ERROR", "FAILURES", "RETRIED", "RECOVERED", "FAILED", "TOOLS")
+        return table(heads, rows, ["ERROR", "TOOLS"])
+
+    def _calls(self) -> list[str]:
+        worst = [n for n in self.by_fingerprint.values() if n.arguments is not None]
+        rows = [
+            (n.calls, n.repeated, n.failures, n.terminal_failures, n.outcome_unknown, str(n))
+            for n in worst[:SHOWN]
+        ]
+        heads = ("CALLS", "REPEATED", "FAILURES", "FAILED", "UNKNOWN", "CALL")
+        return table(heads, rows, ["CALL"]) + _more(len(worst) - len(rows))
+
+    def _anomalies(self) -> list[str]:
+        if not self.anomaly_count:
+            return []
+        shown = [f"  {one_line(str(a), 120)}" for a in self.anomalies[:SHOWN]]
+        head = (
+            f"{plural(self.anomaly_count, 'anomaly', 'anomalies')}: events that do not fit the log"
+        )
+        return [head, *shown, *_more(self.anomaly_count - len(shown))]
+
+
+def _split(counts: dict[str, int]) -> str:
+    return f" ({_listed(counts)})" if counts else ""
+
+
+def _listed(counts: dict[str, int]) -> str:
+    worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return one_line(", ".join(f"{name} {count:,}" for name, count in worst), 60)
+
+
+def _more(count: int) -> list[str]:
+    return [f"  and {count:,} more"] if count > 0 else []
