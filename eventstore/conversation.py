@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 
+from eventstore.codec import decode
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
@@ -30,6 +32,7 @@ from eventstore.events import (
     ToolPending,
     ToolRejected,
     ToolRunning,
+    UnknownEvent,
 )
 from eventstore.failure import ErrorKind, Failure
 from eventstore.importing import Import, Imported
@@ -39,7 +42,7 @@ from eventstore.wire import compact, copy, mint, parse, transcribe
 
 if TYPE_CHECKING:
     from eventstore.state import ConversationState
-    from eventstore.store import EventStore
+    from eventstore.store import EventStore, Task
 
 Decide = Callable[["ConversationState"], Sequence[Event]]
 
@@ -105,11 +108,7 @@ class Conversation:
             VersionConflict: the conversation is not at `expected_version`.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
-        for event in events:
-            if not isinstance(event, Event):
-                raise TypeError(
-                    f"append() takes events, got {event!r}: pass for example ToolFailed"
-                )
+        events = tuple(map(_checked, events))
         ids = _event_ids(event_ids, len(events))
         unplaced = any(map(_is_unplaced, events))
 
@@ -209,13 +208,14 @@ class Conversation:
                     f"to run it all the same pass attempt={tool.attempts + 1}",
                 )  # fmt: skip
             call = tool.effective_call
-            return (ToolRunning(call_id, attempt or tool.attempts + 1, call.arguments),)
+            number = tool.attempts + 1 if attempt is None else attempt
+            return (ToolRunning(call_id, number, call.arguments),)
 
         return self._one(decide)
 
     def complete(self, call_id: str, result: Any, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it."""
-        return self._complete(call_id, result, None, synthetic=synthetic)
+        return self._complete(call_id, result, synthetic=synthetic)
 
     def fail(
         self,
@@ -225,15 +225,16 @@ class Conversation:
         delay: float | None = None,
     ) -> Tool:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
-        wait = None if delay is None else round(delay * 1_000_000)
-        return self._fail(call_id, _failure(error), None, wait)
+        return self._fail(call_id, error, delay)
 
     @contextmanager
     def running(self, call_id: str, attempt: int | None = None) -> Iterator[Attempt]:
         """Run a call: started durably on entry, and its end recorded on exit.
 
         An exception is recorded as the failure and raised again; so are Ctrl-C, cancellation
-        and timeouts, after which nobody knows whether the call took effect.
+        and timeouts, after which nobody knows whether the call took effect. After `complete()`
+        nothing is: the tool did its work, and where that could not be recorded, the attempt
+        stays open.
 
         Raises:
             SilentAttempt: the block ended without `complete()` or `fail()`.
@@ -328,12 +329,12 @@ class Conversation:
 
     def _append(
         self, decide: Decide, expected_version: int | None = None, ids: Sequence[bytes] = ()
-    ) -> Any:
+    ) -> Task:
         return self._store._append(self.id, decide, expected_version, ids)  # noqa: SLF001
 
     def _one(self, decide: Decide) -> Tool:
         """Append one call's event and return the call."""
-        return self._store._tools(self.id, decide)[0]  # noqa: SLF001
+        return self._store._tool(self.id, decide)  # noqa: SLF001
 
     def _known(self, state: ConversationState, call_id: str) -> Tool:
         entry = state.open.get(call_id)
@@ -344,23 +345,43 @@ class Conversation:
         return self._store._settled(self.id, {call_id})[call_id]  # noqa: SLF001
 
     def _complete(
-        self, call_id: str, result: Any, duration: int | None, *, synthetic: bool = False
+        self,
+        call_id: str,
+        result: Any,
+        *,
+        attempt: int | None = None,
+        duration: int | None = None,
+        synthetic: bool = False,
     ) -> Tool:
         def decide(state: ConversationState) -> Sequence[Event]:
             tool = self._known(state, call_id)
+            number = tool.attempts if attempt is None else attempt
             response = FunctionResponse(tool.call.name, result, call_id)
-            return (ToolCompleted(call_id, response, tool.attempts, duration, synthetic),)
+            return (ToolCompleted(call_id, response, number, duration, synthetic),)
 
         return self._one(decide)
 
     def _fail(
-        self, call_id: str, failure: Failure, duration: int | None, delay: int | None
+        self,
+        call_id: str,
+        error: BaseException | Failure | str,
+        delay: float | None,
+        *,
+        attempt: int | None = None,
+        duration: int | None = None,
     ) -> Tool:
-        return self._one(
-            lambda state: (
-                ToolFailed(call_id, failure, self._known(state, call_id).attempts, duration, delay),
-            )
-        )
+        failure, wait = _failure(error), _microseconds(delay)
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            tool = self._known(state, call_id)
+            if attempt not in (None, tool.attempts):  # the next one may well be under way
+                raise IllegalTransition(
+                    tool.status.name, "failed", call_id,
+                    f"attempt {attempt} is not the last, which is {tool.attempts}",
+                )  # fmt: skip
+            return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
+
+        return self._one(decide)
 
 
 class Attempt:
@@ -369,6 +390,8 @@ class Attempt:
     def __init__(self, conversation: Conversation, tool: Tool) -> None:
         self._conversation = conversation
         self._began = time.monotonic_ns()
+        self.number = tool.attempts
+        """Which attempt this is, from 1."""
         self.tool = tool
         self.ended = False
 
@@ -384,22 +407,20 @@ class Attempt:
             raise UnparsedArguments(self.tool.id, call.raw)
         return copy(call.arguments)  # type: ignore[no-any-return]
 
-    @property
-    def number(self) -> int:
-        """Which attempt this is, from 1."""
-        return self.tool.attempts
-
     def complete(self, result: Any) -> Tool:
         """Record the result."""
-        self.tool = self._conversation._complete(self.tool.id, result, self._took())  # noqa: SLF001
+        # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
+        self.tool = self._conversation._complete(  # noqa: SLF001
+            self.tool.id, result, attempt=self.number, duration=self._took()
+        )
         return self.tool
 
     def fail(self, error: BaseException | Failure | str, *, delay: float | None = None) -> Tool:
         """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        wait = None if delay is None else round(delay * 1_000_000)
-        failure = _failure(error)
-        self.tool = self._conversation._fail(self.tool.id, failure, self._took(), wait)  # noqa: SLF001
+        self.tool = self._conversation._fail(  # noqa: SLF001
+            self.tool.id, error, delay, attempt=self.number, duration=self._took()
+        )
         self.ended = True
         return self.tool
 
@@ -429,9 +450,28 @@ def _unknown_outcome(error: BaseException) -> str | None:
     return "cancelled" if type(error).__name__ == "CancelledError" else None
 
 
+def _microseconds(delay: float | None) -> int | None:
+    if delay is None:
+        return None
+    if not 0 <= delay < math.inf:
+        raise ValueError(f"delay is {delay!r}: pass seconds, 0 or more")
+    return round(delay * 1_000_000)
+
+
+def _checked(event: Any) -> Event:
+    """An event; one kept as unknown is what it is, where this version can read it."""
+    if type(event) is UnknownEvent:
+        event = decode(event.tag, event.schema, event.payload)
+    if not isinstance(event, Event):
+        raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
+    if type(event) is ToolPending and type(event.call) is not FunctionCall:
+        raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
+    return event
+
+
 def _is_unplaced(event: Event) -> bool:
     if type(event) is ToolPending:
-        return event.turn is None or event.call.id is None
+        return event.turn is None or not event.call.id
     return type(event) is MessageAdded and event.role == "assistant" and event.turn is None
 
 

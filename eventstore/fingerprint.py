@@ -116,7 +116,7 @@ def content_id(*parts: bytes) -> bytes:
 
 def _framed(*parts: bytes) -> bytes:
     """The parts, each behind its length, so that ("ab", "c") and ("a", "bc") differ."""
-    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
 def _reads_back(data: bytes, arguments: object) -> bool:

@@ -34,17 +34,18 @@ def folder() -> Path:
 
 def revision(connection: Connection) -> str | None:
     """The revision that the database is at; None when our tables are not there."""
-    from sqlalchemy import column, inspect, select, table  # noqa: PLC0415 - when a store opens
+    from sqlalchemy import Text, column, inspect, select, table  # noqa: PLC0415 - when a store opens
 
     tables = inspect(connection)
-    if not tables.has_table(VERSION_TABLE):
-        if tables.has_table("toolledger_events"):
-            raise NotAStore(
-                f"the database has our tables but no {VERSION_TABLE}: restore it from a copy"
-            )
-        return None
-    version = select(column("version_num")).select_from(table(VERSION_TABLE))
-    found: str | None = connection.execute(version).scalar()
+    found: str | None = None
+    if tables.has_table(VERSION_TABLE):
+        version = select(column("version_num", Text)).select_from(table(VERSION_TABLE))
+        found = connection.execute(version).scalar()
+    if found is None and tables.has_table("toolledger_events"):
+        raise NotAStore(
+            f"the database has our tables but no revision in {VERSION_TABLE}: "
+            "restore it from a copy"
+        )
     return found
 
 
@@ -74,6 +75,26 @@ def downgrade(connection: Connection, to: str) -> None:
     from alembic import command  # noqa: PLC0415
 
     command.downgrade(_config(connection), to)
+
+
+def move(url: str, to: str | None = None) -> tuple[str | None, str | None]:
+    """Bring the schema at a URL up to date, or down to revision `to`; where it was, and is.
+
+    "base" drops everything. A database that others use, too, keeps their tables.
+
+    Raises:
+        SchemaTooNew, StorageError: the schema is left as it was.
+    """
+    from eventstore.storage.sqlite import migrating  # noqa: PLC0415 - loads SQLAlchemy
+
+    with migrating(url) as connection:
+        before = revision(connection)
+        check(before)
+        if to is None:
+            upgrade(connection)
+        else:
+            downgrade(connection, to)
+        return before, revision(connection)
 
 
 def _config(connection: Connection):  # type: ignore[no-untyped-def]  # noqa: ANN202

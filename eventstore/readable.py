@@ -7,6 +7,7 @@ text, and marked lossy. Nothing here raises.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,26 +20,57 @@ def readable(value: Any) -> tuple[Any, bool]:
 
     Tuples become lists and text subclasses text without loss. Bytes become their UTF-8 text or
     hex, non-finite numbers their names, mappings with other keys get text keys, models and
-    dataclasses their fields, and everything else its `repr`.
+    dataclasses their fields, and everything else its `repr`. What contains itself says so.
     """
-    return _plain(value, 0)
+    return _plain(value, ())
 
 
-def _plain(value: Any, depth: int) -> tuple[Any, bool]:  # noqa: PLR0911 - a table
+def nests_deeply(value: Any, payload: bytes) -> bool:
+    """Whether plain `value`, as it stands in `payload`, is nested deeper than readers go."""
+    if payload.count(b"[") + payload.count(b"{") <= _DEPTH:
+        return False
+    level = [value]
+    for _ in range(_DEPTH):
+        level = [item for outer in level for item in _members(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if type(value) is dict:
+        return value.values()
+    return value if type(value) is list else ()
+
+
+def _plain(value: Any, outer: tuple[int, ...]) -> tuple[Any, bool]:  # noqa: PLR0911 - a table
     kind = type(value)
-    if value is None or kind is bool or kind is int:
+    if value is None or kind is bool:
         return value, False
+    if kind is int:
+        return _integer(value)
     if kind is float:
         return (value, False) if math.isfinite(value) else (repr(value), True)
     if isinstance(value, str):
-        return _text(str(value))
-    if depth >= _DEPTH:
+        return _text(str.__str__(value))
+    if id(value) in outer:
+        return f"<this is inside the same {kind.__name__}>", True
+    if len(outer) >= _DEPTH:
         return _shown(value), True
+    outer = (*outer, id(value))
     if kind is list or kind is tuple:
-        return _items(value, depth)
+        return _items(value, outer)
     if kind is dict:
-        return _mapping(value, depth)
-    return _foreign(value, depth), True
+        return _mapping(value, outer)
+    return _foreign(value, outer), True
+
+
+def _integer(value: int) -> tuple[Any, bool]:
+    try:
+        str(value)
+    except ValueError:  # Python writes no more than some thousand digits
+        return hex(value), True
+    return value, False
 
 
 def _text(value: str) -> tuple[str, bool]:
@@ -49,44 +81,61 @@ def _text(value: str) -> tuple[str, bool]:
     return value, False
 
 
-def _items(value: Any, depth: int) -> tuple[list[Any], bool]:
-    pairs = [_plain(item, depth + 1) for item in value]
+def _items(value: Any, outer: tuple[int, ...]) -> tuple[list[Any], bool]:
+    pairs = [_plain(item, outer) for item in value]
     return [item for item, _ in pairs], any(lossy for _, lossy in pairs)
 
 
-def _mapping(value: dict[Any, Any], depth: int) -> tuple[dict[str, Any], bool]:
+def _mapping(value: dict[Any, Any], outer: tuple[int, ...]) -> tuple[dict[str, Any], bool]:
     plain: dict[str, Any] = {}
     lossy = False
     for key, item in value.items():
-        name, renamed = _text(key) if isinstance(key, str) else (_shown(key), True)
+        name, renamed = _text(str.__str__(key)) if isinstance(key, str) else (_shown(key), True)
         while name in plain:
             name, renamed = f"{name}'", True
-        plain[name], changed = _plain(item, depth + 1)
+        plain[name], changed = _plain(item, outer)
         lossy = lossy or renamed or changed
     return plain, lossy
 
 
-def _foreign(value: Any, depth: int) -> Any:
+def _foreign(value: Any, outer: tuple[int, ...]) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
         try:
             return raw.decode()
         except UnicodeDecodeError:
             return raw.hex()
-    for read in (_model, msgspec.to_builtins):
+    for read in (_number, _container, _model, _fields):
         try:
-            return _plain(read(value), depth + 1)[0]
+            return _plain(read(value), outer)[0]
         except Exception:  # noqa: BLE001, S112 - foreign code; the next form is tried
             continue
-    if isinstance(value, list | tuple | set | frozenset):
-        return _items(value, depth)[0]
-    if isinstance(value, dict):
-        return _mapping(value, depth)[0]
     return _shown(value)
 
 
+def _number(value: Any) -> Any:
+    if isinstance(value, float):
+        return float.__float__(value)
+    return int.__int__(value)  # raises TypeError for what is no integer
+
+
 def _model(value: Any) -> Any:
-    return value.model_dump(mode="json")
+    dumped = value.model_dump(mode="json")
+    if not isinstance(dumped, dict | list | str | int | float | None):
+        raise TypeError  # a stand-in that answers to any name
+    return dumped
+
+
+def _fields(value: Any) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(bytes, bytearray, memoryview))
+
+
+def _container(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    raise TypeError
 
 
 def _shown(value: Any) -> str:

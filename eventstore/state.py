@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, get_args
 
 import msgspec
+from msgspec import to_builtins
 
 from eventstore import codec
 from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
@@ -22,19 +23,27 @@ from eventstore.events import (
     ToolCompleted,
     ToolEvent,
     ToolPending,
+    ToolRunning,
     UnknownEvent,
 )
 from eventstore.fingerprint import render
-from eventstore.readable import readable
+from eventstore.readable import nests_deeply, readable
 from eventstore.storage import Draft
-from eventstore.tool import Completed, FunctionCall, FunctionResponse, Rejected, Tool, evolve
+from eventstore.tool import (
+    Approved,
+    Completed,
+    FunctionCall,
+    FunctionResponse,
+    Rejected,
+    Running,
+    Tool,
+    evolve,
+)
 
 Mint = Callable[[int, int, AbstractSet[str]], str]
 """Makes a call id for a turn and index that is none of those taken."""
 
 Entry = tuple[Tool, bytes]  # a call and the digest of its arguments in force
-
-_TOOL_EVENTS = frozenset(get_args(ToolEvent))
 
 
 class Identified(list[Event]):
@@ -43,6 +52,40 @@ class Identified(list[Event]):
     def __init__(self, events: Sequence[Event], ids: Sequence[bytes]) -> None:
         super().__init__(events)
         self.ids = ids
+
+
+_TOOL_EVENTS = frozenset(get_args(ToolEvent))
+_SETTLED = (Completed, Rejected)  # the state keeps none of these
+_KEPT = (ToolPending, ToolApproved, ToolRunning)  # whose arguments the state holds on to
+
+
+def apart(tool: Tool) -> Tool:
+    """The call for a caller, who may do what he likes with it: no value is the state's own."""
+    status: Any = tool.status
+    kind = type(status)
+    if kind in _SETTLED:
+        return tool
+    edit = _apart_call(tool.edit) if tool.edit else None
+    if kind is Running:
+        status = Running(status.attempt, to_builtins(status.arguments))
+    elif kind is Approved:
+        status = Approved(edit, status.by, status.reason)
+    return Tool(
+        tool.id, _apart_call(tool.call), status, tool.attempts, edit, tool.provider_call_id,
+        tool.turn, tool.index, tool.fingerprint, tool.requested_at, tool.decided_at,
+        tool.started_at, tool.ended_at,
+    )  # fmt: skip
+
+
+def _apart_call(call: FunctionCall) -> FunctionCall:
+    return FunctionCall(call.name, to_builtins(call.arguments), call.id, call.raw)
+
+
+def apart_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Event:
+    """The event for a caller, likewise; `tools` as they stand after it."""
+    if type(event) in _KEPT and type(tools[event.call_id][0].status) not in _SETTLED:
+        return codec.decode(draft.tag, draft.schema, draft.payload)
+    return event  # type: ignore[no-any-return]
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -92,8 +135,8 @@ class ConversationState:
 
     def commit(self, staged: Staged, version: int, as_of: int) -> None:
         """Take in what was just stored."""
-        for entry in staged.tools.values():
-            self._keep(*entry)
+        for tool, mark in staged.tools.values():
+            self._keep(tool, mark)
         for event in staged.events:
             self._place(event)
         self.version = version
@@ -101,7 +144,7 @@ class ConversationState:
 
     def _keep(self, tool: Tool, mark: bytes) -> None:
         self.known.add(tool.id)
-        if type(tool.status) in (Completed, Rejected):
+        if type(tool.status) in _SETTLED:
             self.open.pop(tool.id, None)
         else:
             self.open[tool.id] = (tool, mark)
@@ -144,7 +187,7 @@ class ConversationState:
         if turn is None:
             turn, index = self.next_turn()
         call = event.call
-        if call.id is None:
+        if not call.id:
             call = msgspec.structs.replace(call, id=mint(turn, index, known))
         if call is event.call and turn is event.turn:
             return event
@@ -167,12 +210,14 @@ class ConversationState:
         staged = Staged([], [], {})
         tools = staged.tools
         old: Mapping[str, Tool] | None = None
-        for event, event_id in zip(events, ids, strict=True):
+        supply = iter(ids)
+        for event in events:
+            event_id = next(supply)
             if type(event) in _TOOL_EVENTS:
                 event, payload, mark = settle(event)  # noqa: PLW2901 - as the log will hold it
                 call_id = event.call_id
                 entry = tools.get(call_id) or self.open.get(call_id)
-                if entry is not None:
+                if entry:
                     before: Tool | None = entry[0]
                 elif call_id in self.known:
                     if old is None:
@@ -187,8 +232,8 @@ class ConversationState:
                 if mark is None:
                     mark = entry[1] if entry else after.effective_call.digest()
                 tools[call_id] = (after, mark)
-                draft = Draft(event_id, at, event.tag, codec.SCHEMAS[event.tag], payload, mark,
-                              begins)  # fmt: skip
+                tag = event.tag
+                draft = Draft(event_id, at, tag, codec.SCHEMAS[tag], payload, mark, begins)
             else:
                 event, payload = codec.as_stored(event)  # noqa: PLW2901
                 draft = Draft(event_id, at, event.tag, _schema(event), payload)
@@ -206,6 +251,14 @@ def _schema(event: Event) -> int:
     return event.schema if type(event) is UnknownEvent else codec.SCHEMAS[event.tag]
 
 
+def _brought(event: Any) -> Any:
+    """The call that the event brings into force, if any."""
+    kind = type(event)
+    if kind is ToolPending:
+        return event.call
+    return event.edited_call if kind is ToolApproved else None
+
+
 def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
     """The event exactly as the log will hold it, its stored payload, and the digest it brings.
 
@@ -217,34 +270,19 @@ def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
         UnhashableArguments: arguments that JSON cannot say.
         UnencodableEvent: another member that JSON cannot say.
     """
-    kind = type(event)
-    if kind is ToolCompleted:
-        return *_settle_result(event), None
-    if kind is ToolPending:
-        return _settle_call(event, event.call)
-    if kind is ToolApproved and event.edited_call is not None:
-        return _settle_call(event, event.edited_call)
-    return *codec.as_stored(event), None
-
-
-def _settle_call(event: Any, call: FunctionCall) -> tuple[Any, bytes, bytes]:
-    kind = type(event)
+    call = _brought(event)
+    if call is None:
+        settled = _settle_result if type(event) is ToolCompleted else codec.as_stored
+        return *settled(event), None
     try:
         stored, payload = codec.as_stored(event)
-    except UnencodableEvent:
+        kept = _brought(stored)
+        if kept != call:
+            _require_json(call)
+    except (UnencodableEvent, RecursionError):
         _require_json(call)  # names the place
         raise
-    kept = stored.call if kind is ToolPending else stored.edited_call
-    if not _equal(kept, call):
-        _require_json(call)
     return stored, payload, kept.digest()
-
-
-def _equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:  # noqa: BLE001 - nested too deeply to compare, or a foreign object
-        return False
 
 
 def _require_json(call: FunctionCall) -> None:
@@ -254,19 +292,26 @@ def _require_json(call: FunctionCall) -> None:
 
 
 def _settle_result(event: Any) -> tuple[ToolCompleted, bytes]:
-    given = event.response.result
+    response = event.response
+    if type(response) is not FunctionResponse:
+        return codec.as_stored(event)  # which says what is wrong
     try:
-        payload = codec.encode(event)
-        stored: Any = codec.decode(event.tag, codec.SCHEMAS[event.tag], payload)
-        if type(stored) is ToolCompleted and stored.response.result == given:
+        stored, payload = codec.as_stored(event)
+        result = stored.response.result
+        if result == response.result and not nests_deeply(result, payload):
             return stored, payload
     except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
         pass
-    result, lossy = readable(given)
-    native = event.native if not lossy else None
-    response = FunctionResponse(event.response.name, result, event.response.id)
+    result, lossy = readable(response.result)
     event = msgspec.structs.replace(
-        event, response=response, lossy=event.lossy or lossy, native=native
+        event,
+        response=FunctionResponse(response.name, result, response.id),
+        lossy=event.lossy or lossy,
+        native=None if lossy else event.native,
     )
-    payload = codec.encode(event)
-    return codec.decode(event.tag, codec.SCHEMAS[event.tag], payload), payload  # type: ignore[return-value]
+    try:
+        return codec.as_stored(event)
+    except UnencodableEvent:
+        if event.native is None:
+            raise
+        return codec.as_stored(msgspec.structs.replace(event, native=None, lossy=True))

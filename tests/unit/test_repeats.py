@@ -26,7 +26,8 @@ from eventstore import (
     ToolRunning,
     fingerprint,
 )
-from projections.repeats import Cycle, Place, Repeat, Repeats, repeats
+from projections.repeats import Cycle, Repeat, Repeats, repeats
+from projections.rows import Place
 
 LETTA = Path(__file__).parents[3] / "shared/data/letta/repeat-loop.messages.json"
 
@@ -152,6 +153,12 @@ def test_a_request_that_comes_twice_is_counted_once() -> None:
     assert repeats([*calls("aa"), *answered(1)[1:], *calls("aa")]) == []
 
 
+def test_a_call_that_nobody_can_name_is_passed_over() -> None:
+    """Without an id no place in the log can be told, and no answer found."""
+    calls = [ToolPending(FunctionCall("f", {}, call_id)) for call_id in (None, "", "a")]
+    assert repeats(log(calls), threshold=2) == []
+
+
 @pytest.mark.parametrize(
     ("answers", "distinct", "same"),
     [
@@ -161,6 +168,7 @@ def test_a_request_that_comes_twice_is_counted_once() -> None:
         ([Failure(ErrorKind.QUOTA, "no"), Failure(ErrorKind.AUTH, "no"), None], 2, False),
         (["no:", "no:", "no:"], 1, True),
         (["no", "no:", "no"], 2, False),
+        ([["human", "no:"], "no:", "no:"], 2, False),
         ([1, None, None], 1, None),
     ],
 )
@@ -191,7 +199,7 @@ def test_what_of_a_result_is_compared_is_the_callers_to_say() -> None:
     events = answered(*({"status": "OK", "time": n} for n in range(3)))
     assert one(events).same_answer is False
     assert one(events, comparable=lambda result: result["status"]).same_answer is True
-    assert one(events, comparable=lambda result: result["nothing"]).answered == 3
+    assert one(events, comparable=lambda result: result["nothing"]).answers == 3
 
 
 @pytest.mark.parametrize(
@@ -247,6 +255,11 @@ def test_the_longest_row_comes_first() -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_is_no_json_is_an_answer() -> None:
+    """A log made by hand may hold anything, and the fold still does not raise."""
+    assert one(answered({1j}, {2j}, "text")).answers == 2
+
+
 def test_conversations_are_kept_apart() -> None:
     """Equal calls of two conversations are no row."""
     one_call = [recorded.event for recorded in calls("aa")]
@@ -260,6 +273,9 @@ def test_findings_read_as_sentences() -> None:
     assert str(one(answered(1, 1, 1))) == (
         "f {}: 3 times, 3 in a row, 3 between two user messages, always the same answer "
         "(c0 at version 1 to c2 at 5)"
+    )
+    assert str(one(calls("a.a.a"))) == (
+        'a {"of":"a"}: 3 times, 3 in a row (a1 at version 1 to a5 at 5)'
     )
     assert str(one(calls("abaca.e"))) == (
         'a {"of":"a"}: 3 times, 3 between two user messages (a1 at version 1 to a5 at 5)'

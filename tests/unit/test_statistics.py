@@ -183,9 +183,7 @@ def counts(numbers: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_the_life_of_one_call_in_numbers(
-    events: list[Event], expected: dict[str, Any]
-) -> None:
+def test_the_life_of_one_call_in_numbers(events: list[Event], expected: dict[str, Any]) -> None:
     """Each way a call can go is counted the same overall, for its tool and its fingerprint."""
     statistics = error_statistics(log(*events))
     assert statistics.anomalies == ()
@@ -212,12 +210,13 @@ def test_the_worst_comes_first() -> None:
     events: list[Event] = [
         pending("1", "fine"), pending("2", "fine"), pending("3", "mended"), pending("4", "lost"),
         pending("5", "broken"), running(1, "3"), failed(call_id="3"), running(2, "3"),
-        completed("3"), running(1, "4"), failed(ErrorKind.AUTH, call_id="5"),
-        failed(ErrorKind.AUTH, call_id="2"), completed("2"),
+        completed("3"), running(1, "4"), failed(ErrorKind.VALIDATION, call_id="5"),
+        failed(ErrorKind.VALIDATION, call_id="2"), completed("2"),
     ]  # fmt: skip
     statistics = error_statistics(log(*events))
     assert list(statistics.by_tool) == ["broken", "lost", "fine", "mended"]
-    assert list(statistics.by_kind) == ["auth", "transient"]
+    assert list(statistics.by_kind) == ["validation", "transient"]
+    assert list(statistics.overall.failures_by_kind) == ["validation", "transient"]
     worst = next(iter(statistics.by_fingerprint.values()))
     assert worst.tool == "broken"
 
@@ -402,7 +401,7 @@ def test_settled_calls_leave_nothing_behind() -> None:
         version = 0
         for n in range(count):
             call_id = f"call-{n}"
-            big = FunctionCall("search", {"q": n % 10, "text": "x" * 1000}, call_id)
+            big = FunctionCall("search", {"q": n, "text": "x" * 1000}, call_id)
             for event in (ToolPending(big), running(1, call_id), completed(call_id)):
                 version += 1
                 yield Recorded(0, version, "chat", version, "", version, call_id, None, event)
@@ -417,7 +416,7 @@ def test_settled_calls_leave_nothing_behind() -> None:
         return used
 
     memory(10)
-    assert memory(6000) < memory(600) + 100_000
+    assert memory(6000) < memory(600) + 50_000
 
 
 def test_a_failed_call_keeps_none_of_its_payload() -> None:
@@ -439,13 +438,16 @@ def test_a_failed_call_keeps_none_of_its_payload() -> None:
 
 
 def test_arguments_are_shown_where_there_is_something_to_tell() -> None:
-    """For calls that failed, were rejected or were asked again; shortened."""
+    """For calls that failed (however often), were rejected or were asked again; shortened."""
     events: list[Event] = [
-        pending("a", q="plain"), pending("b", q="bad"), failed(call_id="b"),
+        pending("a", q="plain"), pending("b", q="bad"), failed(call_id="b"), running(1, "b"),
+        failed(call_id="b"),
         pending("c", q="no"), ToolRejected("c"), pending("d", q="x" * 500),
         pending("e", q="x" * 500), completed("a"),
     ]  # fmt: skip
-    shown = {n.arguments for n in error_statistics(log(*events)).by_fingerprint.values()}
+    statistics = error_statistics(log(*events))
+    assert "plain" not in str(statistics)
+    shown = {n.arguments for n in statistics.by_fingerprint.values()}
     (long,) = (text for text in shown if text and "xxx" in text)
     assert shown - {long} == {None, '{"q":"bad"}', '{"q":"no"}'}
     assert len(long) == 200
@@ -479,7 +481,7 @@ def test_a_log_without_calls_reads_as_one_line() -> None:
 
 def test_only_the_worst_calls_are_listed() -> None:
     """The text stays short where the data is long."""
-    events: list[Event] = []
+    events: list[Event] = [pending("fine"), completed("fine")]
     for n in range(25):
         events += [pending(f"c{n}", q=n), failed(call_id=f"c{n}")]
     text = str(error_statistics(log(*events)))
@@ -602,6 +604,7 @@ def test_every_value_is_near_what_stands_for_it() -> None:
             filled = measured([value] * (EXACT + 1)).percentiles()
             assert filled.p50 is not None
             assert abs(filled.p50 - value) <= value * RELATIVE_ERROR
+            assert filled.p50 <= value == filled.max
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
@@ -646,3 +649,10 @@ def test_what_is_no_duration_is_kept_in_bounds() -> None:
     """Negative and absurd values from a damaged log are the least and the most there is."""
     assert measured([-5, 2**80]).percentiles() == Percentiles(2, 0, *[2**63 - 1] * 3)
     assert Durations().percentiles() == Percentiles()
+
+
+def test_asking_changes_nothing() -> None:
+    """Neither the percentiles, when asked twice, nor the longest, when a shorter one follows."""
+    many = measured(range(3 * EXACT + 7))
+    assert many.percentiles() == many.percentiles()
+    assert measured([10, 9]).percentiles().max == 10

@@ -121,9 +121,7 @@ def test_a_clean_log_has_no_anomalies() -> None:
         ([UnknownEvent("run_ended", 7, "{}")], 1, "run_ended (schema 7) cannot be read"),
     ],
 )
-def test_an_event_that_does_not_fit_is_named(
-    events: list[Event], version: int, told: str
-) -> None:
+def test_an_event_that_does_not_fit_is_named(events: list[Event], version: int, told: str) -> None:
     """The anomaly names its event and says what is wrong with it; it changes no call."""
     fold = CurrentTools().extend(log(*events))
     (anomaly,) = fold.anomalies

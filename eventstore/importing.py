@@ -1,0 +1,243 @@
+"""Importing: the same messages again add nothing, a longer list adds its tail.
+
+Each message has a place: a digest over it and all messages before it. Its events are stored
+under ids that begin with the place, so that the log itself says how far an import came, and two
+imports at once, or one that was killed, double nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from eventstore.errors import ImportConflict
+from eventstore.events import Event, MessageAdded, RunStarted, ToolPending
+from eventstore.fingerprint import content_id
+from eventstore.state import ConversationState, Identified
+from eventstore.wire import WireItem, WireMessage, compact, parse, plain
+from eventstore.wire.transcript import Finding, mint, transcribe
+
+if TYPE_CHECKING:
+    from eventstore.store import EventStore
+
+Test = Callable[[Any], bool]
+
+BATCH = 500
+"""Messages that are appended together; a batch ends where the user speaks."""
+
+MOST = 5000
+"""Messages that are appended together where the user does not speak."""
+
+_PLACE = 12  # bytes of an event id that say the place; the rest counts the message's events
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Imported(msgspec.Struct):
+    """What an import did.
+
+    `added` messages, as so many `events`; `skipped` ones were there already. `findings` say what
+    was wrong in those added; their `item` is the message's number, from 0.
+    """
+
+    added: int = 0
+    skipped: int = 0
+    events: int = 0
+    findings: list[Finding] = []
+
+    @property
+    def messages(self) -> int:
+        """How many messages were taken in."""
+        return self.added + self.skipped
+
+
+class Import:
+    """One import under way: messages in order, batch after batch."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        conversation_id: str,
+        provider: str,
+        is_error: Test | None,
+        is_rejection: Test | None,
+        started: RunStarted | None,
+    ) -> None:
+        self.done = Imported()
+        self._store = store
+        self._id = conversation_id
+        self._provider = provider
+        self._tests = (is_error, is_rejection)
+        self._started = started
+        self._place = b""  # of the last message taken in
+        self._at = 0  # the version of the last event known to be of these messages
+        self._key: str | None = None  # of the last assistant message
+
+    def extend(self, messages: Iterable[Any]) -> Imported:
+        """Take in messages."""
+        for batch in _batches(messages, self._provider):
+            self._append([self._message(message) for message in batch])
+        return self.done
+
+    def _message(self, message: Any) -> _Message:
+        given = plain(message)
+        self._place = content_id(self._place, _encode(given))[:_PLACE]
+        items = parse([given], self._provider, *self._tests)
+        formed = [item.native is not None for item in items]
+        return _Message(self._place, [compact(item, self._provider) for item in items], formed)
+
+    def _append(self, batch: list[_Message]) -> None:
+        tail = _Tail(0, [])
+
+        def decide(state: ConversationState) -> Sequence[Event]:
+            nonlocal tail
+            tail = self._tail(batch, state)
+            return tail.events
+
+        task = self._store._append(self._id, decide)  # noqa: SLF001 - the same room
+        done = self.done
+        done.findings += tail.findings
+        done.skipped += tail.known
+        done.added += len(batch) - tail.known
+        written = task.recorded
+        done.events += len(written)
+        if written:
+            self._at = written[-1].version
+        self._key = _last_key(batch, self._key)
+
+    def _tail(self, batch: list[_Message], state: ConversationState) -> _Tail:
+        known = self._known(batch, state)
+        rest = batch[known:]
+        owners = [number for number, message in enumerate(rest) for _ in message.items]
+        transcript = transcribe(
+            [item for message in rest for item in message.items],
+            state,
+            lambda turn, index, taken: mint(self._id, turn, index, taken),
+            lambda: self._store.conversation(self._id).tools,
+            self._provider,
+            imported=True,
+            key=_last_key(batch[:known], self._key),
+        )
+        events, ids = _identified(transcript.by_item, [rest[n].place for n in owners])
+        if events:
+            last = batch[known - 1].place if known else b""
+            first = self.done.messages + known
+            self._check(state, last, first)
+        if events and not state.version and self._started is not None:
+            events.insert(0, self._started)
+            ids.insert(0, _event_id(content_id(b"started", _encode(self._started)), 0))
+        base = self.done.messages + known
+        formed = [well for message in rest for well in message.formed]
+        findings = [
+            msgspec.structs.replace(found, item=base + owners[found.item])
+            for found in transcript.findings
+            if found.rule != "form" or not formed[found.item]
+        ]
+        return _Tail(known, Identified(events, ids), findings)
+
+    def _known(self, batch: list[_Message], state: ConversationState) -> int:
+        """How many messages of the batch the log has."""
+        if state.version == self._at:
+            return 0
+        firsts = [_event_id(message.place, 0) for message in batch]
+        look_up = self._store._open().known_ids  # noqa: SLF001
+        # The place of the last covers all before it.
+        stored = look_up(self._id, firsts[-1:]) or look_up(self._id, firsts)
+        for number in range(len(batch), 0, -1):
+            if version := stored.get(firsts[number - 1]):
+                self._at = version
+                return number
+        return 0
+
+    def _check(self, state: ConversationState, last: bytes, first: int) -> None:
+        """Refuse to add to a conversation that goes on in another way.
+
+        What was recorded here of the calls may follow the last known message: decisions, starts,
+        ends. What was said here, or is of other messages, may not.
+        """
+        if state.version == self._at:
+            return
+        mark = _marked(last) if last else b""
+        for recorded in self._store.conversation(self._id).events(after=self._at):
+            event_id = bytes.fromhex(recorded.event_id)
+            said = isinstance(recorded.event, MessageAdded | ToolPending)
+            if (said or _is_ours(event_id)) and event_id[:_PLACE] != mark:
+                raise ImportConflict(self._id, first + 1, recorded.version)
+
+
+class _Message(msgspec.Struct):
+    """A message, its place, what it says, and whether each part was in its provider's form."""
+
+    place: bytes
+    items: list[WireItem]
+    formed: list[bool]
+
+
+class _Tail(msgspec.Struct):
+    """What of a batch is to be added: all but the first `known` messages."""
+
+    known: int
+    events: Sequence[Event]
+    findings: list[Finding] = []
+
+
+def _batches(messages: Iterable[Any], provider: str) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for message in messages:
+        if len(batch) >= BATCH and (len(batch) >= MOST or _is_users(message, provider)):
+            yield batch
+            batch = []
+        batch.append(message)
+    if batch:
+        yield batch
+
+
+def _is_users(message: Any, provider: str) -> bool:
+    """Whether the user speaks, so that results of earlier calls are not expected any more."""
+    return all(
+        isinstance(item, WireMessage) and item.role == "user" for item in parse([message], provider)
+    )
+
+
+def _last_key(batch: Sequence[_Message], before: str | None) -> str | None:
+    """The provider's id of the last assistant message."""
+    for message in reversed(batch):
+        for item in reversed(message.items):
+            if isinstance(item, WireMessage) and item.role == "assistant":
+                return item.key
+    return before
+
+
+def _identified(
+    by_item: Sequence[Sequence[Event]], places: Sequence[bytes]
+) -> tuple[list[Event], list[bytes]]:
+    """All events, each with an id that says whose message's it is."""
+    events: list[Event] = []
+    ids: list[bytes] = []
+    counts: dict[bytes, int] = {}
+    for made, place in zip(by_item, places, strict=True):
+        for event in made:
+            count = counts.get(place, 0)
+            counts[place] = count + 1
+            events.append(event)
+            ids.append(_event_id(place, count))
+    return events, ids
+
+
+def _event_id(place: bytes, count: int) -> bytes:
+    """A UUID (version 8: made as its maker sees fit) for a message's event."""
+    return _marked(place) + count.to_bytes(16 - _PLACE, "big")
+
+
+def _is_ours(event_id: bytes) -> bool:
+    """Whether an event was imported: all others have ids of version 7, or their owner's."""
+    return event_id[6] >> 4 == 8  # noqa: PLR2004 - the version
+
+
+def _marked(place: bytes) -> bytes:
+    """The start of a UUIDv8, with as much of `place` as there is room for."""
+    return bytes(
+        (*place[:6], place[6] & 0x0F | 0x80, place[7], place[8] & 0x3F | 0x80, *place[9:_PLACE])
+    )

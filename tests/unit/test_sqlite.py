@@ -1,0 +1,646 @@
+"""SQLite's own ways, and the SQL storage when its database misbehaves."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from eventstore import EventStore
+from eventstore.errors import (
+    EventStoreError,
+    NotAStore,
+    StorageError,
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    VersionConflict,
+)
+from eventstore.storage import Append, sql, sqlite
+from eventstore.storage.sql import SqlStorage
+from eventstore.storage.sqlite import Sqlite, open_storage
+from eventstore.testing import append, completed, draft, instead, message, pending, refuse, together
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file is to be."""
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def opened(path: Path) -> Iterator[Callable[..., SqlStorage]]:
+    """Opens storages on the file."""
+    storages: list[SqlStorage] = []
+
+    def opened(tenant: str = "", durability: str = "full", timeout: float = 30.0) -> SqlStorage:
+        storages.append(open_storage(f"sqlite:///{path}", tenant, durability, timeout))
+        return storages[-1]
+
+    yield opened
+    for storage in storages:
+        storage.close()
+
+
+@pytest.fixture
+def storage(opened: Callable[..., SqlStorage]) -> SqlStorage:
+    """One storage on the file."""
+    return opened()
+
+
+def connect(path: Path) -> Any:
+    """A connection behind the library's back, by its driver: one copy of SQLite a process."""
+    return sqlite.driver().connect(str(path), isolation_level=None)
+
+
+def execute(path: Path, *statements: str) -> list[Any]:
+    """Run statements behind the library's back; what the last one gave."""
+    connection = connect(path)
+    rows: list[Any] = []
+    for statement in statements:
+        rows = connection.execute(statement).fetchall()
+    connection.close()
+    return rows
+
+
+def pragma(storage: SqlStorage, name: str) -> Any:
+    """A setting of the connection that writes."""
+    return storage._connection().execute(f"PRAGMA {name}").fetchone()[0]
+
+
+# connections
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
+def test_connections_are_durable(
+    opened: Callable[..., SqlStorage], durability: str, synchronous: int
+) -> None:
+    """WAL, synchronous as asked, no memory mapping, and no transaction begun by the driver."""
+    storage = opened(durability=durability)
+    assert pragma(storage, "journal_mode") == "wal"
+    assert pragma(storage, "synchronous") == synchronous
+    assert pragma(storage, "mmap_size") == 0
+    assert storage._connection().isolation_level is None
+
+
+@pytest.mark.parametrize(
+    ("version", "loses"),
+    [
+        ((3, 6, 23), False),
+        ((3, 7, 0), True),
+        ((3, 40, 1), True),
+        ((3, 44, 5), True),
+        ((3, 44, 6), False),
+        ((3, 45, 0), True),
+        ((3, 50, 6), True),
+        ((3, 50, 7), False),
+        ((3, 51, 2), True),
+        ((3, 51, 3), False),
+        ((3, 53, 4), False),
+    ],
+)
+def test_the_versions_that_can_lose_rows_are_known(version: tuple[int, ...], loses: bool) -> None:
+    """The WAL-reset bug, and where it was mended."""
+    assert sqlite.loses_rows(version) is loses
+
+
+def test_the_newer_sqlite_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else Python's own."""
+    newer = type(sys)("pysqlite3")
+    newer.dbapi2 = type(sys)("dbapi2")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pysqlite3", newer)
+    assert sqlite.driver() is newer.dbapi2  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pysqlite3", None)
+    assert sqlite.driver() is sqlite3
+
+
+def test_pythons_own_sqlite_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing newer is needed."""
+    monkeypatch.setattr(sqlite, "driver", lambda: sqlite3)
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("chat")
+        chat.append(pending(), completed(attempt=0))
+        assert list(store.verify()) == []
+        assert chat.version == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:?uri=true",
+     "sqlite:///file:x?mode=memory&cache=shared&uri=true"],
+)  # fmt: skip
+def test_a_database_in_memory_is_one_connection(url: str) -> None:
+    """Shared by all threads, however it is spelt."""
+    with EventStore.open(url) as store:
+        together(*[lambda: store.conversation("chat").append(message())] * 4)
+        assert store.conversation("chat").version == 4
+
+
+@pytest.mark.parametrize("name", ["a b.db", "50%.db", "ä.db", "a+b.db", "memory", "file.db"])
+def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """The file that was named, and no other."""
+    with EventStore.open(f"sqlite:///{tmp_path / name}") as store:
+        store.conversation("chat").append(message())
+        assert [r.version for r in store.read()] == [1]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_may_be_named_as_a_uri(tmp_path: Path) -> None:
+    """With SQLite's own options."""
+    for n in (1, 2):
+        with EventStore.open(f"sqlite:///file:{tmp_path}/a%20b.db?cache=private&uri=true") as store:
+            store.conversation("chat").append(message())
+            assert store.conversation("chat").version == n
+    assert [path.name for path in tmp_path.iterdir()] == ["a b.db"]
+
+
+def test_a_relative_path_is_of_the_folder_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon changes its folder; connections made later find the same file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with EventStore.open("sqlite:///agent.db") as store:
+        store.conversation("chat").append(message())
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store._storage._let_go()  # type: ignore[attr-defined]
+        store._storage._engine.dispose()  # type: ignore[attr-defined]
+        assert store.conversation("chat").append(message())[0].version == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_to_open_again_keeps_the_locks_of_the_store_that_is_open(path: Path) -> None:
+    """POSIX drops a process's locks when any handle on the file closes: SQLite alone opens it.
+
+    Without its lock, another program that looked at the file took the log away on closing it,
+    and what was appended afterwards was gone.
+    """
+    look = (
+        "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('{}').fetchall(); c.close()"
+    )
+    script = look.format("SELECT * FROM toolledger_events")
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+        with EventStore.open(f"sqlite:///{path}", tenant="other"):
+            subprocess.run([sys.executable, "-c", script, path], check=True)
+        chat.append(message("b"))
+        assert execute(path, "SELECT count(*) FROM toolledger_events") == [(2,)]
+    with EventStore.open(f"sqlite:///{path}") as store:
+        assert store.conversation("chat").version == 2
+
+
+# creating a file
+
+
+def test_a_file_is_created_whole(path: Path) -> None:
+    """Nothing is left of its making."""
+    open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_who_creates_second_uses_what_is_there(path: Path) -> None:
+    """Of two, one file stands."""
+
+    def build(draft: Path) -> None:
+        draft.write_text("mine")
+        if not path.exists():
+            path.write_text("theirs")
+
+    sqlite.create(path, build)
+    assert path.read_text() == "theirs"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_system_without_links_will_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """The file is moved into place, unless one is there."""
+
+    def no_links(*_: object) -> None:
+        if there:
+            path.write_text("theirs")
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    sqlite.create(path, lambda draft: draft.write_text("mine") and None)
+    assert path.read_text() == ("theirs" if there else "mine")
+
+
+def test_a_store_is_not_created_where_that_is_not_wanted(path: Path) -> None:
+    """`create=False` leaves everything as it is."""
+    with pytest.raises(NotAStore, match=f"there is no store at {path}: name another file"):
+        EventStore.open(f"sqlite:///{path}", create=False)
+    assert not path.exists()
+    execute(path, "PRAGMA user_version = 1")
+    before = path.read_bytes()
+    with pytest.raises(NotAStore, match="holds no store: name another file"):
+        EventStore.open(f"sqlite:///{path}", create=False)
+    assert path.read_bytes() == before
+    EventStore.open("sqlite://", create=False).close()
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("database is locked", StoreBusy),
+        ("attempt to write a readonly database", StoreReadOnly),
+        ("database or disk is full", StoreFull),
+        ("file is not a database", NotAStore),
+        ("database disk image is malformed", StoreCorrupt),
+        ("no such table: toolledger_lanes", StoreCorrupt),
+        ("unable to open database file", StorageError),
+        ("something else", StorageError),
+    ],
+)
+def test_a_drivers_error_becomes_the_librarys(text: str, kind: type[StorageError]) -> None:
+    """It names the file and says what to do; the driver's own is kept."""
+    database = Sqlite(make_url("sqlite:////data/agent.db"), "full", 1.0)
+    translated = database.translate(database.module.OperationalError(text))
+    assert type(translated) is kind
+    assert str(translated).startswith(f"/data/agent.db: {text}")
+    other = KeyError("x")
+    assert database.translate(other) is other
+
+
+def test_an_error_in_memory_names_no_file() -> None:
+    """There is none."""
+    database = Sqlite(make_url("sqlite://"), "full", 1.0)
+    translated = database.translate(database.module.OperationalError("database is locked"))
+    assert str(translated).startswith("the database in memory: database is locked")
+
+
+def test_a_lock_that_another_keeps_is_waited_for(
+    opened: Callable[..., SqlStorage], path: Path
+) -> None:
+    """Up to `busy_timeout`; then nothing was written, and the next append is fine."""
+    storage = opened(timeout=0.01)
+    append(storage, "chat", message("a"))
+    connection = connect(path)
+    connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy, match=f"{path}: database is locked: .* try again"):
+        append(storage, "chat", message("b"), version=1)
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert append(storage, "chat", message("b"), version=1).version == 2
+
+
+# when the driver fails in the middle
+
+
+class Cursor:
+    """The writer's cursor, which fails at a statement: before it, or after it was carried out."""
+
+    def __init__(self, cursor: Any, word: str, error: BaseException, *, after: bool) -> None:
+        self.cursor = cursor
+        self.word = word
+        self.error = error
+        self.after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cursor, name)
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        """Run it, or fail."""
+        hit = statement.startswith(self.word)
+        if hit and not self.after:
+            raise self.error
+        done = self.cursor.execute(statement, *parameters)
+        if hit:
+            raise self.error
+        return done
+
+
+def fail_at(storage: SqlStorage, word: str, error: BaseException, *, after: bool = False) -> None:
+    """Let the next statement that begins with `word` fail."""
+    storage._cursor = Cursor(storage._writer(), word, error, after=after)
+
+
+@pytest.mark.parametrize("word", ["BEGIN", "UPDATE", "INSERT INTO toolledger_events", "COMMIT"])
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_append_that_fails_anywhere_leaves_no_trace(
+    storage: SqlStorage, word: str, interrupted: bool, after: bool
+) -> None:
+    """Unless it was just the answer to the COMMIT that failed to come: then it is stored."""
+    append(storage, "chat", message("a"))
+    error: BaseException = storage._driver.OperationalError("disk I/O error")
+    expected: type[BaseException] = StorageError
+    if interrupted:
+        error, expected = KeyboardInterrupt(), KeyboardInterrupt
+    fail_at(storage, word, error, after=after)
+    committed = word == "COMMIT" and after
+    if committed and not interrupted:
+        assert append(storage, "chat", message("b"), version=1).version == 2
+    else:
+        with pytest.raises(expected):
+            append(storage, "chat", message("b"), version=1)
+    assert not storage._connection().in_transaction
+    version = 2 if committed else 1
+    assert len(list(storage.conversation("chat"))) == version
+    assert append(storage, "chat", message("c"), version=version).version == version + 1
+    assert list(storage.verify()) == []
+
+
+def test_nothing_to_store_cannot_be_lost(storage: SqlStorage) -> None:
+    """A COMMIT without an answer and without events is no failure."""
+    append(storage, "chat", message("a"))
+    fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
+    assert append(storage, "chat", message("b"), rebase=lambda _: []).version == 1
+
+
+def test_a_commit_that_nobody_can_ask_about_is_an_error(
+    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller repeats it with its event ids."""
+    append(storage, "chat", message("a"))
+    fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
+
+    def gone(*_: object) -> None:
+        raise StorageError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "known_ids", gone)
+        with pytest.raises(StorageError, match="gone"):
+            append(storage, "chat", message("b"), version=1)
+    assert len(list(storage.conversation("chat"))) == 2
+
+
+class Stubborn:
+    """A connection whose transaction cannot be ended."""
+
+    def __init__(self, held: Any, error: BaseException) -> None:
+        self.held = held
+        self.error = error
+        self.dbapi_connection = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.held, name)
+
+    def rollback(self) -> None:
+        """Refuse."""
+        raise self.error
+
+
+def test_a_connection_that_cannot_roll_back_is_given_up(storage: SqlStorage) -> None:
+    """A new one takes its place, and nothing keeps the lock."""
+    append(storage, "chat", message("a"))
+    fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
+    stubborn = Stubborn(storage._held, storage._driver.OperationalError("disk I/O error"))
+    storage._held = stubborn
+    with pytest.raises(StorageError):
+        append(storage, "chat", message("b"), version=1)
+    assert storage._held is None
+    assert append(storage, "chat", message("b"), version=1).version == 2
+
+
+def test_an_interrupted_rollback_is_made_up_for(storage: SqlStorage) -> None:
+    """By the next append, before anything else."""
+    append(storage, "chat", message("a"))
+    fail_at(storage, "INSERT", KeyboardInterrupt(), after=True)
+    held = storage._held
+    storage._held = Stubborn(held, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        append(storage, "chat", message("b"), version=1)
+    storage._held = held
+    assert held.dbapi_connection.in_transaction
+    assert append(storage, "chat", message("c"), version=1).version == 2
+    assert [r.event for r in storage.conversation("chat")] == [message("a"), message("c")]
+
+
+def test_the_database_in_memory_survives_what_goes_wrong() -> None:
+    """To give up its one connection would be to give up the data."""
+    storage = open_storage("sqlite://", "", "full", 30.0)
+    append(storage, "chat", message("a"))
+    fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
+    held = storage._held
+    storage._held = Stubborn(held, storage._driver.OperationalError("no"))
+    with pytest.raises(StorageError):
+        append(storage, "chat", message("b"), version=1)
+    held.dbapi_connection.rollback()
+    storage._held = held
+    assert append(storage, "chat", message("b"), version=1).version == 2
+    storage.close()
+
+
+# what a storage knows of the others
+
+
+def test_a_storage_looks_only_when_others_have_written(
+    opened: Callable[..., SqlStorage],
+) -> None:
+    """Its own writes it knows; whose state is older than another's write is asked again."""
+    one, other = opened(), opened()
+    first = one.append(Append("chat", 0, 0, [draft(message("a"))], refuse))
+    own = one.append(Append("chat", 1, first.position, [draft(message("b"))], refuse))
+    append(other, "elsewhere", message("x"))
+    again = one.append(Append("chat", 2, own.position, [draft(message("c"))], refuse))
+    append(other, "chat", message("theirs"), version=3)
+    late = [draft(message("late"))]
+    with pytest.raises(AssertionError, match="others wrote"):
+        one.append(Append("chat", 3, again.position, late, refuse))
+    request = Append("chat", 3, again.position, late, partial(instead, message("d")))
+    assert one.append(request).version == 5
+
+
+def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage) -> None:
+    """The key on the versions finds out; nothing is ever stored twice under one version."""
+    last = append(storage, "chat", message("a"), message("b"))
+    wrong = Append(
+        "chat", 1, last.position - 1, [draft(message("c"))], partial(instead, message("c"))
+    )
+    storage._quiet_since = {0: 0}
+    assert storage.append(wrong).version == 3
+    hopeless = Append("chat", 1, last.position + 1, [draft(message("d"))], refuse)
+    with pytest.raises(StorageError):
+        storage.append(hopeless)
+    assert list(storage.verify()) == []
+
+
+def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> None:
+    """As when a server fell back to a copy without the last commits: no gap is written."""
+    store = EventStore(storage)
+    chat = store.conversation("chat")
+    chat.append(message("a"))
+    chat.append(message("b"))
+    execute(
+        path,
+        "DELETE FROM toolledger_events WHERE version = 2",
+        "UPDATE toolledger_lanes SET position = 1",
+    )
+    with pytest.raises(StoreCorrupt, match=r"was read up to 2 before: .* older copy"):
+        chat.append(message("c"))
+    assert chat.append(message("c"))[0].version == 2
+    assert list(store.verify()) == []
+
+
+def test_what_is_remembered_of_conversations_is_bounded(
+    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are."""
+    monkeypatch.setattr(sql, "REMEMBERED", 5)
+    for n in range(20):
+        append(storage, f"chat-{n}", message())
+        append(storage, f"chat-{n}", message(), version=1)
+        assert len(list(storage.feed({}))) == 2 * n + 2
+        assert len(storage._keys) <= 5
+        assert len(storage._names) <= 2 * (n + 1)
+    assert len(storage._names) <= 25
+
+
+def test_threads_may_read_while_names_are_forgotten(
+    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody misses what he just looked up."""
+    monkeypatch.setattr(sql, "REMEMBERED", 1)
+    for n in range(10):
+        append(storage, f"chat-{n}", message())
+    read: list[Any] = together(*[lambda: [len(list(storage.feed({}))) for _ in range(20)]] * 4)
+    assert read == [[10] * 20] * 4
+
+
+# a closed or damaged store
+
+
+def test_whoever_waits_while_the_store_is_closed_is_told(storage: SqlStorage) -> None:
+    """Not with a driver's error."""
+    with storage._lock:
+        jobs = [partial(append, storage, "chat", message())] * 2
+
+        def close() -> None:
+            storage._closed = True
+
+        together(close)
+        results: list[Any] = []
+    results = together(*jobs)
+    assert [type(r) for r in results] == [StoreClosed] * 2
+    storage._closed = False
+
+
+DAMAGES = {
+    "UPDATE toolledger_events SET payload = '{}' WHERE position = 2": "does not match its digest",
+    "DELETE FROM toolledger_events WHERE position = 2": "positions 2 to 2 are missing",
+    "DELETE FROM toolledger_events WHERE position = 3": "1 events are missing",
+    "UPDATE toolledger_lanes SET position = 2": "head 2 is behind its events",
+    "UPDATE toolledger_events SET version = 7 WHERE position = 3": "version 7 follows version 2",
+    "DELETE FROM toolledger_conversations": "its conversation is not listed",
+    "DELETE FROM toolledger_lanes": "the lane's head is missing",
+}
+
+
+@pytest.mark.parametrize("statement", DAMAGES)
+def test_verify_finds_what_was_changed(
+    opened: Callable[..., SqlStorage], path: Path, statement: str
+) -> None:
+    """And says where."""
+    storage = opened()
+    append(storage, "chat", message("a"), message("b"), message("c"))
+    assert list(storage.verify()) == []
+    execute(path, statement)
+    problems = [damage.problem for damage in opened().verify()]
+    assert any(DAMAGES[statement] in problem for problem in problems)
+
+
+def test_verify_finds_what_sqlite_finds(storage: SqlStorage, path: Path) -> None:
+    """Such as a row that an index does not have."""
+    append(storage, "chat", message("a"))
+    execute(
+        path,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(sql, 'payload TEXT NOT NULL', 'payload TEXT NOT "
+        "NULL CHECK (payload = 1)') WHERE name = 'toolledger_events'",
+    )
+    again = open_storage(f"sqlite:///{path}", "", "full", 30.0)
+    assert any(damage.problem.startswith("SQLite: CHECK") for damage in again.verify())
+    again.close()
+
+
+def test_a_store_without_its_one_row_is_refused(path: Path) -> None:
+    """Without an epoch no cursor would be safe."""
+    open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
+    execute(path, "DELETE FROM toolledger_store")
+    with pytest.raises(StoreCorrupt, match="toolledger_store is empty: restore the database"):
+        EventStore.open(f"sqlite:///{path}")
+
+
+def test_a_lane_without_its_counter_takes_no_events(storage: SqlStorage, path: Path) -> None:
+    """Positions would begin again."""
+    chat = EventStore(storage).conversation("chat")
+    chat.append(message())
+    execute(path, "DELETE FROM toolledger_lanes")
+    with pytest.raises(StoreCorrupt, match="lane 0 has no counter: restore"):
+        chat.append(message())
+    with pytest.raises(StoreCorrupt):
+        EventStore(storage).conversation("chat").append(message())
+
+
+def test_a_counter_behind_its_events_takes_no_events(storage: SqlStorage, path: Path) -> None:
+    """Positions would be given twice."""
+    append(storage, "chat", message("a"), message("b"))
+    execute(path, "UPDATE toolledger_lanes SET position = 0")
+    with pytest.raises(EventStoreError):
+        append(storage, "other", message())
+    assert len(list(storage.feed({}))) == 2
+
+
+def test_a_refusal_keeps_its_own_class(storage: SqlStorage) -> None:
+    """What `rebase` raises is not the database's."""
+    append(storage, "chat", message())
+
+    def rebase(_: Any) -> Any:
+        raise VersionConflict(0, 1)
+
+    with pytest.raises(VersionConflict):
+        append(storage, "chat", message(), rebase=rebase)
+
+
+# what is never done
+
+
+def test_events_are_only_ever_inserted_and_nothing_checkpoints(
+    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No UPDATE or DELETE of an event, no explicit checkpoint beside writers."""
+    statements: list[str] = []
+    prepare = Sqlite._prepare
+
+    def traced(database: Sqlite, connection: Any, record: Any) -> None:
+        prepare(database, connection, record)
+        connection.set_trace_callback(statements.append)
+
+    monkeypatch.setattr(Sqlite, "_prepare", traced)
+    with EventStore.open(storage._database.url.render_as_string()) as store:  # type: ignore[attr-defined]
+        chat = store.conversation("chat")
+        chat.add_message("user", "hello")
+        tool = chat.request("search")
+        chat.approve(tool.id, {"q": "x"})
+        with chat.running(tool.id) as attempt:
+            attempt.complete(b"\xff")
+        with pytest.raises(EventStoreError):
+            chat.start(tool.id)
+        append(storage, "chat", message(), version=5)
+        chat.append(*(message(str(n)) for n in range(50)))
+        assert len(list(store.read())) == chat.version == 56
+        list(store.read_fingerprint(str(tool.fingerprint)))
+        list(store.conversations())
+        assert list(store.verify()) == []
+    words = [" ".join(s.split()).lower() for s in statements]
+    assert sum("insert into toolledger_events" in w for w in words) == 55
+    assert not [w for w in words if "checkpoint" in w or "vacuum" in w]
+    changes = [w for w in words if w.startswith(("update", "delete", "replace", "drop", "alter"))]
+    assert {w.split()[1] for w in changes} == {"toolledger_lanes"}

@@ -1,0 +1,455 @@
+"""`EventStore`: opening, reading, and what an append does when others write, too."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from eventstore import EventStore, errors
+from eventstore import store as store_module
+from eventstore.errors import (
+    EventStoreError,
+    IllegalTransition,
+    StoreClosed,
+    StoreFull,
+    VersionConflict,
+)
+from eventstore.events import Recorded
+from eventstore.storage import Append, Appended, Damage, Draft, Storage
+from eventstore.store import Cursor, event_ids
+from eventstore.testing import (
+    NOON,
+    FrozenClock,
+    append,
+    completed,
+    draft,
+    instead,
+    message,
+    pending,
+    refuse,
+    running,
+    together,
+)
+
+
+@pytest.fixture
+def store() -> Iterator[EventStore]:
+    """A store in memory."""
+    with EventStore.open("sqlite://", clock=FrozenClock()) as store:
+        yield store
+
+
+class Meddler:
+    """A storage with somebody else at work: `meddle` runs once, before the next call of `verb`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.verb = ""
+        self.meddle: Callable[[], object] = lambda: None
+        self.calls: list[str] = []
+
+    def before(self, verb: str, meddle: Callable[[], object]) -> None:
+        """Arm it."""
+        self.verb, self.meddle = verb, meddle
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self.storage, name)
+        if not callable(member):
+            return member
+
+        def call(*args: Any) -> Any:
+            self.calls.append(name)
+            if name == self.verb:
+                self.verb = ""
+                self.meddle()
+            return member(*args)
+
+        return call
+
+
+@pytest.fixture
+def meddler(store: EventStore) -> Meddler:
+    """The store's storage, wrapped."""
+    meddler = Meddler(store._storage)
+    store._storage = meddler  # type: ignore[assignment]
+    return meddler
+
+
+# opening
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"url": "agent.db"}, "'agent.db' is not a database URL: .* write for example sqlite:///"),
+        ({"url": ""}, "'' is not a database URL"),
+        ({"url": None}, "None is not a database URL"),
+        ({"url": "oracle://db"}, "oracle is not supported yet"),
+        ({"url": "sqlite+aiosqlite://"}, r"sqlite\+aiosqlite is not supported yet"),
+        ({"durability": "maybe"}, "durability is 'maybe': pass 'full' or 'normal'"),
+        ({"tenant": None}, "tenant is None: pass text"),
+        ({"tenant": "a\x00b"}, r"tenant 'a\\x00b' has a NUL"),
+        ({"tenant": "\ud800"}, "half a surrogate pair: databases cannot hold it"),
+    ],
+)
+def test_a_store_is_opened_with_arguments_that_make_sense(
+    arguments: dict[str, Any], complaint: str
+) -> None:
+    """The error names the value and says what to pass."""
+    with pytest.raises(ValueError, match=complaint):
+        EventStore.open(**{"url": "sqlite://", **arguments})
+
+
+@pytest.mark.parametrize("given", ["", None, 7, b"chat"])
+def test_a_conversation_id_is_text(store: EventStore, given: Any) -> None:
+    """And not empty."""
+    with pytest.raises(ValueError, match="a conversation id is text and not empty, got"):
+        store.conversation(given)
+
+
+@pytest.mark.parametrize("given", ["a\x00b", "\udfff"])
+def test_a_conversation_id_is_text_that_databases_hold(store: EventStore, given: str) -> None:
+    """Else two ids might become one."""
+    with pytest.raises(ValueError, match="databases cannot hold it"):
+        store.conversation(given)
+
+
+def test_any_storage_will_do(store: EventStore) -> None:
+    """With the system's clock unless another is given."""
+    with EventStore(store._storage) as other:
+        (recorded,) = other.conversation("chat").append(message())
+    assert recorded.recorded_at > NOON
+
+
+# reading
+
+
+def test_conversations_are_listed_with_their_versions(store: EventStore) -> None:
+    """Oldest first."""
+    store.conversation("b").append(message(), message())
+    store.conversation("a").append(message())
+    assert list(store.conversations()) == [("b", 2), ("a", 1)]
+
+
+def test_a_cursor_survives_as_text(store: EventStore) -> None:
+    """And as itself."""
+    store.conversation("chat").append(message("a"), message("b"))
+    feed = store.read(limit=1)
+    next(feed)
+    text = str(feed.cursor)
+    assert Cursor.parse(text) == feed.cursor
+    assert (
+        [r.version for r in store.read(text)] == [r.version for r in store.read(feed.cursor)] == [2]
+    )
+    assert store.read(text).cursor == feed.cursor
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "bm9uc2Vuc2U", "{}", "e30", 0, 5, b"x", "ü"])
+def test_what_is_no_cursor_is_refused(store: EventStore, text: Any) -> None:
+    """With the value; a number is no place in a store of many lanes."""
+    with pytest.raises(ValueError, match="is no cursor: pass what str"):
+        store.read(text)
+
+
+def test_a_negative_limit_is_refused(store: EventStore) -> None:
+    """0 is a limit."""
+    with pytest.raises(ValueError, match="limit is -1: pass None, 0 or more"):
+        store.read(limit=-1)
+    assert list(store.read(limit=0)) == []
+
+
+@pytest.mark.parametrize("text", ["", "x1:", "x2:" + "0" * 32, "x1:" + "g" * 32, None])
+def test_what_is_no_fingerprint_is_refused(store: EventStore, text: Any) -> None:
+    """The error says what one looks like."""
+    with pytest.raises(ValueError, match="is no fingerprint"):
+        store.read_fingerprint(text)
+
+
+def test_verify_gives_what_the_storage_found(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing when all is well."""
+    assert list(store.verify()) == []
+    damage = Damage(0, 1, "chat", 1, "broken")
+    monkeypatch.setattr(store._storage, "verify", lambda: iter([damage]))
+    assert list(store.verify()) == [damage]
+
+
+# ids
+
+
+def test_event_ids_are_uuids_of_version_7_in_order() -> None:
+    """Of the clock's millisecond, so that they are neighbours in an index."""
+    ids = [UUID(bytes=raw) for raw in event_ids(1000, NOON)]
+    assert ids == sorted(set(ids))
+    for one in ids:
+        assert (one.version, one.variant, one.int >> 80) == (
+            7,
+            "specified in RFC 4122",
+            NOON // 1000,
+        )
+
+
+def test_event_ids_of_the_same_moment_differ() -> None:
+    """Whoever makes them."""
+    assert len({event_ids(1, NOON)[0] for _ in range(10_000)}) == 10_000
+
+
+# what is remembered between appends
+
+
+def test_an_append_reads_nothing_again_when_nobody_else_writes(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """One call of the storage an event."""
+    chat = store.conversation("chat")
+    chat.append(message())
+    meddler.calls.clear()
+    tool = chat.request("search")
+    chat.start(tool.id)
+    chat.complete(tool.id, "found")
+    assert meddler.calls == ["append"] * 3
+
+
+def test_only_the_last_conversations_are_remembered(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one used longest ago is forgotten, and read again when it is needed."""
+    monkeypatch.setattr(store_module, "CACHED", 2)
+    for name in ("a", "b", "a", "c"):
+        store.conversation(name).append(message())
+    assert list(store._states) == ["a", "c"]
+    assert store.conversation("b").append(message())[0].version == 2
+    assert list(store._states) == ["c", "b"]
+
+
+def test_what_others_wrote_is_learnt_from_a_refusal(store: EventStore, meddler: Meddler) -> None:
+    """What was not allowed before may be now; what was a repeat may be none."""
+    chat = store.conversation("chat")
+    chat.append(pending("1"))
+    append(meddler.storage, "chat", running("1"), pending("2"), version=1)
+    assert chat.complete("1", "found").attempts == 1
+    assert chat.start("2").attempts == 1
+
+
+def test_a_refusal_forgets_nothing(store: EventStore, meddler: Meddler) -> None:
+    """The next append has no need to read the conversation again."""
+    chat = store.conversation("chat")
+    chat.append(pending())
+    with pytest.raises(IllegalTransition):
+        chat.append(running(attempt=7))
+    meddler.calls.clear()
+    chat.append(running())
+    assert meddler.calls == ["append"]
+
+
+def test_an_expected_version_is_checked_against_what_others_wrote(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """Before, and in the very moment of the append."""
+    chat = store.conversation("chat")
+    chat.append(message("a"))
+    append(meddler.storage, "chat", message("b"), version=1)
+    chat.append(message("c"), expected_version=2)
+    meddler.before("append", lambda: append(meddler.storage, "chat", message("d"), version=3))
+    with pytest.raises(VersionConflict) as caught:
+        chat.append(message("late"), expected_version=3)
+    assert (caught.value.expected, caught.value.actual) == (3, 4)
+    assert [r.event for r in chat.events()] == [message(text) for text in "abcd"]
+
+
+def test_a_transition_is_checked_in_the_very_moment_of_the_append(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """Somebody else's start, seen only there, makes ours illegal."""
+    chat = store.conversation("chat")
+    chat.append(pending())
+    meddler.before("append", lambda: append(meddler.storage, "chat", running(), version=1))
+    with pytest.raises(IllegalTransition, match="attempt 1 has no recorded end"):
+        chat.start("call_1")
+    assert chat.version == 2
+
+
+def test_a_repeat_that_another_just_stored_is_recognised(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """At whatever moment the other came first."""
+    chat = store.conversation("chat")
+    for verb in ("known_ids", "append", "conversation"):
+        append(meddler.storage, "chat", message(), rebase=partial(instead, message()))
+        version = len(list(meddler.storage.conversation("chat")))
+        event_id = uuid4()
+        twin = Append("chat", version, 0, [draft(message("twin"), event_id.bytes)], refuse)
+        meddler.before(verb, partial(meddler.storage.append, twin))
+        (once,) = chat.append(message("twin"), event_ids=[event_id], expected_version=version)
+        assert (once.version, once.event_id) == (version + 1, event_id.hex)
+        assert meddler.verb == ""
+
+
+# when an append goes wrong
+
+
+def test_after_an_error_of_the_storage_the_conversation_is_read_again(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """Who knows what stands there now."""
+    chat = store.conversation("chat")
+    chat.append(pending())
+
+    def stored_but_not_answered() -> None:
+        append(meddler.storage, "chat", running(), version=1)
+        raise StoreFull("no space")
+
+    meddler.before("append", stored_but_not_answered)
+    with pytest.raises(StoreFull):
+        chat.append(running())
+    assert "chat" not in store._states
+    assert chat.complete("call_1", "found").attempts == 1
+    assert chat.version == 3
+
+
+@pytest.mark.parametrize("verb", ["append", "conversation", "known_ids", "heads"])
+def test_an_interruption_leaves_nothing_half_true(
+    store: EventStore, meddler: Meddler, verb: str
+) -> None:
+    """Ctrl-C comes out, and the next append is right."""
+    chat = store.conversation("chat")
+    if verb != "heads":
+        chat.append(message())
+    append(meddler.storage, "chat", message(), rebase=partial(instead, message()))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    meddler.before(verb, interrupt)
+    expected = 99 if verb == "conversation" else None  # a refusal makes it look again
+    with pytest.raises(KeyboardInterrupt):
+        chat.append(message(), event_ids=[uuid4()], expected_version=expected)
+    assert "chat" not in store._states
+    before = chat.version
+    assert chat.append(message())[0].version == before + 1
+
+
+def test_an_append_within_an_append_is_refused(store: EventStore, meddler: Meddler) -> None:
+    """A signal handler must not write into the transaction that it interrupts."""
+    chat, other = store.conversation("chat"), store.conversation("other")
+    refusals: list[EventStoreError] = []
+
+    def handler() -> None:
+        for conversation in (chat, other):
+            with pytest.raises(EventStoreError, match="in the middle of an append") as caught:
+                conversation.add_message("user", "stopped")
+            refusals.append(caught.value)
+        assert chat.version == 1  # to read is no trouble
+
+    chat.append(message())
+    meddler.before("append", handler)
+    chat.append(message())
+    assert len(refusals) == 2
+    assert [chat.version, other.version] == [2, 0]
+    other.append(message())
+
+
+def test_a_store_closed_while_others_wait_lets_them_know(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """Each append is in, or has raised `StoreClosed`."""
+    chat = store.conversation("chat")
+    inside, closed = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        inside.set()
+        closed.wait(30)
+
+    meddler.before("append", slow)
+
+    def close() -> None:
+        inside.wait(30)
+        store._closed = True
+        closed.set()
+        store.close()
+
+    results = together(*[lambda: chat.append(message())] * 3, close)
+    stored = [r for r in results[:3] if not isinstance(r, Exception)]
+    assert all(isinstance(r, StoreClosed) for r in results[:3] if isinstance(r, Exception))
+    assert len(stored) <= 3
+    assert results[3] is None
+
+
+def test_settled_calls_are_read_from_the_log(store: EventStore) -> None:
+    """Also when other calls of the same append are open."""
+    chat = store.conversation("chat")
+    chat.append(pending("1"), completed("1"), pending("2"))
+    tools = store._tools("chat", lambda _: [pending("1"), completed("1"), running("2")])
+    assert [(t.id, t.status.name) for t in tools] == [("1", "Completed"), ("2", "Running")]
+    again = store._tools("chat", lambda _: [pending("2"), pending("1")])
+    assert [(t.id, t.status.name) for t in again] == [("2", "Running"), ("1", "Completed")]
+
+
+# errors
+
+
+def samples() -> Iterator[Exception]:
+    """One error of each class."""
+    arguments: Mapping[str, tuple[Any, ...]] = {
+        "VersionConflict": (3, 4),
+        "ImportConflict": ("chat", 1, 2),
+        "IllegalTransition": ("Running", "running", "c1", "why"),
+        "UnknownCall": ("c1", "chat"),
+        "SilentAttempt": ("c1",),
+        "UnparsedArguments": ("c1", "{not"),
+        "UnhashableArguments": ("$.a", "NaN"),
+        "NonResolvedToolError": ("c1", "Pending"),
+    }
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, EventStoreError):
+            yield kind(*arguments.get(name, (f"{name} happened",)))
+
+
+@pytest.mark.parametrize("error", list(samples()), ids=lambda error: type(error).__name__)
+def test_errors_go_through_pickle(error: Exception) -> None:
+    """From a worker process, with their text and their members."""
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert type(error).__doc__
+
+
+def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
+    """What it shows is taken in once, and the last answer is what stands."""
+    chat = store.conversation("chat")
+    asked: list[int] = []
+
+    class Twice:
+        """A storage that tries two times."""
+
+        def __init__(self, storage: Storage) -> None:
+            self.storage = storage
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.storage, name)
+
+        def append(self, request: Append) -> Appended:
+            """Ask once for nothing."""
+            decide = request.rebase
+
+            def rebase(tail: Sequence[Recorded]) -> Sequence[Draft]:
+                asked.append(len(tail))
+                decide(tail)
+                return decide(tail)
+
+            return self.storage.append(
+                Append(request.conversation_id, request.version, 0, request.drafts, rebase)
+            )
+
+    chat.append(pending("1"))
+    store._storage = Twice(store._storage)  # type: ignore[assignment]
+    append(store._storage, "chat", running("1"), rebase=partial(instead, running("1")))
+    assert chat.complete("1", "found").attempts == 1
+    assert [r.version for r in chat.events()] == [1, 2, 3]
+    assert len(asked) == 2
