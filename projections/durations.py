@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 import msgspec
 
@@ -89,12 +90,10 @@ class Durations:
         for bucket, count in sorted(whole._buckets.items()):
             yield _middle(bucket), count
 
-    def _ranked(self, counted: Iterable[tuple[int, int]], rank: int) -> int:
-        for value, count in counted:
-            rank -= count
-            if rank <= 0:
-                return min(value, self.longest)
-        return self.longest
+    def _ranked(self, counted: list[tuple[int, int]], rank: int) -> int:
+        ends = accumulate(count for _, count in counted)
+        value = next(value for (value, _), end in zip(counted, ends, strict=True) if end >= rank)
+        return min(value, self.longest)
 
 
 def _bucket(value: int) -> int:

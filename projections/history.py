@@ -22,6 +22,7 @@ from eventstore import (
     ToolRejected,
     evolve,
 )
+from projections.fold import NAMELESS
 from projections.view import (
     Collapse,
     Entry,
@@ -78,6 +79,9 @@ class History:
             self._turns.setdefault(event.turn, entry)
 
     def _pending(self, recorded: Recorded, event: ToolPending) -> None:
+        if not event.call_id:
+            self._repaired(recorded, "dropped", "no-id", NAMELESS)
+            return
         call = self._calls.get(event.call_id)
         try:
             tool = evolve(

@@ -85,7 +85,7 @@ class ResumePlan(Projection):
     """
 
     def __init__(self, needs_approval: Callable[[Tool], bool] | None = None) -> None:
-        self._needs_approval = needs_approval or (lambda _: True)
+        self._needs_approval = needs_approval
         self._tools = CurrentTools()
         self._trails: dict[tuple[str, str], _Trail] = {}
 
@@ -172,7 +172,7 @@ class ResumePlan(Projection):
         return "start", "it was approved and never started"
 
     def _undecided(self, tool: Tool) -> tuple[Action, str]:
-        if self._needs_approval(tool):
+        if self._needs_approval is None or self._needs_approval(tool):
             return "waiting", "it never started, and nobody has decided"
         return "start", "it never started, and needs no approval"
 
@@ -199,9 +199,7 @@ class _Trail:
             self.attempts.append(OpenAttempt(0, None, tool.effective_call.arguments))
 
     def _failed(self, tool: Tool, failure: Failure, event: ToolFailed) -> None:
-        last = None
-        if self.attempts and self.attempts[-1].attempt == tool.attempts:
-            last = self.attempts.pop()
+        last = self.attempts.pop() if self.attempts else None
         if outcome_unknown(failure):
             last = last or OpenAttempt(0, None, tool.effective_call.arguments)
             self.attempts.append(msgspec.structs.replace(last, code=failure.code))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from eventstore import (
     ErrorKind,
@@ -88,10 +88,10 @@ class ErrorStatistics(Projection):
                 return
         stream.version = recorded.version
         event: Any = recorded.event
-        kind = type(event)
+        kind: Any = type(event)
         if kind is ToolPending:
             self._requested(stream, recorded, event)
-        elif kind in _STEPS:
+        elif kind in self._steps:
             self._step(stream, recorded, event)
         elif kind is UnknownEvent and (problem := unreadable(event)):
             self._note(recorded, problem)
@@ -142,8 +142,8 @@ class ErrorStatistics(Projection):
         if call is None or before is None or after is before:
             return
         call.tool = after
-        kind = type(event)
-        _STEPS[kind](self, call, before, recorded, event)
+        kind: Any = type(event)
+        self._steps[kind](self, call, before, recorded, event)
         if kind is ToolCompleted or kind is ToolRejected:
             del stream.calls[event.call_id]
 
@@ -230,6 +230,14 @@ class ErrorStatistics(Projection):
             call.named.took.add(duration)
         elif type(before.status) is Running:
             call.named.took.add(_between(before.started_at, recorded.recorded_at))
+
+    _steps: ClassVar[dict[Any, Callable[..., None]]] = {
+        ToolApproved: _approved,
+        ToolRejected: _rejected,
+        ToolRunning: _running,
+        ToolCompleted: _completed,
+        ToolFailed: _failed,
+    }
 
     # the tallies
 
@@ -321,15 +329,6 @@ class _Stream:
         self.calls: dict[str, LiveCall] = {}
 
 
-_STEPS: dict[Any, Callable[..., None]] = {
-    ToolApproved: ErrorStatistics._approved,  # noqa: SLF001 - its own
-    ToolRejected: ErrorStatistics._rejected,  # noqa: SLF001
-    ToolRunning: ErrorStatistics._running,  # noqa: SLF001
-    ToolCompleted: ErrorStatistics._completed,  # noqa: SLF001
-    ToolFailed: ErrorStatistics._failed,  # noqa: SLF001
-}
-
-
 def _between(start: int | None, end: int) -> int:
     return end - start if start is not None else 0
 
@@ -338,9 +337,7 @@ def _worst_first(numbers: dict[str, _N]) -> dict[str, _N]:
     return dict(sorted(numbers.items(), key=lambda item: (item[1].goodness, item[0])))
 
 
-def error_statistics(
-    events: Iterable[Recorded], *, fingerprints: int = FINGERPRINTS
-) -> Statistics:
+def error_statistics(events: Iterable[Recorded], *, fingerprints: int = FINGERPRINTS) -> Statistics:
     """What became of the calls of `events`; `print` it, or encode it as JSON.
 
     At most `fingerprints` fingerprints are told apart at a time; see `ErrorStatistics`.

@@ -48,15 +48,6 @@ class Tally(msgspec.Struct, gc=False):
         self.rejections = rejections = self.rejections or {}
         rejections[source] = rejections.get(source, 0) + count
 
-    def include(self, other: Tally) -> None:
-        """Add the counts of another."""
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for kind, count in (other.failures or {}).items():
-            self.failed(kind, count)
-        for source, count in (other.rejections or {}).items():
-            self.rejected(source, count)
-
     def figures(self) -> dict[str, Any]:
         """The fields of `Numbers`."""
         at_once = self.completions - self.not_at_once
@@ -103,13 +94,17 @@ class ToolTally(Tally, gc=False):
             running=self.took.percentiles(),
         )
 
-    def include(self, other: Tally) -> None:
+    def include(self, other: ToolTally) -> None:
         """Add the counts of another, and how long that took."""
-        super().include(other)
-        if isinstance(other, ToolTally):
-            self.waiting.include(other.waiting)
-            self.queueing.include(other.queueing)
-            self.took.include(other.took)
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for kind, count in (other.failures or {}).items():
+            self.failed(kind, count)
+        for source, count in (other.rejections or {}).items():
+            self.rejected(source, count)
+        self.waiting.include(other.waiting)
+        self.queueing.include(other.queueing)
+        self.took.include(other.took)
 
 
 class MarkTally(Tally, gc=False):

@@ -43,7 +43,7 @@ class CurrentTools(Projection):
                     continue
                 stream.version = version
             event: Any = recorded.event
-            kind = type(event)
+            kind: Any = type(event)
             if kind not in _TOOL_EVENTS:
                 if kind is UnknownEvent:
                     self._note(recorded, unreadable(event))
@@ -52,14 +52,13 @@ class CurrentTools(Projection):
             if not call_id:
                 self._note(recorded, NAMELESS)
                 continue
-            before = stream.tools.get(call_id)
+            tools = stream.tools
             try:
-                after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+                tools[call_id] = evolve(
+                    tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint
+                )
             except Exception as error:  # noqa: BLE001 - an IllegalTransition, or a value not JSON
                 self._note(recorded, str(error))
-                continue
-            if after is not before:
-                stream.tools[call_id] = after
         return self
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:

@@ -163,9 +163,7 @@ def seen(name: str, *parts: Sequence[Recorded]) -> Any:
 
 @each_fold
 @given(log=hostile_logs(), cut=st.integers(0, 40))
-def test_a_prefix_and_then_the_rest_is_the_whole(
-    name: str, log: list[Recorded], cut: int
-) -> None:
+def test_a_prefix_and_then_the_rest_is_the_whole(name: str, log: list[Recorded], cut: int) -> None:
     """A fold that stopped and was asked goes on as if it had not; `apply` is `extend` of one."""
     whole = seen(name, log)
     assert seen(name, log[:cut], log[cut:]) == whole

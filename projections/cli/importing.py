@@ -1,0 +1,219 @@
+"""`toolledger import`: transcripts of other programs into the log, as often as one likes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from eventstore import EventStore, EventStoreError, RunStarted
+from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.output import complain, console, print_json, say, show_table
+from projections.sources import PROVIDERS, Source, Transcript, is_refusal, read
+
+SHOWN = 20
+"""Problems of a file that are listed for people; `--json` has more."""
+
+EVERY = 2.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help=".json or .jsonl: messages, or session logs."),
+]
+From = Annotated[
+    str | None,
+    typer.Option("--provider", help=f"Whose form: {', '.join(PROVIDERS)}. Guessed without."),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="NAME",
+        help="Id of the conversation; of several, what their ids begin with.",
+    ),
+]
+
+
+class Report(msgspec.Struct, omit_defaults=True):
+    """What became of one file."""
+
+    path: str
+    conversations: int = 0
+    added: int = 0
+    skipped: int = 0
+    events: int = 0
+    ids: list[str] = []
+    problem_count: int = 0
+    problems: list[str] = []
+    findings: dict[str, int] = {}
+    refused: list[str] = []
+
+
+def import_(
+    files: Files,
+    provider: From = None,
+    name: Name = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Import OpenAI or Anthropic messages, or session logs of Claude Code.
+
+    The same file again adds nothing, a longer one adds its tail, and an import that was broken
+    off goes on.
+    """
+    if provider is not None and provider not in PROVIDERS:
+        known = ", ".join(PROVIDERS)
+        raise typer.BadParameter(f"{provider!r}: pass one of {known}", param_hint="--provider")
+    reports: list[Report] = []
+    with open_store(url, create=True) as store:
+        try:
+            reports.extend(_import_file(store, path, provider, name) for path in files)
+        except KeyboardInterrupt:
+            complain(
+                "interrupted: what was imported is stored; the same command goes on from there"
+            )
+            raise
+    if as_json:
+        print_json(reports)
+    else:
+        _tell(reports)
+    for report in reports:
+        for reason in report.refused:
+            complain(reason)
+    if any(report.refused for report in reports):
+        raise typer.Exit(1)
+
+
+def _import_file(store: EventStore, path: Path, provider: str | None, name: str | None) -> Report:
+    report = Report(str(path))
+    try:
+        source = read(path, provider, name)
+    except (ValueError, OSError) as error:
+        report.refused.append(str(error))
+        return report
+    try:
+        with _progress(source) as step:
+            for transcript in source.transcripts():
+                _import_transcript(store, transcript, report, step)
+    except (EventStoreError, ValueError, OSError) as error:
+        report.refused.append(f"{path}: {error}" if str(path) not in str(error) else str(error))
+    report.problem_count = source.problem_count
+    report.problems = [str(problem) for problem in source.problems]
+    return report
+
+
+def _import_transcript(
+    store: EventStore, transcript: Transcript, report: Report, step: Any
+) -> None:
+    started = None
+    if transcript.parent_id is not None:
+        started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
+    try:
+        done = store.conversation(transcript.id).import_messages(
+            _stepping(transcript.messages, step),
+            transcript.provider,
+            is_rejection=is_refusal if transcript.provider == "anthropic" else None,
+            started=started,
+        )
+    except EventStoreError as error:
+        report.refused.append(f"{report.path}: {error}")
+        return
+    report.conversations += 1
+    report.ids.append(transcript.id)
+    report.added += done.added
+    report.skipped += done.skipped
+    report.events += done.events
+    found = Counter(finding.problem for finding in done.findings)
+    report.findings = dict(Counter(report.findings) + found)
+
+
+def _stepping(messages: Iterable[Any], step: Any) -> Iterator[Any]:
+    for message in messages:
+        yield message
+        step()
+
+
+# progress
+
+
+@contextmanager
+def _progress(source: Source) -> Iterator[Any]:
+    """A function to call after each message, which shows how far the file is read."""
+    if sys.stderr.isatty():
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+            TextColumn("{task.fields[messages]:,} messages"), TimeElapsedColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+            task = progress.add_task(source.path.name, total=source.size, messages=0)
+            yield _Bar(source, progress, task).step
+    else:
+        yield _Lines(source).step
+
+
+class _Bar:
+    """Progress for a terminal."""
+
+    def __init__(self, source: Source, progress: Progress, task: Any) -> None:
+        self._source = source
+        self._progress = progress
+        self._task = task
+        self._count = 0
+
+    def step(self) -> None:
+        self._count += 1
+        if self._count % 100 == 0:
+            self._progress.update(self._task, completed=self._source.position, messages=self._count)
+
+
+class _Lines:
+    """Progress for a log: a line now and then."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._count = 0
+        self._told = time.monotonic()
+
+    def step(self) -> None:
+        self._count += 1
+        if self._count % 100 or time.monotonic() - self._told < EVERY:
+            return
+        self._told = time.monotonic()
+        share = self._source.position / max(self._source.size, 1)
+        sys.stderr.write(f"{self._source.path}: {self._count:,} messages, {share:.0%} read\n")
+        sys.stderr.flush()
+
+
+# the report
+
+
+def _tell(reports: list[Report]) -> None:
+    show_table(
+        "",
+        ("file", "conversations", "messages added", "there already", "events", "problems"),
+        [(r.path, r.conversations, r.added, r.skipped, r.events, _problems(r)) for r in reports],
+        right=("conversations", "messages added", "there already", "events", "problems"),
+    )
+    for report in reports:
+        if report.problem_count or report.findings:
+            say(f"{report.path}:")
+        for problem in report.problems[:SHOWN]:
+            say(f"  {problem}")
+        if report.problem_count > SHOWN:
+            say(f"  and {report.problem_count - SHOWN:,} more problems like these (--json)")
+        for finding, count in report.findings.items():
+            say(f"  {count:,} times  {finding}")
+
+
+def _problems(report: Report) -> int:
+    return report.problem_count + sum(report.findings.values()) + len(report.refused)

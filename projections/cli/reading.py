@@ -1,0 +1,206 @@
+"""`show`, `prompt`, `tools`, `stats`: what the log says, and what comes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, cast, get_args
+
+import msgspec
+import typer
+
+from eventstore import EventStore, Recorded
+from projections.cli.options import (
+    URL,
+    AnyConversationId,
+    ConversationId,
+    Json,
+    Provider,
+    Url,
+    existing,
+    known_provider,
+    open_store,
+)
+from projections.cli.output import (
+    is_terminal,
+    print_json,
+    print_json_line,
+    say,
+    show_table,
+)
+from projections.cli.requests import request_lines
+from projections.history import model_history
+from projections.replay import WIDTH, describe
+from projections.statistics import error_statistics
+from projections.text import arguments_text
+from projections.tools import CurrentTools
+from projections.view import Collapse, OpenCalls, Repair
+
+Choice = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
+
+CollapseOption = Annotated[
+    str,
+    typer.Option(
+        "--collapse", help=f"Repeated calls to leave out: {', '.join(get_args(Collapse))}."
+    ),
+]
+OpenCallsOption = Annotated[
+    str,
+    typer.Option("--open-calls", help=f"Calls without a result: {', '.join(get_args(OpenCalls))}."),
+]
+LastTurns = Annotated[
+    int | None, typer.Option("--last-turns", min=1, help="Only so many turns of the model.")
+]
+Repairs = Annotated[bool, typer.Option("--repairs", help="Also what was changed, and why.")]
+Status = Annotated[
+    str | None,
+    typer.Option("--status", help=f"Only calls that are {', '.join(get_args(Choice))}."),
+]
+
+
+def event_fields(recorded: Recorded) -> dict[str, Any]:
+    """An event and its place, for JSON."""
+    fields: dict[str, Any] = msgspec.to_builtins(recorded)
+    fields["tag"] = recorded.event.tag
+    fields["event"] = fields.pop("event")
+    return fields
+
+
+def moment(microseconds: int) -> str:
+    """A time of the log, UTC."""
+    try:
+        then = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+    except (OverflowError, OSError, ValueError):  # a log made by hand
+        return str(microseconds)
+    return then.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def event_line(recorded: Recorded) -> str:
+    """An event on one line, for people."""
+    width = WIDTH if is_terminal() else None
+    return (
+        f"{recorded.version:>6}  {moment(recorded.recorded_at)}  {recorded.event.tag:<13}  "
+        f"{describe(recorded, width)}"
+    )
+
+
+def show(
+    conversation_id: AnyConversationId = None, url: Url = URL, *, as_json: Json = False
+) -> None:
+    """Show the events of a conversation; without an id, list the conversations."""
+    with open_store(url) as store:
+        if conversation_id is None:
+            _show_all(store, as_json=as_json)
+            return
+        for recorded in existing(store, conversation_id).events():
+            if as_json:
+                print_json_line(event_fields(recorded))
+            else:
+                say(event_line(recorded))
+
+
+def _show_all(store: EventStore, *, as_json: bool) -> None:
+    if as_json:
+        for name, version in store.conversations():
+            print_json_line({"conversation_id": name, "version": version})
+        return
+    show_table("", ("conversation", "events"), store.conversations(), right=("events",))
+
+
+def prompt(
+    conversation_id: ConversationId,
+    provider: Provider = "openai",
+    collapse: CollapseOption = "failed",
+    open_calls: OpenCallsOption = "answer",
+    last_turns: LastTurns = None,
+    url: Url = URL,
+    *,
+    repairs: Repairs = False,
+    as_json: Json = False,
+) -> None:
+    """Show the next prompt: what the model would see now, valid for a provider."""
+    known_provider(provider)
+    _one_of(collapse, get_args(Collapse), "--collapse")
+    _one_of(open_calls, get_args(OpenCalls), "--open-calls")
+    with open_store(url) as store:
+        history = model_history(
+            existing(store, conversation_id).events(),
+            collapse=cast("Collapse", collapse),
+            open_calls=cast("OpenCalls", open_calls),
+            last_turns=last_turns,
+        )
+    arguments = history.render(provider)
+    made = history.repairs_for(provider) if repairs else []
+    if as_json:
+        print_json({"arguments": arguments, "repairs": made} if repairs else arguments)
+        return
+    for line in request_lines(arguments):
+        say(line)
+    if repairs:
+        say()
+        show_repairs(made)
+
+
+def show_repairs(repairs: list[Repair]) -> None:
+    """What was changed to make a history valid, as a table."""
+    if not repairs:
+        say("nothing had to be repaired")
+        return
+    show_table(
+        "",
+        ("repair", "rule", "call", "events", "why"),
+        [(r.what, r.rule, r.call_id, ", ".join(map(str, r.versions)), r.why) for r in repairs],
+    )
+
+
+def tools(
+    conversation_id: AnyConversationId = None,
+    status: Status = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the tool calls as they stand now, of one conversation or of all."""
+    if status is not None:
+        _one_of(status, get_args(Choice), "--status")
+    with open_store(url) as store:
+        events = existing(store, conversation_id).events() if conversation_id else store.read()
+        calls = [
+            (name, tool)
+            for name, tool in CurrentTools().extend(events).calls()
+            if status is None or tool.status.name.lower() == status
+        ]
+    if as_json:
+        print_json([{"conversation_id": n, **msgspec.to_builtins(tool)} for n, tool in calls])
+        return
+    width = 60 if is_terminal() else 1_000_000
+    show_table(
+        "",
+        ("conversation", "call", "tool", "status", "attempts", "arguments"),
+        [
+            (name, tool.id, tool.call.name, tool.status.name, tool.attempts,
+             arguments_text(tool.effective_call, width))
+            for name, tool in calls
+        ],
+        right=("attempts",),
+    )  # fmt: skip
+    counts = Counter(tool.status.name.lower() for _, tool in calls)
+    say(f"{len(calls):,} calls" + "".join(f", {n:,} {name}" for name, n in sorted(counts.items())))
+
+
+def stats(
+    conversation_id: AnyConversationId = None, url: Url = URL, *, as_json: Json = False
+) -> None:
+    """Count what became of the tool calls: failures, retries, rejections, times."""
+    with open_store(url) as store:
+        events = existing(store, conversation_id).events() if conversation_id else store.read()
+        found = error_statistics(events)
+    if as_json:
+        print_json(found)
+    else:
+        say(str(found))
+
+
+def _one_of(value: str, known: tuple[str, ...], option: str) -> None:
+    if value not in known:
+        raise typer.BadParameter(f"{value!r}: pass one of {', '.join(known)}", param_hint=option)

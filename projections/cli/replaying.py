@@ -1,0 +1,126 @@
+"""`replay` and `tail`: the log as it went, and as it goes on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import takewhile
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from eventstore import Cursor, EventStore, Feed, Recorded
+from projections.cli.options import (
+    URL,
+    ConversationId,
+    Json,
+    Url,
+    existing,
+    known_provider,
+    open_store,
+)
+from projections.cli.output import is_terminal, print_json_line, say
+from projections.cli.reading import event_fields, event_line
+from projections.cli.requests import request_lines
+from projections.replay import WIDTH, Frame
+from projections.replay import replay as replayed
+
+Until = Annotated[int | None, typer.Option("--until", min=0, help="The last version to replay.")]
+Prompt = Annotated[
+    str | None,
+    typer.Option("--prompt", metavar="PROVIDER", help="Also what the model would see then."),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for news, until Ctrl-C.")]
+Lines = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last events.")]
+After = Annotated[
+    str | None, typer.Option("--after", metavar="CURSOR", help="All after a cursor (see --json).")
+]
+Every = Annotated[float, typer.Option("--every", min=0.01, help="Seconds between two looks.")]
+
+
+def replay(
+    conversation_id: ConversationId,
+    until: Until = None,
+    prompt: Prompt = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Replay a conversation: each event, and what it changed.
+
+    With --prompt, at the end: what the model would have seen then (as JSON, a last line).
+    """
+    if prompt is not None:
+        known_provider(prompt)
+    with open_store(url) as store:
+        last: Frame | None = None
+        events = existing(store, conversation_id).events()
+        if until is not None:  # a version after it need not be read
+            events = takewhile(lambda recorded: recorded.version <= until, events)
+        for frame in replayed(events, until):
+            last = frame
+            if as_json:
+                print_json_line(_fields(frame))
+            else:
+                say(frame.line(WIDTH if is_terminal() else None))
+        if prompt is None or last is None:
+            return
+        arguments = last.prompt(prompt)
+    if as_json:
+        print_json_line({"version": last.recorded.version, "prompt": arguments})
+        return
+    say(f"\nwhat the model would have seen after version {last.recorded.version}:")
+    for line in request_lines(arguments):
+        say(line)
+
+
+def _fields(frame: Frame) -> dict[str, Any]:
+    return {
+        **event_fields(frame.recorded),
+        "before": msgspec.to_builtins(frame.before),
+        "after": msgspec.to_builtins(frame.after),
+        "anomalies": [anomaly.problem for anomaly in frame.anomalies],
+    }
+
+
+def tail(
+    lines: Lines = 10,
+    after: After = None,
+    every: Every = 0.5,
+    url: Url = URL,
+    *,
+    follow: Follow = False,
+    as_json: Json = False,
+) -> None:
+    """Show the last events of all conversations, and with --follow those that come."""
+    with open_store(url) as store:
+        cursor = _last(store, lines, as_json=as_json) if after is None else Cursor.parse(after)
+        while follow or after is not None:
+            feed = store.read(cursor)
+            for recorded in feed:
+                _print(recorded, feed, as_json=as_json)
+            cursor = feed.cursor
+            if not follow:
+                return
+            sys.stdout.flush()
+            time.sleep(every)
+
+
+def _last(store: EventStore, lines: int, *, as_json: bool) -> Cursor:
+    """Print the last events; the cursor behind them."""
+    end = store.end()
+    start = Cursor(end.epoch, tuple((lane, max(at - lines, 0)) for lane, at in end.positions))
+    feed = store.read(start)
+    news = [(recorded.recorded_at, recorded, feed.cursor) for recorded in feed]
+    for _, recorded, cursor in sorted(news, key=lambda item: item[0])[-lines:] if lines else ():
+        _print(recorded, cursor, as_json=as_json)
+    return feed.cursor
+
+
+def _print(recorded: Recorded, place: Feed | Cursor, *, as_json: bool) -> None:
+    if as_json:
+        cursor = place.cursor if isinstance(place, Feed) else place
+        print_json_line({**event_fields(recorded), "cursor": str(cursor)})
+    else:
+        say(f"{recorded.conversation_id}  {event_line(recorded)}")
