@@ -1,0 +1,107 @@
+"""Logs to read: conversations of tool calls, written by the library itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import measure as _  # noqa: F401 - puts this checkout on the path
+
+from eventstore import (
+    ErrorKind,
+    Event,
+    EventStore,
+    Failure,
+    FunctionCall,
+    FunctionResponse,
+    MessageAdded,
+    Text,
+    ToolApproved,
+    ToolCompleted,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+)
+
+AT_ONCE = 10
+"""Conversations whose events lie mixed in the log: so many agents at work at a time."""
+
+PIECE = 100
+"""Events of one append."""
+
+_TOOLS = ("search_orders", "read_file", "http_get", "run_query")
+
+
+def url(path: Path) -> str:
+    """The URL of a store in a file."""
+    return f"sqlite:///{path}"
+
+
+def grow(path: Path, conversations: int, events: int, first: int = 0) -> int:
+    """Write that many conversations of `events` events each; how many events that makes.
+
+    `first` is the number of the first.
+    """
+    with EventStore.open(url(path), durability="normal") as store:
+        for start in range(first, first + conversations, AT_ONCE):
+            group = range(start, min(start + AT_ONCE, first + conversations))
+            sources = {number: islice(chatter(number), events) for number in group}
+            while sources:
+                for number, source in list(sources.items()):
+                    piece = list(islice(source, PIECE))
+                    store.conversation(f"conversation-{number}").append(*piece)
+                    if len(piece) < PIECE:
+                        del sources[number]
+    return conversations * events
+
+
+def chatter(number: int) -> Iterator[Event]:
+    """The events of one conversation without end: messages, and calls with every fate."""
+    turn = 0
+    serial = 0
+    while True:
+        yield MessageAdded("user", (Text(f"Please look into case {number}-{turn}."),))
+        for _ in range(4):
+            turn += 1
+            yield MessageAdded("assistant", (Text("I look that up."),), turn, calls=2)
+            for index in range(2):
+                yield from call(number, serial, turn, index)
+                serial += 1
+        turn += 1
+        yield MessageAdded("assistant", (Text(f"Case {number}-{turn} is settled."),), turn)
+
+
+def call(number: int, serial: int, turn: int, index: int) -> Iterator[Event]:
+    """One call's life: most complete, some need an approval or a retry, a few are refused."""
+    call_id = f"call_{number:012x}{serial:012x}"
+    name = _TOOLS[serial % len(_TOOLS)]
+    arguments = {"customer": f"c-{number:06}", "query": f"status:{serial}", "limit": 20}
+    yield ToolPending(FunctionCall(name, arguments, call_id), call_id, turn, index)
+    if serial % 10 == 7:  # noqa: PLR2004 - one in ten
+        yield ToolRejected(call_id, "not during office hours", "human", "ada")
+        return
+    if serial % 5 == 0:
+        yield ToolApproved(call_id, None, "ada")
+    attempt = 1
+    if serial % 8 == 3:  # noqa: PLR2004 - one in eight
+        yield ToolRunning(call_id, attempt, arguments)
+        failure = Failure(ErrorKind.TRANSIENT, "connection reset by peer", http_status=502)
+        yield ToolFailed(call_id, failure, attempt, 10_250_000, 1_000_000)
+        attempt = 2
+    yield ToolRunning(call_id, attempt, arguments)
+    yield ToolCompleted(call_id, FunctionResponse(name, result(number, serial), call_id), attempt,
+                        181_402)  # fmt: skip
+
+
+def result(number: int, serial: int) -> Any:
+    """What a tool answers."""
+    return {
+        "orders": [
+            {"id": f"A-{number}-{serial}", "status": "shipped", "total": 129.9, "items": 3},
+            {"id": f"B-{number}-{serial}", "status": "open", "total": 18.5, "items": 1},
+        ],
+        "next": None,
+    }

@@ -1,0 +1,135 @@
+"""What the scripts share: this checkout to import, work in turn, figures beside their limits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # measure this checkout, installed or not
+
+from eventstore.storage.sqlite import driver  # noqa: E402 - needs the path
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory, where there is one
+
+Clock = Callable[[], float]
+Work = Callable[[], object]
+
+
+class Figure(NamedTuple):
+    """One measured value; `limit` is the most it may be, or the least (`floor=True`).
+
+    `excused`: another figure holds in its place.
+    """
+
+    name: str
+    value: float
+    unit: str = ""
+    limit: float | None = None
+    floor: bool = False
+    excused: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Whether the limit holds: ok or over; nothing without a limit."""
+        if self.limit is None:
+            return ""
+        holds = self.value >= self.limit if self.floor else self.value <= self.limit
+        return "ok" if holds or self.excused else "over"
+
+
+def arguments(doc: str | None, **sizes: int) -> argparse.Namespace:
+    """The options that every script has, and its `sizes` with their defaults."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quick", action="store_true", help="less of everything, and rougher")
+    for name, size in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=None, help=f"default {size:,}")
+    return parser.parse_args()
+
+
+def folder(*, memory: bool = False) -> tempfile.TemporaryDirectory[str]:
+    """A scratch folder: on disk, or in memory where the system offers that."""
+    return tempfile.TemporaryDirectory(dir=MEMORY if memory and MEMORY.is_dir() else None)
+
+
+def clock(*, memory: bool) -> Clock:
+    """CPU time in memory, where it repeats best; on disk the time that passes."""
+    return time.process_time if memory else time.perf_counter
+
+
+def timed(now: Clock, work: Work) -> float:
+    """How long `work` takes by the clock `now`, in seconds."""
+    began = now()
+    work()
+    return now() - began
+
+
+def in_turn(now: Clock, ours: Work, theirs: Work, *, swap: bool) -> tuple[float, float]:
+    """How long each takes, one right after the other; `swap` says that theirs goes first."""
+    if swap:
+        second = timed(now, theirs)
+        return timed(now, ours), second
+    return timed(now, ours), timed(now, theirs)
+
+
+def report(script: str, options: argparse.Namespace, figures: list[Figure]) -> None:
+    """Print the figures: a table, or one JSON object."""
+    facts = {
+        "benchmark": Path(script).stem,
+        "quick": options.quick,
+        "python": platform.python_version(),
+        "sqlite": driver().sqlite_version,
+    }
+    if options.json:
+        print(json.dumps(facts | {"figures": [_as_dict(figure) for figure in figures]}))
+        return
+    print(f"{facts['benchmark']}: Python {facts['python']}, SQLite {facts['sqlite']}")
+    width = max(len(figure.name) for figure in figures)
+    for figure in figures:
+        limit = ""
+        if figure.limit is not None:
+            limit = f"{'at least' if figure.floor else 'at most'} {figure.limit:,g}"
+        line = f"  {figure.name:<{width}}  {_short(figure.value):>10} {figure.unit:<12}"
+        print(f"{line} {limit:<18} {figure.verdict}".rstrip())
+
+
+def _as_dict(figure: Figure) -> dict[str, object]:
+    return {
+        "name": figure.name,
+        "value": figure.value,
+        "unit": figure.unit,
+        "limit": figure.limit,
+        "limit_is": None if figure.limit is None else "least" if figure.floor else "most",
+        "verdict": figure.verdict or None,
+    }
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"  # noqa: PLR2004
+
+
+__all__ = [
+    "MEMORY",
+    "ROOT",
+    "Clock",
+    "Figure",
+    "arguments",
+    "clock",
+    "driver",
+    "folder",
+    "in_turn",
+    "median",
+    "report",
+    "timed",
+]

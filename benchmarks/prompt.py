@@ -1,0 +1,85 @@
+"""The next prompt of a conversation of 50 calls, inside a short log and inside a long one.
+
+Library: `model_history(chat.events()).render("openai")`: the conversation is read from the store,
+folded, repaired and rendered. It is measured inside logs of 10,000 and of 1,000,000 events, with
+the conversation's own events spread over the whole log. The ratio is the long log's time divided
+by the short one's: what a prompt costs must not depend on what else is in the log. The fold alone
+is `model_history` over events that were read before, without rendering.
+
+Both logs are read in turn; the clock is CPU time, the figures are medians.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import logs
+from measure import Figure, arguments, folder, in_turn, median, report, timed
+
+from eventstore import Conversation, Event, EventStore, ToolPending
+from projections import model_history
+
+EACH = 1000
+"""Events of each other conversation."""
+
+CALLS = 50
+PARTS = 10
+"""So many appends bring the conversation, spread over the log."""
+
+
+def conversation() -> list[Event]:
+    """The events of a conversation with 50 calls, up to the last call's end."""
+    events: list[Event] = []
+    calls = 0
+    for event in logs.chatter(0):
+        calls += type(event) is ToolPending
+        if calls > CALLS:
+            return events
+        events.append(event)
+    return events
+
+
+def log(path: Path, events: int) -> Conversation:
+    """The conversation inside a log of so many events."""
+    own = conversation()
+    size = -(-len(own) // PARTS)
+    others = max(1, events // EACH // PARTS)
+    for number, first in enumerate(range(0, len(own), size)):
+        with EventStore.open(logs.url(path)) as store:
+            store.conversation("ours").append(*own[first : first + size])
+        logs.grow(path, others, EACH, first=number * others)
+    return EventStore.open(logs.url(path)).conversation("ours")
+
+
+def prompt(chat: Conversation) -> object:
+    """What the model is sent next."""
+    return model_history(chat.events()).render("openai")
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, events=1_000_000, rounds=201)
+    large = options.events or (100_000 if options.quick else 1_000_000)
+    rounds = options.rounds or (41 if options.quick else 201)
+    now = time.process_time
+    with folder() as name:
+        short = log(Path(name) / "short.db", 10_000)
+        long = log(Path(name) / "long.db", large)
+        assert prompt(short) == prompt(long)
+        times = [
+            in_turn(now, lambda: prompt(short), lambda: prompt(long), swap=bool(number % 2))
+            for number in range(rounds)
+        ]
+        events = list(short.events())
+        folds = [timed(now, lambda: model_history(events)) for _ in range(rounds)]
+    report(__file__, options, [
+        Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.5),
+        Figure("in 10,000 events", median(a for a, _ in times) * 1e3, "ms"),
+        Figure(f"in {large:,} events", median(b for _, b in times) * 1e3, "ms"),
+        Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms", 0.5),
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The current tools rebuilt from a long log, against the bare read of the same rows.
+
+Library: `current_tools` over each conversation's events, one conversation after the other, and
+over the whole feed; every event is read, decoded and folded.
+
+Driver: the same rows, the same columns, in the same order, through a cursor of the same module;
+each row is a tuple that is thrown away. By conversation that is one SELECT for each.
+
+Both work in turn, in CPU time, on one thread; a ratio is the driver's time divided by the
+library's, the median over the rounds. Either the rate or the ratio must hold its limit. Peak
+memory is what a new process adds to what it held once the store was open, by `VmHWM` (elsewhere
+`ru_maxrss`), for the rebuild by conversation.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import bare
+import logs
+from measure import Figure, arguments, folder, in_turn, median, report
+
+from eventstore import EventStore
+from projections.tools import current_tools
+
+EACH = 1000
+"""Events of a conversation."""
+
+
+def by_conversation(store: EventStore) -> int:
+    """The tools of every conversation, one after the other; how many there are."""
+    calls = 0
+    for conversation_id, _ in store.conversations():
+        calls += len(current_tools(store.conversation(conversation_id).events()))
+    return calls
+
+
+def by_feed(store: EventStore) -> int:
+    """The tools of all conversations in one go; how many there are."""
+    return len(current_tools(store.read()))
+
+
+def read_by_conversation(connection: Any) -> int:
+    """Every row, one conversation after the other."""
+    found = connection.execute("SELECT conversation FROM toolledger_conversations")
+    statement = f"{bare.READ} WHERE lane = 0 AND conversation = ? ORDER BY version"
+    rows = 0
+    for key in found.fetchall():
+        for _ in connection.execute(statement, key):
+            rows += 1
+    return rows
+
+
+def read_by_feed(connection: Any) -> int:
+    """Every row, in the order of the feed."""
+    rows = 0
+    for _ in connection.execute(f"{bare.READ} WHERE lane = 0 ORDER BY position"):
+        rows += 1
+    return rows
+
+
+def figures(path: Path, events: int, rounds: int) -> list[Figure]:
+    """What the rebuilds take, both ways."""
+    found = []
+    connection = bare.connect(path)
+    with EventStore.open(logs.url(path)) as store:
+        for name, ours, theirs in (
+            ("by conversation", by_conversation, read_by_conversation),
+            ("over the feed", by_feed, read_by_feed),
+        ):
+            assert theirs(connection) == events
+            assert ours(store) > events // 10
+            times = []
+            for number in range(rounds):
+                gc.collect()
+                times.append(
+                    in_turn(
+                        time.process_time,
+                        lambda: ours(store),  # noqa: B023 - called at once
+                        lambda: theirs(connection),  # noqa: B023
+                        swap=bool(number % 2),
+                    )
+                )
+            rate = events / median(a for a, _ in times)
+            ratio = median(b / a for a, b in times)
+            fast, near = rate >= 500_000, ratio >= 0.4  # noqa: PLR2004 - the limits
+            found += [
+                Figure(f"{name}: events", rate, "per second", 500_000, floor=True, excused=near),
+                Figure(f"{name}: driver / library", ratio, "", 0.4, floor=True, excused=fast),
+                Figure(f"{name}: driver", events / median(b for _, b in times), "per second"),
+            ]
+    connection.close()
+    return found
+
+
+def held(field: str) -> float:
+    """This process's memory in MB: VmRSS now, or VmHWM at its peak."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(one for one in status.read_text().splitlines() if one.startswith(field))
+        return int(line.split()[1]) / 1024
+    unit = 1024 * 1024 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def growth(path: Path) -> float:
+    """The peak of a rebuild by conversation over what was held before, in MB; in this process."""
+    with EventStore.open(logs.url(path)) as store:
+        before = held("VmRSS")
+        by_conversation(store)
+        return held("VmHWM") - before
+
+
+def growth_apart(path: Path) -> float:
+    """`growth` in a process of its own."""
+    script = f"import rebuild, pathlib; print(rebuild.growth(pathlib.Path({str(path)!r})))"
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, events=1_000_000, rounds=5)
+    events = options.events or (100_000 if options.quick else 1_000_000)
+    rounds = options.rounds or (3 if options.quick else 5)
+    with folder() as name:
+        path = Path(name) / "log.db"
+        events = logs.grow(path, -(-events // EACH), EACH)
+        found = figures(path, events, rounds)
+        found.append(Figure("by conversation: peak memory", growth_apart(path), "MB", 10))
+    report(__file__, options, found)
+
+
+if __name__ == "__main__":
+    main()
