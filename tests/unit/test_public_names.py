@@ -75,14 +75,33 @@ EVENTSTORE = [
 ]
 
 PROJECTIONS = [
+    "Anomaly",
+    "CurrentTools",
+    "Cycle",
+    "ErrorStatistics",
+    "Frame",
     "History",
     "HistoryEntry",
     "ModelHistory",
+    "OpenAttempt",
+    "Percentiles",
+    "Projection",
     "Repair",
     "RepairedMessages",
+    "Repeat",
+    "Repeats",
+    "Replay",
+    "ResumePlan",
+    "Statistics",
+    "Step",
+    "current_tools",
+    "error_statistics",
     "model_history",
     "repair_history",
     "repair_messages",
+    "repeats",
+    "replay",
+    "resume_plan",
 ]
 
 both = pytest.mark.parametrize(
