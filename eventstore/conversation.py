@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
 import msgspec
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from eventstore.store import EventStore, Task
 
 Decide = Callable[["ConversationState"], Sequence[Event]]
+
+_EVENTS = frozenset(get_args(Event))
 
 
 class Conversation:
@@ -458,13 +460,14 @@ def _microseconds(delay: float | None) -> int | None:
     return round(delay * 1_000_000)
 
 
-def _checked(event: Any) -> Event:
+def _checked(event: Any) -> Any:
     """An event; one kept as unknown is what it is, where this version can read it."""
-    if type(event) is UnknownEvent:
+    kind = type(event)
+    if kind is UnknownEvent:
         event = decode(event.tag, event.schema, event.payload)
-    if not isinstance(event, Event):
+    elif kind not in _EVENTS:
         raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
-    if type(event) is ToolPending and type(event.call) is not FunctionCall:
+    if kind is ToolPending and type(event.call) is not FunctionCall:
         raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
     return event
 

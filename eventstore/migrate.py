@@ -41,10 +41,10 @@ def revision(connection: Connection) -> str | None:
     if tables.has_table(VERSION_TABLE):
         version = select(column("version_num", Text)).select_from(table(VERSION_TABLE))
         found = connection.execute(version).scalar()
-    if found is None and tables.has_table("toolledger_events"):
+    if (found is not None) != tables.has_table("toolledger_events"):
         raise NotAStore(
-            f"the database has our tables but no revision in {VERSION_TABLE}: "
-            "restore it from a copy"
+            f"of our tables and the revision in {VERSION_TABLE} one is missing: "
+            "restore the database from a copy, or name another"
         )
     return found
 

@@ -401,11 +401,13 @@ def _recorded(conversation_id: str, staged: Staged, done: Appended) -> list[Reco
     for event, draft in zip(staged.events, drafts, strict=True):
         position += 1
         version += 1
-        mark = draft.fingerprint
+        fingerprint = None
+        if draft.fingerprint is not None:
+            fingerprint = render(draft.fingerprint)
+            event = apart_event(event, draft, staged.tools)  # noqa: PLW2901
         recorded.append(Recorded(
             done.lane, position, conversation_id, version, draft.event_id.hex(),
-            draft.recorded_at, getattr(event, "call_id", None), None if mark is None else render(mark),
-            event if mark is None else apart_event(event, draft, staged.tools),
+            draft.recorded_at, getattr(event, "call_id", None), fingerprint, event,
         ))  # fmt: skip
     return recorded
 

@@ -158,7 +158,10 @@ class SqlStorage:
 
     def _roll_back(self) -> None:
         """End an open transaction; a connection that cannot is given up, and that ends it too."""
-        held, self._cursor = self._held, None
+        held, cursor, self._cursor = self._held, self._cursor, None
+        if cursor is not None:  # a row not fetched yet would keep the next COMMIT from happening
+            with suppress(Exception):
+                cursor.close()
         if held is not None:
             try:
                 held.dbapi_connection.rollback()
@@ -477,6 +480,12 @@ class SqlStorage:
 
     def verify(self) -> Iterator[Damage]:
         """What is wrong with the stored rows; see `Storage.verify`."""
+        try:
+            yield from self._verify()
+        except StoreCorrupt as error:
+            yield Damage(-1, None, None, None, f"the check had to end here: {error}")
+
+    def _verify(self) -> Iterator[Damage]:
         with self._reading() as cursor:
 
             def run(text: str) -> list[Any]:

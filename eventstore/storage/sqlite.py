@@ -12,10 +12,11 @@ reason a process must not use the file through another copy of SQLite (`sqlite3`
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ from eventstore.errors import (
     NotAStore,
     StorageError,
     StoreBusy,
+    StoreClosed,
     StoreCorrupt,
     StoreFull,
     StoreReadOnly,
@@ -65,7 +67,7 @@ class Sqlite:
         """The file, or None for a database in memory."""
         if self.path is not None and not str(url.database).startswith("file:"):
             # Now, not when a connection is made: the working directory may be another by then.
-            self.path = self.path.absolute()
+            self.path = self.path.resolve()
             self.url = url.set(database=str(self.path))
         self._name = str(self.path)
         self.module = driver()
@@ -74,6 +76,7 @@ class Sqlite:
         self._busy_timeout = busy_timeout
         self._memory: Engine | None = None
         self._identity: tuple[int, ...] | None = None
+        self._size = 1
 
     def at(self, path: Path) -> Sqlite:
         """The same for a new file."""
@@ -118,7 +121,7 @@ class Sqlite:
         cursor.close()
 
     def check_in_place(self) -> None:
-        """Refuse a write to a file that was removed, replaced or emptied since it was opened.
+        """Refuse a write to a file that was removed, replaced or cut since it was opened.
 
         Raises:
             StoreCorrupt: SQLite would go on writing, to where nobody finds it.
@@ -136,25 +139,42 @@ class Sqlite:
         identity = found[1:3]  # inode and device
         if self._identity is None:
             self._identity = identity
-        if found.st_size == 0 or identity != self._identity:
+        if identity != self._identity or found.st_size < self._size:
+            what = "replaced" if identity != self._identity else f"cut to {found.st_size} bytes"
             raise StoreCorrupt(
-                f"{path} was {'emptied' if found.st_size == 0 else 'replaced'} while it was open; "
-                "nothing was written: close the store, restore the file from a copy if need be, "
-                "and open it again"
+                f"{path} was {what} while it was open; nothing was written: close the store, "
+                "restore the file from a copy where need be, and open it again"
             )
+        self._size = found.st_size
 
     def translate(self, error: BaseException) -> BaseException:
-        """The library's error for a driver's, or the same error."""
+        """The library's error for a driver's, with the file named; or the same error."""
+        where = str(self.path or "the database in memory")
+        if isinstance(error, StorageError):
+            told = where in str(error) or isinstance(error, StoreClosed)
+            return error if told else type(error)(f"{where}: {error}")
+        if isinstance(error, OSError) and self.path is not None:
+            kind = _OS_MEANINGS.get(error.errno or 0, StorageError)
+            return kind(f"{where}: {error.strerror}: see to the folder, its space and its rights")
         driver_error = getattr(error, "orig", None) or error
         if not isinstance(driver_error, self.module.Error):
             return error
-        where = self.path or "the database in memory"
         text = str(driver_error)
         low = text.lower()
         for words, kind, remedy in _MEANINGS:
             if any(word in low for word in words):
+                if "unable to open" in low and self._is_read_only():
+                    kind = StoreReadOnly  # noqa: PLW2901
                 return kind(f"{where}: {text}: {remedy}")
         return StorageError(f"{where}: {text}")
+
+    def _is_read_only(self) -> bool:
+        path = self.path
+        return (
+            path is not None
+            and path.exists()
+            and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        )
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
         """What SQLite itself finds wrong in the file."""
@@ -209,10 +229,20 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (("full", "disk i/o error"), StoreFull, "nothing was written; free some space and try again"),
     (("not a database", "encrypted"), NotAStore, "the file is damaged or of another kind; "
      "restore it from a copy or name another file"),
-    (("malformed", "corrupt", "no such table", "no such column"), StoreCorrupt,
+    (("malformed", "corrupt", "no such table", "no such column", "could not decode"), StoreCorrupt,
      "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy"),
-    (("unable to open",), StorageError, "the folder must exist and be writable"),
+    (("unable to open",), StorageError, "it must be there, and its folder writable"),
+    (("constraint failed",), StoreCorrupt, "the log contradicts itself; nothing was written, "
+     "run `toolledger verify`"),
 )  # fmt: skip
+
+_OS_MEANINGS = {
+    errno.EACCES: StoreReadOnly,
+    errno.EPERM: StoreReadOnly,
+    errno.EROFS: StoreReadOnly,
+    errno.ENOSPC: StoreFull,
+    errno.EDQUOT: StoreFull,
+}
 
 
 def create(path: Path, build: Callable[[Path], None]) -> None:
@@ -233,7 +263,8 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
                 draft.replace(path)
     finally:
         for rest in ("", "-wal", "-shm", "-journal"):
-            draft.with_name(draft.name + rest).unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.with_name(draft.name + rest).unlink()
 
 
 def open_storage(
@@ -313,11 +344,13 @@ def _upgrade(database: Sqlite, *, new: bool = True) -> None:
     engine = database.connect()
     try:
         with engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")  # else another may upgrade while we look
             found = migrate.revision(connection)
             if found is None:
                 _refuse_foreign(database, connection)
                 if not new and database.path is not None:
                     raise NotAStore(f"{database.path} holds no store: name another file")
+            connection.exec_driver_sql("COMMIT")
             # Of the file, for good; where it is so already this writes nothing.
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             if not migrate.check(found):

@@ -59,7 +59,7 @@ def run(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # what the terminal cannot show is escaped
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(sys.argv[1:] if arguments is None else arguments)
+        status = _run(_decoded(sys.argv[1:]) if arguments is None else arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more at the end: let it go nowhere.
@@ -68,6 +68,11 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
+
+
+def _decoded(arguments: list[str]) -> list[str]:
+    """The arguments as UTF-8, whatever the locale says."""
+    return [os.fsencode(given).decode("utf-8", "surrogateescape") for given in arguments]
 
 
 def _run(arguments: list[str]) -> int:

@@ -11,7 +11,6 @@ import typer
 
 from eventstore import EventStore, FunctionCall, Recorded, StorageError, ToolApproved, ToolPending
 from eventstore.migrate import REVISIONS, move
-from eventstore.storage.sqlite import driver, loses_rows
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, print_json, say
 from projections.tools import CurrentTools
@@ -121,6 +120,8 @@ def _counted(store: EventStore) -> tuple[int, int]:
 
 
 def _notes(url: str) -> list[str]:
+    from eventstore.storage.sqlite import driver, loses_rows  # noqa: PLC0415 - loads SQLAlchemy
+
     if not url.startswith("sqlite") or not loses_rows(driver().sqlite_version_info):
         return []
     note = (

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from eventstore import EventStore, EventStoreError, RunStarted
 from projections.cli.options import URL, Json, Url, open_store
@@ -43,7 +42,7 @@ Name = Annotated[
 ]
 
 
-class Report(msgspec.Struct, omit_defaults=True):
+class Report(msgspec.Struct):
     """What became of one file."""
 
     path: str
@@ -150,10 +149,10 @@ def _stepping(messages: Iterable[Any], step: Any) -> Iterator[Any]:
 def _progress(source: Source) -> Iterator[Any]:
     """A function to call after each message, which shows how far the file is read."""
     if sys.stderr.isatty():
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
-            TextColumn("{task.fields[messages]:,} messages"), TimeElapsedColumn(),
-        )  # fmt: skip
+        from rich.progress import Progress, TextColumn  # noqa: PLC0415 - slow to load
+
+        count = TextColumn("{task.fields[messages]:,} messages")
+        columns = (*Progress.get_default_columns(), count)
         with Progress(*columns, console=console(stderr=True), transient=True) as progress:
             task = progress.add_task(source.path.name, total=source.size, messages=0)
             yield _Bar(source, progress, task).step
@@ -164,7 +163,7 @@ def _progress(source: Source) -> Iterator[Any]:
 class _Bar:
     """Progress for a terminal."""
 
-    def __init__(self, source: Source, progress: Progress, task: Any) -> None:
+    def __init__(self, source: Source, progress: Any, task: Any) -> None:
         self._source = source
         self._progress = progress
         self._task = task

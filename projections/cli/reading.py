@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 import msgspec
 import typer
 
-from eventstore import EventStore, Recorded
+from eventstore import EventStore, Recorded, Tool
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -64,6 +64,13 @@ def event_fields(recorded: Recorded) -> dict[str, Any]:
     fields["tag"] = recorded.event.tag
     fields["event"] = fields.pop("event")
     return fields
+
+
+def tool_fields(tool: Tool) -> dict[str, Any]:
+    """A call as it stands, for JSON: every field is there, whatever it is."""
+    return {**msgspec.structs.asdict(tool), "status": {
+        "state": tool.status.name, **msgspec.structs.asdict(tool.status)
+    }}  # fmt: skip
 
 
 def moment(microseconds: int) -> str:
@@ -171,7 +178,7 @@ def tools(
             if status is None or tool.status.name.lower() == status
         ]
     if as_json:
-        print_json([{"conversation_id": n, **msgspec.to_builtins(tool)} for n, tool in calls])
+        print_json([{"conversation_id": name, **tool_fields(tool)} for name, tool in calls])
         return
     width = 60 if is_terminal() else 1_000_000
     show_table(

@@ -7,7 +7,6 @@ import time
 from itertools import takewhile
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from eventstore import Cursor, EventStore, Feed, Recorded
@@ -21,7 +20,7 @@ from projections.cli.options import (
     open_store,
 )
 from projections.cli.output import is_terminal, print_json_line, say
-from projections.cli.reading import event_fields, event_line
+from projections.cli.reading import event_fields, event_line, tool_fields
 from projections.cli.requests import request_lines
 from projections.replay import WIDTH, Frame
 from projections.replay import replay as replayed
@@ -78,8 +77,8 @@ def replay(
 def _fields(frame: Frame) -> dict[str, Any]:
     return {
         **event_fields(frame.recorded),
-        "before": msgspec.to_builtins(frame.before),
-        "after": msgspec.to_builtins(frame.after),
+        "before": tool_fields(frame.before) if frame.before else None,
+        "after": tool_fields(frame.after) if frame.after else None,
         "anomalies": [anomaly.problem for anomaly in frame.anomalies],
     }
 

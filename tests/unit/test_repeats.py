@@ -245,6 +245,13 @@ def test_a_cycle_says_how_often_it_went_round_since_the_user_spoke() -> None:
     assert (cycles("ababab.ababx")[0].since_user, cycles("abababx")[0].current_run) == (0, 0)
 
 
+def test_a_cycle_that_gave_way_to_another_is_over() -> None:
+    """Only the row that the log ends with is under way."""
+    under_way, over = cycles("abababcdcdcdcd")
+    assert (over.run, over.current_run, over.since_user) == (3, 0, 0)
+    assert (under_way.run, under_way.current_run, under_way.since_user) == (4, 4, 4)
+
+
 def test_the_longest_row_comes_first() -> None:
     """A cycle counts with all its calls."""
     found = repeats(calls("cccc.ababababab.ddd"))

@@ -265,6 +265,7 @@ def test_a_store_is_not_created_where_that_is_not_wanted(path: Path) -> None:
         ("database disk image is malformed", StoreCorrupt),
         ("no such table: toolledger_lanes", StoreCorrupt),
         ("unable to open database file", StorageError),
+        ("UNIQUE constraint failed: toolledger_events.lane", StoreCorrupt),
         ("something else", StorageError),
     ],
 )

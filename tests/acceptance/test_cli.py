@@ -1,0 +1,666 @@
+"""The command line, as people and programs run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore import EventStore, validate
+from projections.cli import app
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = (
+    "demo", "import", "show", "prompt", "tools", "stats", "replay", "tail", "verify", "migrate",
+)  # fmt: skip
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+Done = subprocess.CompletedProcess[str]
+
+
+class Command:
+    """`toolledger`, run in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/log.db"
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if key != "TOOLLEDGER_URL"},
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(folder),
+        }
+
+    def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        """Start it."""
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "projections.cli", *map(str, arguments)],
+            cwd=self.folder, env=self.environment, text=True, encoding="utf-8",
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        )  # fmt: skip
+
+    def __call__(self, *arguments: object, status: int = 0) -> Done:
+        """Run it to its end, which is the one expected, and never a traceback."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == status, out + err
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(process.args, status, out, err)
+
+    def here(self, *arguments: object, status: int = 0) -> Done:
+        """Run it in this process: the same from the first argument on, and sooner done."""
+        out, err = StringIO(), StringIO()
+        given = [str(argument) for argument in arguments]
+        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
+            assert app.run(given) == status, out.getvalue() + err.getvalue()
+        return subprocess.CompletedProcess(given, status, out.getvalue(), err.getvalue())
+
+    def json(self, *arguments: object, status: int = 0) -> Any:
+        """What it prints for programs."""
+        return json.loads(self.here(*arguments, "--json", status=status).stdout)
+
+    def lines(self, *arguments: object) -> list[Any]:
+        """What it prints for programs, line by line."""
+        return [json.loads(line) for line in self.here(*arguments, "--json").stdout.splitlines()]
+
+    def refused(self, *arguments: object, status: int = 1) -> str:
+        """The one line that it says no with."""
+        done = self.here(*arguments, status=status)
+        assert done.stdout == ""
+        assert done.stderr.startswith("toolledger: ")
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command, in an empty folder."""
+    monkeypatch.delenv("TOOLLEDGER_URL", raising=False)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Command(folder)
+
+
+@pytest.fixture
+def store(run: Command) -> Iterator[EventStore]:
+    """The store that `--url` names, with two conversations."""
+    with EventStore.open(run.url) as opened:
+        chat = opened.conversation("chat")
+        chat.add_message("user", "find it")
+        chat.request("find", {"query": "wide " * 100}, "a")
+        with pytest.raises(TimeoutError), chat.running("a"):
+            raise TimeoutError("no answer")
+        chat.start("a", 2)
+        chat.complete("a", {"found": "\x1b[31mred"})
+        chat.request("delete", {"id": 7}, "b")
+        chat.reject("b", "no", by="ann")
+        chat.add_message("assistant", "[bold]done[/]")
+        chat.request("delete", {"id": 8}, "c")
+        opened.conversation("other").add_message("user", "hello")
+        yield opened
+
+
+def messages(path: Path, count: int) -> Path:
+    """A file of many messages, one a line."""
+    with path.open("w") as file:
+        for n in range(count):
+            call = {"id": f"c{n}", "type": "function"}
+            call |= {"function": {"name": "f", "arguments": f'{{"n": {n}}}'}}
+            for message in (
+                {"role": "user", "content": f"question {n}"},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": f"c{n}", "content": f"result {n}"},
+            ):
+                file.write(json.dumps(message) + "\n")
+    return path
+
+
+def until(holds: Callable[[], bool], within: float = 60) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# the whole
+
+
+def test_every_command_says_what_it_does(run: Command) -> None:
+    """In the overview and by itself; without a command the overview is shown."""
+    overview = run("--help").stdout
+    assert run.here().stdout == overview
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", overview, re.MULTILINE)
+        own = run.here(command, "--help").stdout
+        assert "--url" in own
+        assert "--json" in own
+
+
+def test_it_runs_where_typer_is_not_installed(run: Command, tmp_path: Path) -> None:
+    """One line says what to install."""
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')")
+    run.environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
+    assert "pip install 'toolledger[cli]'" in run("show", status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["show", "--nonsense"], "No such option"),
+        (["import"], "Missing argument 'FILE...'"),
+        (["prompt"], "Missing argument 'ID'"),
+        (["show", "--url", "nonsense"], "is not a database URL"),
+        (["show", "--url", "oracle://x"], "not supported"),
+        (["prompt", "chat", "--provider", "nobody"], "pass one of anthropic, openai"),
+        (["prompt", "chat", "--collapse", "some"], "pass one of failed, all, none"),
+        (["prompt", "chat", "--open-calls", "x"], "pass one of answer, raise, drop"),
+        (["prompt", "chat", "--last-turns", "0"], "--last-turns"),
+        (["tools", "--status", "lost"], "pass one of pending, approved"),
+        (["replay", "chat", "--until", "-1"], "--until"),
+        (["replay", "chat", "--prompt", "nobody"], "pass one of anthropic, openai"),
+        (["tail", "--every", "0"], "--every"),
+        (["migrate", "--down", "9999"], "pass one of base"),
+        (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, claude-code"),
+        (["demo", "--keep", "x.db", "--url", "sqlite:///y.db"], "give one of"),
+    ],
+)
+def test_wrong_usage_is_refused_in_one_line(
+    run: Command, arguments: list[str], complaint: str
+) -> None:
+    """With status 2, before anything is touched."""
+    assert complaint in run.refused(*arguments, status=2)
+    assert list(run.folder.iterdir()) == []
+
+
+READERS: tuple[Sequence[str], ...] = (
+    ["show"], ["show", "x"], ["prompt", "x"], ["tools"], ["stats"], ["replay", "x"], ["tail"],
+    ["tail", "--follow"], ["verify"], ["migrate"], ["migrate", "--down", "base"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", READERS)
+def test_a_store_that_is_not_there_is_not_made(run: Command, arguments: Sequence[str]) -> None:
+    """A typing error must not look like an empty log."""
+    assert "there is no store" in run.refused(*arguments)
+    assert list(run.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [given for given in READERS if given != ["migrate"]])
+def test_a_database_of_others_is_left_alone(run: Command, arguments: Sequence[str]) -> None:
+    """No table is added to it, but by `migrate`."""
+    path = run.folder / "toolledger.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    before = path.read_bytes()
+    assert str(path) in run.refused(*arguments)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show", "x"], ["prompt", "x"], ["tools", "x"], ["stats", "x"], ["replay", "x"]]
+)
+def test_an_unknown_conversation_is_refused(
+    run: Command, store: EventStore, arguments: list[str]
+) -> None:
+    """And the line says how to find those that are there."""
+    line = run.refused(*arguments, "--url", run.url)
+    assert "there is no conversation 'x': `toolledger show` lists them" in line
+
+
+def test_the_environment_names_the_store(run: Command, store: EventStore) -> None:
+    """TOOLLEDGER_URL, where --url is not given."""
+    run.environment["TOOLLEDGER_URL"] = run.url
+    assert "chat" in run("show").stdout
+    assert "there is no store" in run("show", "--url", "sqlite:///no.db", status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show"], ["show", "chat"], ["prompt", "chat", "--repairs"], ["tools"], ["stats"],
+     ["replay", "chat", "--prompt", "openai"], ["tail"], ["verify"], ["migrate"]],
+)  # fmt: skip
+def test_what_is_no_terminal_gets_whole_lines_and_no_control_codes(
+    run: Command, store: EventStore, arguments: list[str]
+) -> None:
+    """Nothing is cut to 80 columns, and nothing that the log holds is taken for a code."""
+    out = run(*arguments, "--url", run.url).stdout
+    assert CONTROL.search(out) is None
+    assert "…" not in out
+    if arguments[0] in ("tools", "replay", "tail") or arguments[1:] == ["chat"]:
+        assert "wide " * 99 in out
+
+
+def test_markup_in_the_log_is_only_text(run: Command, store: EventStore) -> None:
+    """What somebody said is shown as it was said."""
+    assert "[bold]done[/]" in run("show", "chat", "--url", run.url).stdout
+    assert "[bold]done[/]" in run("prompt", "chat", "--url", run.url).stdout
+
+
+def test_output_that_the_terminal_cannot_show_is_escaped(run: Command, store: EventStore) -> None:
+    """An old locale is no reason to fail."""
+    store.conversation("naïve ☃").add_message("user", "¡olé!")
+    run.environment |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    assert "\\u2603" in run("show", "--url", run.url).stdout
+    assert "\\xa1ol\\xe9!" in run("prompt", "naïve ☃", "--url", run.url).stdout
+
+
+def test_a_closed_pipe_ends_it_in_silence(run: Command, store: EventStore) -> None:
+    """`toolledger show chat | head -1`."""
+    chat = store.conversation("long")
+    for n in range(50):
+        chat.add_message("user", f"{n} " * 20_000)
+    process = run.start("show", "long", "--url", run.url)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+# import
+
+
+def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
+    """The second time everything is there already."""
+    path = messages(run.folder / "chat.jsonl", 10)
+    first = run("import", path, "--url", run.url).stdout
+    assert re.search(r"chat\.jsonl\s+1\s+30\s+0\s+40\s+0", first)
+    second = run.json("import", path, "--url", run.url)
+    assert [(r["conversations"], r["skipped"]) for r in second] == [(1, 30)]
+    assert second[0]["added"] == 0
+    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 40}]
+
+
+def test_an_import_says_what_was_wrong(run: Command) -> None:
+    """With its place, in both outputs; what is right is imported."""
+    path = run.folder / "chat.jsonl"
+    path.write_text(
+        '{"role": "user", "content": "one"}\nnoise\n{"x": 1}\n'
+        '{"role": "tool", "tool_call_id": "nobody", "content": "x"}\n'
+    )
+    out = run("import", path, "--url", run.url).stdout
+    assert "line 2: not JSON (noise)" in out
+    assert "line 3: not a message: it has no role" in out
+    assert "1 times  the result answers no call: kept as text" in out
+    (report,) = run.json("import", path, "--url", run.url)
+    assert report["problems"] == [
+        "line 2: not JSON (noise)",
+        "line 3: not a message: it has no role",
+    ]
+
+
+def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command) -> None:
+    """Each is reported with its reason, and the status says that not all went well."""
+    good = messages(run.folder / "good.jsonl", 1)
+    files = {
+        "missing.json": None, "empty.json": b"", "binary.json": b"\x00\x01", "text.json": b"hello",
+        "latin.jsonl": "é\n".encode("latin-1"), "none.json": b"{}", "number.json": b"7",
+    }  # fmt: skip
+    for name, data in files.items():
+        if data is not None:
+            (run.folder / name).write_bytes(data)
+    done = run("import", *files, good, run.folder, "--url", run.url, status=1)
+    complaints = done.stderr.splitlines()
+    assert len(complaints) == len(files) + 1
+    for name, line in zip(files, complaints, strict=False):
+        assert line.startswith("toolledger: ")
+        assert name in line
+    assert [line["conversation_id"] for line in run.lines("show", "--url", run.url)] == ["good"]
+
+
+def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
+    """Nothing of it is written; under another name it is imported."""
+    path = messages(run.folder / "chat.jsonl", 2)
+    run("import", path, "--url", run.url)
+    changed = path.read_text().replace("result 1", "something else")
+    path.write_text(changed)
+    done = run("import", path, "--url", run.url, status=1)
+    assert "conversation 'chat' is there already and differs from message 6 on" in done.stderr
+    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8}]
+    run("import", path, "--id", "chat-2", "--url", run.url)
+    assert len(run.lines("show", "--url", run.url)) == 2
+
+
+def test_ctrl_c_in_an_import_leaves_nothing_half_written(run: Command) -> None:
+    """Status 130, no traceback; the log is sound, and the same command goes on."""
+    path = messages(run.folder / "long.jsonl", 20_000)
+    process = run.start("import", path, "--url", run.url)
+
+    def begun() -> bool:
+        if not (run.folder / "log.db").exists():
+            return False
+        with EventStore.open(run.url) as store:
+            return any(store.conversations())
+
+    until(begun)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("toolledger: interrupted")
+    assert "Traceback" not in err
+    run("verify", "--url", run.url)
+    (before,) = run.lines("show", "--url", run.url)
+    assert 0 < before["version"] < 80_000
+    (report,) = run.json("import", path, "--url", run.url)
+    assert report["added"] + report["skipped"] == 60_000
+    assert report["skipped"] == before["version"] * 3 / 4
+    assert run.lines("show", "--url", run.url) == [{"conversation_id": "long", "version": 80_000}]
+
+
+def test_an_import_killed_with_minus_nine_goes_on(run: Command) -> None:
+    """What was committed stands, whole."""
+    path = messages(run.folder / "long.jsonl", 5000)
+    with run.start("import", path, "--url", run.url) as process:
+        until((run.folder / "log.db").exists)
+        time.sleep(0.3)
+        process.kill()
+    run("import", path, "--url", run.url)
+    run("verify", "--url", run.url)
+    assert run.lines("show", "--url", run.url) == [{"conversation_id": "long", "version": 20_000}]
+
+
+def test_two_imports_at_once_double_nothing(run: Command) -> None:
+    """Both succeed, and the log is that of one."""
+    path = messages(run.folder / "chat.jsonl", 2000)
+    with EventStore.open(run.url):
+        pass
+    both = [run.start("import", path, "--url", run.url) for _ in range(2)]
+    for process in both:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8000}]
+    run("verify", "--url", run.url)
+
+
+def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines on stderr where there is no terminal, so that stdout stays clean."""
+    path = messages(run.folder / "long.jsonl", 2000)
+    monkeypatch.setattr("projections.cli.importing.EVERY", 0)
+    done = run.here("import", path, "--url", run.url, "--json")
+    assert re.search(r"long\.jsonl: [\d,]+ messages, \d+% read", done.stderr)
+    json.loads(done.stdout)
+
+
+# reading
+
+
+def test_show_gives_each_event_to_programs(run: Command, store: EventStore) -> None:
+    """One JSON object a line, with its place."""
+    lines = run.lines("show", "chat", "--url", run.url)
+    assert [line["version"] for line in lines] == list(
+        range(1, store.conversation("chat").version + 1)
+    )
+    assert {"lane", "position", "event_id", "recorded_at", "tag", "event"} <= lines[0].keys()
+    assert lines[1]["tag"] == "pending"
+    assert lines[1]["event"]["call"]["name"] == "find"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_prompt_is_ready_to_be_sent(run: Command, store: EventStore, provider: str) -> None:
+    """The keyword arguments of the SDK call, valid, and on request what was repaired."""
+    arguments = run.json("prompt", "chat", "--provider", provider, "--url", run.url)
+    assert validate(arguments["messages"], provider) == []
+    both = run.json("prompt", "chat", "--provider", provider, "--repairs", "--url", run.url)
+    assert both["arguments"] == arguments
+    assert [(r["what"], r["call_id"]) for r in both["repairs"]] == [("answered", "c")]
+
+
+def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore) -> None:
+    """Which calls stay, and how much."""
+    dropped = run.json("prompt", "chat", "--open-calls", "drop", "--url", run.url)
+    assert '"c"' not in json.dumps(dropped)
+    last = run.json("prompt", "chat", "--last-turns", "1", "--url", run.url)
+    assert "find it" not in json.dumps(last)
+    line = run.refused("prompt", "chat", "--open-calls", "raise", "--url", run.url)
+    assert "id=c, state=Pending" in line
+
+
+def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> None:
+    """Of one conversation or of all, and of one status where that is asked."""
+    calls = run.json("tools", "--url", run.url)
+    assert {call["id"]: call["status"]["state"] for call in calls} == {
+        "a": "Completed", "b": "Rejected", "c": "Pending",
+    }  # fmt: skip
+    assert run.json("tools", "other", "--url", run.url) == []
+    (pending,) = run.json("tools", "chat", "--status", "pending", "--url", run.url)
+    assert pending["id"] == "c"
+    assert "3 calls, 1 completed, 1 pending, 1 rejected" in run("tools", "--url", run.url).stdout
+
+
+def test_stats_counts(run: Command, store: EventStore) -> None:
+    """As a table, and as data."""
+    assert "transient" in run("stats", "--url", run.url).stdout
+    numbers = run.json("stats", "chat", "--url", run.url)["overall"]
+    assert (numbers["calls"], numbers["failures"], numbers["recovered"]) == (3, 1, 1)
+
+
+def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -> None:
+    """Up to a version, and what the model would have seen then."""
+    out = run("replay", "chat", "--until", "4", "--prompt", "openai", "--url", run.url).stdout
+    assert "[Running → Failed]" in out
+    assert "what the model would have seen after version 4" in out
+    *frames, last = run.lines(
+        "replay", "chat", "--until", "3", "--prompt", "openai", "--url", run.url
+    )
+    assert [frame["version"] for frame in frames] == [1, 2, 3]
+    assert (frames[2]["before"]["status"]["state"], frames[2]["after"]["status"]["state"]) == (
+        "Pending", "Running",
+    )  # fmt: skip
+    assert validate(last["prompt"]["messages"], "openai") == []
+    assert run("replay", "chat", "--until", "0", "--url", run.url).stdout == ""
+
+
+def test_tail_shows_the_last_events_of_all(run: Command, store: EventStore) -> None:
+    """And by a cursor those after it."""
+    lines = run.lines("tail", "-n", "2", "--url", run.url)
+    assert [(line["conversation_id"], line["tag"]) for line in lines] == [
+        ("chat", "pending"), ("other", "message"),
+    ]  # fmt: skip
+    later = run.lines("tail", "--after", lines[0]["cursor"], "--url", run.url)
+    assert [line["event_id"] for line in later] == [lines[1]["event_id"]]
+    assert run.lines("tail", "-n", "0", "--url", run.url) == []
+    assert "is no cursor" in run.refused("tail", "--after", "x", "--url", run.url)
+
+
+def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
+    """What others append is shown as it comes."""
+    process = run.start(
+        "tail", "-n", "1", "--follow", "--every", "0.05", "--json", "--url", run.url
+    )
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    store.conversation("other").add_message("user", "news")
+    second = json.loads(process.stdout.readline())
+    assert second["position"] == first["position"] + 1
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+
+
+# verify
+
+
+def tamper(run: Command, statement: str) -> None:
+    """Change the file behind the store's back."""
+    with sqlite3.connect(run.folder / "log.db") as database:
+        assert database.execute(statement).rowcount > 0
+    database.close()
+
+
+def test_verify_finds_nothing_wrong_with_a_sound_log(run: Command, store: EventStore) -> None:
+    """And says how much it looked at."""
+    found = run.json("verify", "--url", run.url)
+    assert (found["ok"], found["found"], found["first"]) == (True, [], None)
+    assert found["events"] == 11
+    assert found["conversations"] == 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "version", "problem"),
+    [
+        ("UPDATE toolledger_events SET payload = payload || ' ' WHERE position = 1", 1,
+         "does not match its digest"),
+        ("UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE position = 5", 5,
+         "does not match its digest"),
+        ("UPDATE toolledger_events SET digest = x'00' WHERE position = 3", 3, "digest"),
+        ("DELETE FROM toolledger_events WHERE position = 3", 4, "positions 3 to 3 are missing"),
+        ("UPDATE toolledger_events SET version = 99 WHERE position = 11", 99, "follows version 0"),
+        ("UPDATE toolledger_events SET tag = 'message' WHERE position = 4", 4, "cannot be read"),
+        ("UPDATE toolledger_events SET fingerprint = zeroblob(16) WHERE position = 2", 2,
+         "the fingerprint is not that of the call"),
+        ("UPDATE toolledger_lanes SET position = 15", None, "4 events are missing"),
+        ("UPDATE toolledger_lanes SET position = 9", None, "is behind its events"),
+        ("DELETE FROM toolledger_lanes", None, "head is missing"),
+        ("DELETE FROM toolledger_conversations WHERE conversation_id = 'chat'", 1,
+         "is not listed"),
+    ],
+)  # fmt: skip
+def test_verify_names_the_first_bad_event(
+    run: Command, store: EventStore, statement: str, version: int | None, problem: str
+) -> None:
+    """With status 1 and a last line that says it, and all findings as data."""
+    tamper(run, statement)
+    done = run.here("verify", "--url", run.url, status=1)
+    assert done.stderr.count("\n") == 1
+    assert "the first bad event" in done.stderr
+    assert problem in done.stderr
+    found = run.json("verify", "--url", run.url, status=1)
+    assert found["ok"] is False
+    assert found["first"]["version"] == version
+    assert problem in found["first"]["problem"]
+    if version is not None and "listed" not in problem:
+        assert f"version {version}, lane 0 position" in done.stderr
+
+
+def test_verify_checks_the_transitions(run: Command) -> None:
+    """A log that the table does not allow, however it came about."""
+    with EventStore.open(run.url) as store:
+        chat = store.conversation("chat")
+        chat.request("f", {}, "a")
+        chat.reject("a")
+        chat.request("f", {}, "b")
+        chat.complete("b", "x")
+    tamper(
+        run,
+        'UPDATE toolledger_events SET tag = \'running\', payload = \'{"call_id":"a","attempt":9}\','
+        " digest = x'6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b' WHERE position = 2",
+    )
+    found = run.json("verify", "--url", run.url, status=1)
+    assert any("attempt 9 cannot start" in item["problem"] for item in found["found"])
+
+
+def test_verify_goes_on_where_a_row_cannot_be_read(run: Command, store: EventStore) -> None:
+    """The bad event is named before what else that broke."""
+    tamper(run, "UPDATE toolledger_events SET payload = cast(x'ff' AS TEXT) WHERE position = 2")
+    found = run.json("verify", "--url", run.url, status=1)
+    assert (found["first"]["conversation_id"], found["first"]["version"]) == ("chat", 2)
+
+
+def test_verify_of_a_file_that_sqlite_cannot_read(run: Command, store: EventStore) -> None:
+    """Overwritten pages are a finding, not a traceback."""
+    store.close()
+    path = run.folder / "log.db"
+    data = bytearray(path.read_bytes())
+    data[4096 : 4096 * 4] = b"\x5a" * 4096 * 3
+    path.write_bytes(data)
+    done = run("verify", "--url", run.url, status=1)
+    assert done.stderr.startswith("toolledger: ")
+
+
+# migrate
+
+
+def test_migrate_shows_the_revision(run: Command, store: EventStore) -> None:
+    """And says when there is nothing to do."""
+    assert "revision 0001: nothing to do" in run("migrate", "--url", run.url).stdout
+    told = run.json("migrate", "--url", run.url)
+    assert (told["before"], told["revision"]) == ("0001", told["known"])
+
+
+def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
+    """Their tables stay."""
+    with sqlite3.connect(run.folder / "log.db") as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    assert run.json("migrate", "--url", run.url)["before"] is None
+    run("import", messages(run.folder / "chat.jsonl", 1), "--url", run.url)
+    tamper(run, "INSERT INTO theirs VALUES (1)")
+
+
+def test_migrate_down_drops_a_log_only_when_told_twice(run: Command, store: EventStore) -> None:
+    """The line says how many events would go."""
+    line = run.refused("migrate", "--down", "base", "--url", run.url)
+    assert "drops the log with its 11 events: pass --yes" in line
+    assert len(run.lines("show", "--url", run.url)) == 2
+    store.close()
+    told = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
+    assert told["revision"] is None
+    assert "holds no store" in run.refused("show", "--url", run.url)
+
+
+def test_migrate_refuses_a_schema_from_the_future(run: Command, store: EventStore) -> None:
+    """Only a newer toolledger knows what to do with it."""
+    tamper(run, "UPDATE toolledger_version SET version_num = '9999'")
+    assert "upgrade toolledger" in run.refused("migrate", "--url", run.url)
+
+
+# the demo
+
+
+def test_the_demo_tells_the_whole_story(run: Command) -> None:
+    """In some seconds, on one screen or two, and it leaves nothing behind."""
+    began = time.monotonic()
+    out = run("demo").stdout
+    assert time.monotonic() - began < 10
+    for told in (
+        "attempt 1 failed (TimeoutError", "(attempt 2)", "approved by ann with amount=49.0",
+        "rejected by ann", "process killed", "attempt 1 has no recorded end", "not run twice",
+        "The next prompt for openai (valid)", "The next prompt for anthropic (valid)",
+        "Awaiting approval", "Error statistics", "transient", "What was repaired",
+        "outcome unknown",
+    ):  # fmt: skip
+        assert told in out
+    assert len(out.splitlines()) < 90
+    assert CONTROL.search(out) is None
+    assert list(run.folder.iterdir()) == []
+
+
+def test_the_demos_facts_are_data(run: Command) -> None:
+    """The prompts are valid, the numbers add up, every repair has a reason."""
+    facts = run.json("demo")
+    for provider in ("openai", "anthropic"):
+        assert facts["violations"][provider] == []
+        assert validate(facts["prompts"][provider]["messages"], provider) == []
+    numbers = facts["statistics"]["overall"]
+    assert (numbers["calls"], numbers["completions"], numbers["rejections"]) == (6, 4, 1)
+    assert (numbers["retries"], numbers["recovered"], numbers["open"]) == (1, 1, 1)
+    assert all(item["repair"]["why"] for item in facts["repairs"])
+    assert len(facts["repairs"]) >= 3
+
+
+def test_the_demos_log_can_be_kept(run: Command) -> None:
+    """Each run is a conversation of its own, and the log is as good as any."""
+    run("demo", "--keep", "kept.db")
+    run("demo", "--url", "sqlite:///kept.db")
+    url = "sqlite:///kept.db"
+    assert [line["conversation_id"] for line in run.lines("show", "--url", url)] == [
+        "demo", "demo-2",
+    ]  # fmt: skip
+    run("verify", "--url", url)
+    assert [path.name for path in run.folder.iterdir()] == ["kept.db"]

@@ -1,0 +1,225 @@
+"""Real transcripts: imported, cut at every event, and each prompt is valid and complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore import EventStore, Recorded, RunStarted, validate
+from projections.history import History, model_history
+from projections.repeats import Repeat, repeats
+from projections.replay import replay
+from projections.sources import Source, SourceError, is_refusal, read
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+FILES = (
+    "tau-bench/airline.jsonl",
+    "livemcpbench/sonnet-4.jsonl",
+    "letta/repeat-loop.messages.json",
+    "pi-sessions/large-session.messages.json",
+    "pi-sessions/before-compaction.messages.json",
+    "claude-code/0-say-lol-session.jsonl",
+    "claude-code/1-continue-run-ls-tool.jsonl",
+    "claude-code/duplicate-assistant-response.jsonl",
+    "claude-code/duplicate-assistant-response-2.jsonl",
+    "claude-code/permission-prompt-aborted-with-interrupt.jsonl",
+    "claude-code/task_non_sdk.jsonl",
+    "claude-code/task_sdk.jsonl",
+)
+PROVIDERS = ("openai", "anthropic")
+LONG = os.environ.get("TOOLLEDGER_LONG") == "1"
+"""Whether long conversations, too, are cut at every event: that takes minutes."""
+
+MANY, EVERY = 600, 12
+"""A conversation of more events is cut at every twelfth, at other ones each day."""
+
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the real transcripts (../shared/data) are not here"
+)
+
+
+def source(name: str) -> Source:
+    """A file of real transcripts, or a reason to skip."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path.parent.name}/{path.name} is not here")
+    return read(path)
+
+
+def imported(name: str, store: EventStore) -> list[str]:
+    """Import a file; the ids of its conversations."""
+    ids = []
+    for transcript in source(name).transcripts():
+        started = RunStarted(None, transcript.parent_id) if transcript.parent_id else None
+        store.conversation(transcript.id).import_messages(
+            transcript.messages, transcript.provider, is_rejection=is_refusal, started=started
+        )
+        ids.append(transcript.id)
+    return ids
+
+
+def cuts(events: list[Recorded]) -> set[int]:
+    """The versions to cut a conversation at."""
+    every = 1 if LONG or len(events) <= MANY else EVERY
+    today = datetime.now(UTC).toordinal()
+    return {len(events), *range(1 + today % every, len(events) + 1, every)}
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All text in a JSON value, and in the JSON objects that stand in text."""
+    if isinstance(value, str):
+        yield value
+        if value.startswith('{"error":'):
+            yield from strings(json.loads(value.split("}\n[", maxsplit=1)[0]))
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def texts(content: Any) -> list[str]:
+    """The texts of a result as a file has it."""
+    return [text for text in strings(content) if text not in ("text", "")]
+
+
+@pytest.fixture
+def store() -> Iterator[EventStore]:
+    """A store in memory."""
+    with EventStore.open("sqlite://") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_log_cut_anywhere_gives_valid_prompts(name: str, store: EventStore) -> None:
+    """For both providers, by all their rules, the strict ones too."""
+    for conversation_id in imported(name, store):
+        events = list(store.conversation(conversation_id).events())
+        wanted = cuts(events)
+        history = History()
+        for recorded in events:
+            history.apply(recorded)
+            if recorded.version not in wanted:
+                continue
+            view = history.view()
+            for provider in PROVIDERS:
+                found = validate(view.render(provider)["messages"], provider)
+                assert found == [], (conversation_id, recorded.version, provider)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_real_result_is_lost(name: str, store: EventStore) -> None:
+    """Every tool result of the file is in the prompt, for both providers."""
+    given = {t.id: list(t.messages) for t in source(name).transcripts()}
+    for conversation_id in imported(name, store):
+        chat = store.conversation(conversation_id)
+        history = model_history(chat.events(), collapse="none")
+        for provider in PROVIDERS:
+            shown = "\n".join(strings(history.render(provider)))
+            for message in given[conversation_id]:
+                for text in results(message):
+                    assert text in shown, (conversation_id, provider)
+
+
+def results(message: dict[str, Any]) -> list[str]:
+    """The texts of the results that a message holds."""
+    content = message.get("content")
+    if message["role"] == "tool":
+        return texts(content)
+    blocks = content if isinstance(content, list) else []
+    return [
+        text
+        for block in blocks
+        if block.get("type") == "tool_result"
+        for text in texts(block.get("content"))
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_file_can_be_imported_again(name: str, store: EventStore) -> None:
+    """Nothing is doubled, and every result goes back to its provider as it came."""
+    before = {i: store.conversation(i).version for i in imported(name, store)}
+    assert {i: store.conversation(i).version for i in imported(name, store)} == before
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("claude-code/")])
+def test_a_session_log_can_be_imported_as_it_grows(
+    name: str, store: EventStore, tmp_path: Path
+) -> None:
+    """Line by line as its program wrote it: in the end the log is that of one import."""
+    whole = EventStore.open("sqlite://")
+    ids = imported(name, whole)
+    lines = (DATA / name).read_bytes().splitlines(keepends=True)
+    path = tmp_path / Path(name).name
+    for count in range(1, len(lines) + 1, max(1, len(lines) // 40)):
+        path.write_bytes(b"".join(lines[:count]))
+        with suppress(SourceError):  # there is no message yet
+            for transcript in read(path).transcripts():
+                store.conversation(transcript.id).import_messages(
+                    transcript.messages, transcript.provider, is_rejection=is_refusal
+                )
+    imported(name, store)
+    for conversation_id in ids:
+        grown, once = (
+            model_history(one.conversation(conversation_id).events()).render("anthropic")
+            for one in (store, whole)
+        )
+        assert grown == once
+    whole.close()
+
+
+@pytest.mark.parametrize(("name", "count"), [(FILES[3], 18), (FILES[4], 6)])
+def test_unanswered_calls_are_answered(name: str, count: int, store: EventStore) -> None:
+    """24 calls of two coding sessions were aborted: the prompt says of each what is known."""
+    (conversation_id,) = imported(name, store)
+    history = model_history(store.conversation(conversation_id).events(), collapse="none")
+    messages = history.render("openai")["messages"]
+    made = [call["id"] for m in messages for call in m.get("tool_calls", ())]
+    answers = [m for m in messages if m["role"] == "tool"]
+    assert sorted(made) == sorted(m["tool_call_id"] for m in answers)
+    told = [m for m in answers if "No result was recorded" in m["content"]]
+    assert len(told) == count
+    assert [r.what for r in history.repairs].count("answered") == count
+
+
+def test_a_loop_of_41_equal_calls_is_reported(store: EventStore) -> None:
+    """An agent called one tool again and again, and got the same for it."""
+    (conversation_id,) = imported(FILES[2], store)
+    found = [
+        finding
+        for finding in repeats(store.conversation(conversation_id).events())
+        if isinstance(finding, Repeat)
+    ]
+    assert max(finding.run for finding in found) >= 41
+
+
+def test_a_persons_rejection_is_one(store: EventStore) -> None:
+    """The coding agent's prompt was aborted: rejected by a human, not failed."""
+    (conversation_id,) = imported(FILES[9], store)
+    (tool,) = store.conversation(conversation_id).tools.values()
+    assert (tool.status.name, tool.status.source) == ("Rejected", "human")  # type: ignore[union-attr]
+
+
+def test_a_sub_agents_side_chain_is_linked(store: EventStore) -> None:
+    """It has its own conversation, which names the call that it serves."""
+    main, side = source("claude-code/task_non_sdk.jsonl").transcripts()
+    assert (side.id, side.parent_id) == (f"{main.id}/sidechain-1", main.id)
+    store.conversation(main.id).import_messages(main.messages, main.provider)
+    assert side.parent_call_id in store.conversation(main.id).tools
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_replay_fits_everywhere(name: str, store: EventStore) -> None:
+    """What the library wrote itself has no anomaly."""
+    for conversation_id in imported(name, store):
+        frames = list(replay(store.conversation(conversation_id).events()))
+        assert [frame for frame in frames if frame.anomalies] == []
+        assert len(frames) == store.conversation(conversation_id).version

@@ -1,0 +1,61 @@
+"""The file is copied while somebody writes: the copy is right, or says that it is not."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import workers
+
+from eventstore import EventStore
+from eventstore.errors import StorageError
+
+PARTS = {
+    "the file alone": ("",),
+    "the file, then its log": ("", "-wal"),
+    "the log, then its file": ("-wal", ""),
+    "the log alone": ("-wal",),
+}
+
+
+def texts(store: EventStore) -> list[str]:
+    """What was written, in order."""
+    return [r.event.parts[0].text for r in store.conversation("chat").events()]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_copy_is_the_beginning_of_the_log_or_an_error(tmp_path: Path, parts: str) -> None:
+    """Never something else; and the original loses nothing."""
+    path = tmp_path / "agent.db"
+    url = f"sqlite:///{path}"
+    copies = []
+    with workers.children([partial(workers.append_without_end, url, 1)]) as ((process, pipe),):
+        told = sum(len(batch) for batch in islice(workers.received(pipe), 5))
+        for number in range(8 * workers.LONG):
+            told += sum(len(batch) for batch in islice(workers.received(pipe), 15))
+            copy = tmp_path / f"copy-{number}.db"
+            for part in PARTS[parts]:
+                source = path.with_name(path.name + part)
+                if source.exists():
+                    shutil.copyfile(source, copy.with_name(copy.name + part))
+            copies.append(copy)
+        process.kill()
+        process.join()
+        told += sum(len(batch) for batch in workers.received(pipe))
+    with EventStore.open(url) as store:
+        assert list(store.verify()) == []
+        original = texts(store)
+    assert len(original) >= told
+    for copy in copies:
+        said = ""
+        damage, found = [], []
+        try:
+            with EventStore.open(f"sqlite:///{copy}", create=False) as store:
+                damage = list(store.verify())
+                found = texts(store)
+        except StorageError as error:
+            said = str(error)
+        assert damage or str(copy) in said or found == original[: len(found)]

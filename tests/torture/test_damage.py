@@ -1,0 +1,254 @@
+"""Files that are no store, or no store any more: one clear error, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import workers
+
+from eventstore import EventStore
+from eventstore.errors import EventStoreError, NotAStore, StorageError, StoreCorrupt
+from eventstore.storage import sqlite
+from eventstore.testing import message
+
+EVENTS = 300
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with a store in it, closed."""
+    path = tmp_path / "agent.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        store.conversation("chat").append(*(message(f"{n} " + "x" * 200) for n in range(EVENTS)))
+    return path
+
+
+def cut(path: Path, size: int) -> None:
+    """Leave the first bytes."""
+    os.truncate(path, size)
+
+
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    """Write into the middle."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def another_programs(path: Path) -> None:
+    """A database, but not ours."""
+    path.unlink()
+    connection = sqlite.driver().connect(str(path))
+    connection.execute("CREATE TABLE orders (id INTEGER)")
+    connection.close()
+
+
+def our_events_alone(path: Path) -> None:
+    """Some of our tables."""
+    connection = sqlite.driver().connect(str(path))
+    connection.execute("DROP TABLE toolledger_version")
+    connection.close()
+
+
+def folder(path: Path) -> None:
+    """Not even a file."""
+    path.unlink()
+    path.mkdir()
+
+
+CLOSED: dict[str, tuple[Callable[[Path], object], type[StorageError], str]] = {
+    "emptied": (lambda p: cut(p, 0), NotAStore, "is empty .0 bytes.: .* Restore it from a copy"),
+    "cut to some bytes": (lambda p: cut(p, 50), StoreCorrupt, "restore it from a copy"),
+    "cut to a page": (lambda p: cut(p, 4096), StoreCorrupt, "restore it from a copy"),
+    "cut in half": (
+        lambda p: cut(p, p.stat().st_size // 2 + 99), StoreCorrupt, "restore it from a copy"
+    ),
+    "with another header": (
+        lambda p: overwrite(p, 0, b"no database here"), NotAStore, "restore it .* or name another"
+    ),
+    "with a damaged header": (
+        lambda p: overwrite(p, 16, b"\xff" * 60), StorageError, "restore it from a copy"
+    ),
+    "a text": (lambda p: p.write_text("dear diary\n" * 500), NotAStore, "or name another"),
+    "a short text": (lambda p: p.write_text("hi"), NotAStore, "or name another"),
+    "a folder": (folder, NotAStore, "is a folder: name a file in it"),
+    "of another program": (
+        another_programs, NotAStore, "database of another program .* 'orders'.: name another file"
+    ),
+    "not whole": (our_events_alone, NotAStore, "one is missing: restore the database from a copy"),
+}  # fmt: skip
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything in a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("what", CLOSED)
+def test_a_file_that_is_no_store_is_refused(path: Path, what: str) -> None:
+    """The error names the file and what to do, and the file is left as it is."""
+    damage, kind, told = CLOSED[what]
+    damage(path)
+    before = contents(path.parent)
+    for create in (True, False):
+        with pytest.raises(kind, match=told) as caught:
+            EventStore.open(f"sqlite:///{path}", create=create)
+        assert str(caught.value).startswith(str(path))
+        after = contents(path.parent)
+        assert before.items() <= after.items()
+        assert {name for name, data in after.items() if data} <= {*before, "agent.db-shm"}
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    """It is not made."""
+    path = tmp_path / "nowhere" / "agent.db"
+    with pytest.raises(StorageError, match=f"the folder {path.parent} does not exist: make it"):
+        EventStore.open(f"sqlite:///{path}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_nowhere_is_followed(tmp_path: Path) -> None:
+    """The store is made where it points; a link into no folder is an error."""
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "agent.db")
+    for version in (1, 2):
+        with EventStore.open(f"sqlite:///{link}") as store:
+            assert store.conversation("chat").append(message())[0].version == version
+    assert link.is_symlink()
+    lost = tmp_path / "lost.db"
+    lost.symlink_to(tmp_path / "nowhere" / "agent.db")
+    with pytest.raises(StorageError, match="does not exist: make it"):
+        EventStore.open(f"sqlite:///{lost}")
+
+
+@pytest.mark.parametrize("rest", ["-wal", "-journal"])
+def test_what_is_left_of_a_removed_file_is_not_mixed_into_a_new_one(path: Path, rest: str) -> None:
+    """SQLite would apply the old log to the new file."""
+    url = f"sqlite:///{path}"
+    left = path.with_name(path.name + rest)
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message("old"))
+        log = path.with_name(f"{path.name}-wal").read_bytes()
+    path.unlink()
+    left.write_bytes(log)
+    with pytest.raises(NotAStore, match=f"move {left.name} away to start a new store"):
+        EventStore.open(url)
+    assert left.read_bytes() == log
+    left.unlink()
+    with EventStore.open(url) as store:
+        assert list(store.read()) == []
+
+
+def test_damage_in_the_middle_is_found_by_verify_or_by_reading(path: Path) -> None:
+    """No page can be overwritten unnoticed, and no error is anything but the library's."""
+    sound = path.read_bytes()
+    chance = random.Random(1)
+    for page in range(1, len(sound) // 4096, 1 if workers.LONG > 1 else 3):
+        path.write_bytes(sound)
+        overwrite(path, page * 4096, chance.randbytes(4096))
+        noticed, said = False, ""
+        try:
+            with EventStore.open(f"sqlite:///{path}") as store:
+                noticed = bool(list(store.verify()))
+                list(store.conversation("chat").events())
+                store.conversation("chat").append(message())
+        except EventStoreError as error:
+            said = str(error)
+        assert noticed or str(path) in said, page
+        for rest in path.parent.glob("agent.db-*"):
+            rest.unlink()
+
+
+def test_a_changed_letter_is_found_by_verify(path: Path) -> None:
+    """SQLite's own check does not see it; the digests do."""
+    data = path.read_bytes()
+    overwrite(path, data.index(b'"text":"150 x') + 8, b"151")
+    with EventStore.open(f"sqlite:///{path}") as store:
+        (damage,) = store.verify()
+    assert (damage.conversation_id, damage.version) == ("chat", 151)
+    assert damage.problem == "the payload does not match its digest"
+
+
+def test_a_payload_that_is_no_text_any_more_is_found(path: Path) -> None:
+    """Reading it is the library's error, and `verify` says where it is."""
+    data = path.read_bytes()
+    overwrite(path, data.index(b'"text":"150 x') + 8, b"\xff\xfe")
+    with EventStore.open(f"sqlite:///{path}") as store:
+        assert [damage.version for damage in store.verify()] == [151]
+        with pytest.raises(StoreCorrupt, match=r"agent\.db"):
+            list(store.read())
+
+
+# under a store that is open
+
+
+def gone(path: Path) -> None:
+    """Somebody cleans up."""
+    path.unlink()
+
+
+def replaced(path: Path) -> None:
+    """Somebody puts a copy in its place."""
+    copy = path.with_name("copy.db")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+OPEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "emptied": (lambda p: cut(p, 0), "was cut to 0 bytes while it was open"),
+    "cut in half": (lambda p: cut(p, p.stat().st_size // 2), r"was cut to \d+ bytes while"),
+    "removed": (gone, "is gone .No such file or directory. while it was open"),
+    "replaced": (replaced, "was replaced while it was open"),
+}
+
+
+@pytest.mark.parametrize("what", OPEN)
+def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
+    path: Path, what: str
+) -> None:
+    """SQLite itself would go on writing, to where nobody finds it."""
+    damage, told = OPEN[what]
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("chat")
+        chat.append(message())
+        workers.at_once([_Damage(damage, path)])
+        with pytest.raises(StoreCorrupt, match=f"{path} {told}"):
+            chat.append(message())
+        with pytest.raises(StorageError, match=str(path)):
+            chat.append(message())
+
+
+class _Damage:
+    """Damage done by another process: by this one it would drop the store's locks."""
+
+    def __init__(self, damage: Callable[[Path], object], path: Path) -> None:
+        self.name = next(name for name, (known, _) in OPEN.items() if known is damage)
+        self.path = path
+
+    def __call__(self) -> None:
+        OPEN[self.name][0](self.path)
+
+
+def test_a_vacuum_beside_an_open_store_is_no_damage_after_opening_again(path: Path) -> None:
+    """The store asks to be opened again, and nothing is lost."""
+    url = f"sqlite:///{path}"
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message())
+        connection = sqlite.driver().connect(str(path))
+        connection.execute("CREATE TABLE toolledger_ballast AS SELECT * FROM toolledger_events")
+        connection.close()
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(message())
+        connection = sqlite.driver().connect(str(path))
+        connection.execute("DROP TABLE toolledger_ballast")
+        connection.execute("VACUUM")
+        connection.close()
+        chat.append(message())
+    with EventStore.open(url) as store:
+        assert list(store.verify()) == []
+        assert store.conversation("chat").version == EVENTS + 3
