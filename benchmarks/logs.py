@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import measure as _  # noqa: F401 - puts this checkout on the path
+import measure  # noqa: F401 - puts this checkout on the path
 
 from eventstore import (
     ErrorKind,
@@ -63,15 +63,21 @@ def chatter(number: int) -> Iterator[Event]:
     turn = 0
     serial = 0
     while True:
-        yield MessageAdded("user", (Text(f"Please look into case {number}-{turn}."),))
+        asked = f"Case {number}-{turn}: the customer says that an order has not come. Please look."
+        yield MessageAdded("user", (Text(asked),))
         for _ in range(4):
             turn += 1
-            yield MessageAdded("assistant", (Text("I look that up."),), turn, calls=2)
+            said = "Let me look at the customer's orders first, and at what was shipped when."
+            yield MessageAdded("assistant", (Text(said),), turn, calls=2)
             for index in range(2):
                 yield from call(number, serial, turn, index)
                 serial += 1
         turn += 1
-        yield MessageAdded("assistant", (Text(f"Case {number}-{turn} is settled."),), turn)
+        answer = (
+            f"The order of case {number}-{turn} left the warehouse this morning and is on its way. "
+            "It should be there in two days; the customer has been told, and nothing is left to do."
+        )
+        yield MessageAdded("assistant", (Text(answer),), turn)
 
 
 def call(number: int, serial: int, turn: int, index: int) -> Iterator[Event]:

@@ -27,7 +27,7 @@ import logs
 from measure import Figure, arguments, folder, in_turn, median, report
 
 from eventstore import EventStore
-from projections.tools import current_tools
+from projections import current_tools
 
 EACH = 1000
 """Events of a conversation."""

@@ -34,6 +34,7 @@ def main() -> None:
     report(__file__, options, [
         Figure("on disk", size / events, "B/event", 400),
         Figure("payload alone", payload / events, "B/event"),
+        Figure("all that stands beside it", (size - payload) / events, "B/event"),
     ])  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from eventstore.conversation import Attempt, Conversation
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
+    ImportConflict,
     NonResolvedToolError,
     NotAStore,
     SchemaTooNew,
@@ -47,6 +48,7 @@ from eventstore.events import (
 )
 from eventstore.failure import ErrorKind, Failure, classify
 from eventstore.fingerprint import fingerprint
+from eventstore.importing import Imported
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier
 from eventstore.store import Cursor, EventStore, Feed
@@ -63,7 +65,7 @@ from eventstore.tool import (
     ToolStatus,
     evolve,
 )
-from eventstore.wire import Violation, validate
+from eventstore.wire import Finding, Violation, validate
 
 __all__ = [
     "Approved",
@@ -79,11 +81,14 @@ __all__ = [
     "Failed",
     "Failure",
     "Feed",
+    "Finding",
     "FunctionCall",
     "FunctionResponse",
     "GateAnswer",
     "IllegalTransition",
     "Image",
+    "ImportConflict",
+    "Imported",
     "MessageAdded",
     "NonResolvedToolError",
     "NotAStore",

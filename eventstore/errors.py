@@ -100,8 +100,8 @@ class SilentAttempt(EventStoreError):
 
     def __init__(self, call_id: str) -> None:
         super().__init__(
-            f"the attempt of call {call_id!r} ended without a result: call attempt.complete(result) "
-            "(None is a result) or attempt.fail(error) before the block ends"
+            f"the attempt of call {call_id!r} ended without a result: call "
+            "attempt.complete(result) (None is a result) or attempt.fail(error) before the end"
         )
         self.call_id = call_id
 

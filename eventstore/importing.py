@@ -72,8 +72,8 @@ class Import:
         self._tests = (is_error, is_rejection)
         self._started = started
         self._place = b""  # of the last message taken in
-        self._at = 0  # the version of the last event known to be of these messages
         self._key: str | None = None  # of the last assistant message
+        self._end = _End()
 
     def extend(self, messages: Iterable[Any]) -> Imported:
         """Take in messages."""
@@ -85,11 +85,10 @@ class Import:
         given = plain(message)
         self._place = content_id(self._place, _encode(given))[:_PLACE]
         items = parse([given], self._provider, *self._tests)
-        formed = [item.native is not None for item in items]
-        return _Message(self._place, [compact(item, self._provider) for item in items], formed)
+        return _Message(self._place, [compact(item, self._provider) for item in items])
 
     def _append(self, batch: list[_Message]) -> None:
-        tail = _Tail(0, [])
+        tail = _Tail(0, self._end)
 
         def decide(state: ConversationState) -> Sequence[Event]:
             nonlocal tail
@@ -103,12 +102,11 @@ class Import:
         done.added += len(batch) - tail.known
         written = task.recorded
         done.events += len(written)
-        if written:
-            self._at = written[-1].version
+        self._end = _End(written[-1].version, batch[-1].place) if written else tail.end
         self._key = _last_key(batch, self._key)
 
     def _tail(self, batch: list[_Message], state: ConversationState) -> _Tail:
-        known = self._known(batch, state)
+        known, end = self._known(batch, state)
         rest = batch[known:]
         owners = [number for number, message in enumerate(rest) for _ in message.items]
         transcript = transcribe(
@@ -121,65 +119,67 @@ class Import:
             key=_last_key(batch[:known], self._key),
         )
         events, ids = _identified(transcript.by_item, [rest[n].place for n in owners])
+        base = self.done.messages + known
         if events:
-            last = batch[known - 1].place if known else b""
-            first = self.done.messages + known
-            self._check(state, last, first)
+            self._check(state, end, base)
         if events and not state.version and self._started is not None:
             events.insert(0, self._started)
             ids.insert(0, _event_id(content_id(b"started", _encode(self._started)), 0))
-        base = self.done.messages + known
-        formed = [well for message in rest for well in message.formed]
         findings = [
             msgspec.structs.replace(found, item=base + owners[found.item])
             for found in transcript.findings
-            if found.rule != "form" or not formed[found.item]
         ]
-        return _Tail(known, Identified(events, ids), findings)
+        return _Tail(known, end, Identified(events, ids), findings)
 
-    def _known(self, batch: list[_Message], state: ConversationState) -> int:
-        """How many messages of the batch the log has."""
-        if state.version == self._at:
-            return 0
+    def _known(self, batch: list[_Message], state: ConversationState) -> tuple[int, _End]:
+        """How many messages of the batch the log has, and where they end in it."""
+        if state.version == self._end.version:
+            return 0, self._end
         firsts = [_event_id(message.place, 0) for message in batch]
         look_up = self._store._open().known_ids  # noqa: SLF001
         # The place of the last covers all before it.
         stored = look_up(self._id, firsts[-1:]) or look_up(self._id, firsts)
         for number in range(len(batch), 0, -1):
             if version := stored.get(firsts[number - 1]):
-                self._at = version
-                return number
-        return 0
+                return number, _End(version, batch[number - 1].place)
+        return 0, self._end
 
-    def _check(self, state: ConversationState, last: bytes, first: int) -> None:
+    def _check(self, state: ConversationState, end: _End, messages: int) -> None:
         """Refuse to add to a conversation that goes on in another way.
 
         What was recorded here of the calls may follow the last known message: decisions, starts,
         ends. What was said here, or is of other messages, may not.
         """
-        if state.version == self._at:
+        if state.version == end.version:
             return
-        mark = _marked(last) if last else b""
-        for recorded in self._store.conversation(self._id).events(after=self._at):
+        mark = _marked(end.place) if end.place else b""
+        for recorded in self._store.conversation(self._id).events(after=end.version):
             event_id = bytes.fromhex(recorded.event_id)
             said = isinstance(recorded.event, MessageAdded | ToolPending)
             if (said or _is_ours(event_id)) and event_id[:_PLACE] != mark:
-                raise ImportConflict(self._id, first + 1, recorded.version)
+                raise ImportConflict(self._id, messages + 1, recorded.version)
+
+
+class _End(msgspec.Struct, frozen=True):
+    """The last message that the log is known to have: the version of an event, and its place."""
+
+    version: int = 0
+    place: bytes = b""
 
 
 class _Message(msgspec.Struct):
-    """A message, its place, what it says, and whether each part was in its provider's form."""
+    """A message, its place, and what it says."""
 
     place: bytes
     items: list[WireItem]
-    formed: list[bool]
 
 
 class _Tail(msgspec.Struct):
     """What of a batch is to be added: all but the first `known` messages."""
 
     known: int
-    events: Sequence[Event]
+    end: _End
+    events: Sequence[Event] = ()
     findings: list[Finding] = []
 
 

@@ -124,14 +124,15 @@ class ConversationState:
     def _evolve(self, recorded: Recorded) -> None:
         event: Any = recorded.event
         entry = self.open.get(recorded.call_id or "")
-        if entry is None and not isinstance(event, ToolPending):
+        if entry is None and (type(event) is not ToolPending or recorded.call_id in self.known):
             return
         try:
             tool = evolve(entry[0] if entry else None, event, recorded.recorded_at,
                           recorded.fingerprint)  # fmt: skip
         except IllegalTransition:
             return
-        self._keep(tool, tool.effective_call.digest())
+        mark = entry[1] if entry and _brought(event) is None else tool.effective_call.digest()
+        self._keep(tool, mark)
 
     def commit(self, staged: Staged, version: int, as_of: int) -> None:
         """Take in what was just stored."""
@@ -180,9 +181,7 @@ class ConversationState:
             placed.append(event)
         return placed
 
-    def _with_place(
-        self, event: ToolPending, mint: Mint, known: AbstractSet[str]
-    ) -> ToolPending:
+    def _with_place(self, event: ToolPending, mint: Mint, known: AbstractSet[str]) -> ToolPending:
         turn, index = event.turn, event.index
         if turn is None:
             turn, index = self.next_turn()

@@ -86,7 +86,7 @@ class Feed:
             raise ValueError("the cursor is of another store: start without one")
         self._positions = dict(after.positions) if after else {}
         self._epoch = storage.epoch
-        self._events = storage.feed(dict(self._positions), limit)
+        self._events = self._give_out(storage.feed(dict(self._positions), limit))
 
     @property
     def cursor(self) -> Cursor:
@@ -94,12 +94,16 @@ class Feed:
         return Cursor(self._epoch, tuple(sorted(self._positions.items())))
 
     def __iter__(self) -> Iterator[Recorded]:
-        return self
+        return self._events
 
     def __next__(self) -> Recorded:
-        recorded = next(self._events)
-        self._positions[recorded.lane] = recorded.position
-        return recorded
+        return next(self._events)
+
+    def _give_out(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
+        positions = self._positions
+        for recorded in events:
+            positions[recorded.lane] = recorded.position
+            yield recorded
 
 
 class EventStore:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventstore import (
+    Image,
     MessageAdded,
+    Part,
     Recorded,
     RunEnded,
     RunStarted,
@@ -162,9 +164,17 @@ def _call_id(recorded: Recorded) -> str | None:
 
 
 def _message(event: MessageAdded) -> str:
-    said = [part.text if isinstance(part, Text) else f"<{part.__class__.__name__.lower()}>"
-            for part in event.parts]  # fmt: skip
-    return f"{event.role}: {' '.join(said)}"
+    return f"{event.role}: {' '.join(map(_part, event.parts))}"
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Image):
+        return "<image>"
+    data = part.data if isinstance(part.data, dict) else {}
+    text = data.get("text")
+    return text if isinstance(text, str) else f"<{data.get('type', 'part')}>"
 
 
 def _pending(event: ToolPending) -> str:

@@ -7,6 +7,7 @@ driver on a connection held from SQLAlchemy's pool, which keeps the driver's own
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import groupby
 from os import getpid
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from sqlalchemy import (
     Engine,
@@ -29,7 +30,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.engine import Dialect
 
 from eventstore.codec import decode
 from eventstore.errors import StoreClosed, StoreCorrupt
@@ -37,6 +37,9 @@ from eventstore.events import Recorded
 from eventstore.fingerprint import render, slice_of
 from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage import schema as tables
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
 
 CHUNK = 1000
 """Rows a read fetches at once: a read holds no transaction open between chunks."""
@@ -362,7 +365,7 @@ class SqlStorage:
         self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
     ) -> list[Recorded]:
         cursor.execute(self._sql.tail, (*key, after))
-        return [_recorded(row, conversation_id) for row in cursor.fetchall()]
+        return list(_recorded(cursor.fetchall(), {key[1]: conversation_id}))
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
@@ -375,31 +378,24 @@ class SqlStorage:
                     return
                 cursor.execute(self._sql.conversation, (*key, after, CHUNK))
                 rows = cursor.fetchall()
-            for row in rows:
-                yield _recorded(row, conversation_id)
+            yield from _recorded(rows, {key[1]: conversation_id})
             if len(rows) < CHUNK:
                 return
             after = rows[-1][3]
 
     def feed(self, after: Mapping[int, int], limit: int | None = None) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
-        left = limit
+        left = sys.maxsize if limit is None else limit
         for lane in range(self._lanes):
             position = after.get(lane, 0)
-            while left is None or left > 0:
+            while left > 0:
                 with self._reading() as cursor:
                     cursor.execute(self._sql.feed, (lane, position, CHUNK))
                     rows = cursor.fetchall()
                     names = self._named(cursor, lane, rows)
-                for row in rows:
-                    name = names[row[2]]
-                    if name is None:  # another tenant's
-                        continue
-                    yield _recorded(row, name)
-                    if left is not None:
-                        left -= 1
-                        if not left:
-                            return
+                ours = [row for row in rows if names[row[2]] is not None][:left]
+                left -= len(ours)
+                yield from _recorded(ours, names)
                 if len(rows) < CHUNK:
                     break
                 position = rows[-1][1]
@@ -410,10 +406,7 @@ class SqlStorage:
         if len(known) >= REMEMBERED:
             known = self._names = {}  # a new one: other threads may be reading the old
         names: dict[int, str | None] = {}
-        for row in rows:
-            key = row[2]
-            if key in names:
-                continue
+        for key in {row[2] for row in rows}:
             if (lane, key) not in known:
                 cursor.execute(self._sql.name, (lane, key))
                 found = cursor.fetchone()
@@ -668,10 +661,11 @@ class _Statements:
         )  # fmt: skip
 
 
-def _recorded(row: Any, conversation_id: str) -> Recorded:
-    lane, position, _, version, event_id, recorded_at, tag, schema, digest, payload = row
-    event = decode(tag, schema, payload)
-    return Recorded(
-        lane, position, conversation_id, version, event_id.hex(), recorded_at,
-        getattr(event, "call_id", None), None if digest is None else render(digest), event,
-    )  # fmt: skip
+def _recorded(rows: Sequence[Any], names: Mapping[int, Any]) -> Iterator[Recorded]:
+    """The events of rows; `names` are the ids of their conversations."""
+    for lane, position, key, version, event_id, at, tag, schema, digest, payload in rows:
+        event = decode(tag, schema, payload)
+        yield Recorded(
+            lane, position, names[key], version, event_id.hex(), at,
+            getattr(event, "call_id", None), None if digest is None else render(digest), event,
+        )  # fmt: skip

@@ -227,13 +227,13 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (("readonly", "read-only", "query_only"), StoreReadOnly,
      "nothing was written; make the file and its folder writable"),
     (("full", "disk i/o error"), StoreFull, "nothing was written; free some space and try again"),
-    (("not a database", "encrypted"), NotAStore, "the file is damaged or of another kind; "
-     "restore it from a copy or name another file"),
+    (("not a database", "encrypted"), NotAStore,
+     "the file is damaged or of another kind; restore it from a copy or name another file"),
     (("malformed", "corrupt", "no such table", "no such column", "could not decode"), StoreCorrupt,
      "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy"),
     (("unable to open",), StorageError, "it must be there, and its folder writable"),
-    (("constraint failed",), StoreCorrupt, "the log contradicts itself; nothing was written, "
-     "run `toolledger verify`"),
+    (("constraint failed",), StoreCorrupt,
+     "the log contradicts itself; nothing was written, run `toolledger verify`"),
 )  # fmt: skip
 
 _OS_MEANINGS = {

@@ -148,13 +148,15 @@ def _image(block: dict[str, Any]) -> Image | None:
 
 def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
     call_id = block.get("tool_use_id")
+    exact = _is_exact_result(block)
     return WireResult(
         call_id if isinstance(call_id, str) and call_id else None,
         None,
         as_text(block.get("content")),
         bool(is_error(block)),
-        block if _is_exact_result(block) else None,
+        block if exact else None,
         bool(is_rejection(block)),
+        exact,
     )
 
 

@@ -37,8 +37,8 @@ class WireMessage(msgspec.Struct, frozen=True, gc=False):
 class WireResult(msgspec.Struct, frozen=True, gc=False):
     """A result; `id` and `name` are those of the call it answers, where the provider says.
 
-    `text` is the content as text. `native` is the provider's own form, where it is well formed.
-    `rejected`: it says that a person refused the call.
+    `text` is the content as text. `native` is the provider's own form, where it is well formed,
+    as `exact` says. `rejected`: it says that a person refused the call.
     """
 
     id: str | None
@@ -47,6 +47,7 @@ class WireResult(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     native: Any = None
     rejected: bool = False
+    exact: bool = False
 
 
 WireItem = WireMessage | WireResult

@@ -75,13 +75,15 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterat
     content = message.get("content")
     if role == "tool":
         call_id, name = message.get("tool_call_id"), message.get("name")
+        exact = given == "tool" and _is_text_content(content)
         yield WireResult(
             call_id if isinstance(call_id, str) and call_id else None,
             name if isinstance(name, str) and name else None,
             as_text(content),
             bool(is_error(message)),
-            message if given == "tool" and _is_text_content(content) else None,
+            message if exact else None,
             bool(is_rejection(message)),
+            exact,
         )
         return
     made = tuple(_calls(message)) if role == "assistant" else ()

@@ -241,7 +241,7 @@ class _Writer:
 
     def result(self, number: int, item: WireResult) -> None:
         self._fresh = False
-        if item.native is None:
+        if not item.exact:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
         if slot is None and item.id is not None:

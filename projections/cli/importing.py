@@ -149,12 +149,13 @@ def _stepping(messages: Iterable[Any], step: Any) -> Iterator[Any]:
 def _progress(source: Source) -> Iterator[Any]:
     """A function to call after each message, which shows how far the file is read."""
     if sys.stderr.isatty():
+        from rich.markup import escape  # noqa: PLC0415
         from rich.progress import Progress, TextColumn  # noqa: PLC0415 - slow to load
 
         count = TextColumn("{task.fields[messages]:,} messages")
         columns = (*Progress.get_default_columns(), count)
         with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-            task = progress.add_task(source.path.name, total=source.size, messages=0)
+            task = progress.add_task(escape(source.path.name), total=source.size, messages=0)
             yield _Bar(source, progress, task).step
     else:
         yield _Lines(source).step

@@ -41,7 +41,7 @@ def existing(store: EventStore, conversation_id: str) -> Conversation:
         ValueError: it has none.
     """
     chat = store.conversation(conversation_id)
-    if not chat.version:
+    if next(chat.events(), None) is None:
         raise ValueError(
             f"there is no conversation {conversation_id!r}: `toolledger show` lists them"
         )

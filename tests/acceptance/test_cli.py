@@ -30,6 +30,14 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Done = subprocess.CompletedProcess[str]
 
 
+class Terminal(StringIO):
+    """Something that a person looks at."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
 class Command:
     """`toolledger`, run in a folder of its own."""
 
@@ -58,9 +66,9 @@ class Command:
         assert "Traceback" not in err
         return subprocess.CompletedProcess(process.args, status, out, err)
 
-    def here(self, *arguments: object, status: int = 0) -> Done:
+    def here(self, *arguments: object, status: int = 0, terminal: bool = False) -> Done:
         """Run it in this process: the same from the first argument on, and sooner done."""
-        out, err = StringIO(), StringIO()
+        out, err = (Terminal(), Terminal()) if terminal else (StringIO(), StringIO())
         given = [str(argument) for argument in arguments]
         with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
             assert app.run(given) == status, out.getvalue() + err.getvalue()
@@ -237,17 +245,33 @@ def test_what_is_no_terminal_gets_whole_lines_and_no_control_codes(
     run: Command, store: EventStore, arguments: list[str]
 ) -> None:
     """Nothing is cut to 80 columns, and nothing that the log holds is taken for a code."""
-    out = run(*arguments, "--url", run.url).stdout
+    out = run.here(*arguments, "--url", run.url).stdout
     assert CONTROL.search(out) is None
     assert "…" not in out
     if arguments[0] in ("tools", "replay", "tail") or arguments[1:] == ["chat"]:
         assert "wide " * 99 in out
 
 
+def test_a_terminal_gets_colours_and_loses_nothing(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns are folded, long lines marked as shortened, and no code of the log comes through."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "60")
+    out = run.here("tools", "--url", run.url, terminal=True).stdout
+    assert "\x1b[1m" in out
+    assert "\x1b[31mred" not in run.here("show", "chat", "--url", run.url, terminal=True).stdout
+    assert "..." in run.here("replay", "chat", "--url", run.url, terminal=True).stdout
+    path = messages(run.folder / "[red].jsonl", 200)
+    done = run.here("import", path, "--url", run.url, terminal=True)
+    assert "600 messages" in done.stderr
+    assert "[red].jsonl" in done.stderr
+
+
 def test_markup_in_the_log_is_only_text(run: Command, store: EventStore) -> None:
     """What somebody said is shown as it was said."""
-    assert "[bold]done[/]" in run("show", "chat", "--url", run.url).stdout
-    assert "[bold]done[/]" in run("prompt", "chat", "--url", run.url).stdout
+    assert "[bold]done[/]" in run.here("show", "chat", "--url", run.url).stdout
+    assert "[bold]done[/]" in run.here("prompt", "chat", "--url", run.url).stdout
 
 
 def test_output_that_the_terminal_cannot_show_is_escaped(run: Command, store: EventStore) -> None:
@@ -279,7 +303,7 @@ def test_a_closed_pipe_ends_it_in_silence(run: Command, store: EventStore) -> No
 def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
     """The second time everything is there already."""
     path = messages(run.folder / "chat.jsonl", 10)
-    first = run("import", path, "--url", run.url).stdout
+    first = run.here("import", path, "--url", run.url).stdout
     assert re.search(r"chat\.jsonl\s+1\s+30\s+0\s+40\s+0", first)
     second = run.json("import", path, "--url", run.url)
     assert [(r["conversations"], r["skipped"]) for r in second] == [(1, 30)]
@@ -294,7 +318,7 @@ def test_an_import_says_what_was_wrong(run: Command) -> None:
         '{"role": "user", "content": "one"}\nnoise\n{"x": 1}\n'
         '{"role": "tool", "tool_call_id": "nobody", "content": "x"}\n'
     )
-    out = run("import", path, "--url", run.url).stdout
+    out = run.here("import", path, "--url", run.url).stdout
     assert "line 2: not JSON (noise)" in out
     assert "line 3: not a message: it has no role" in out
     assert "1 times  the result answers no call: kept as text" in out
@@ -315,7 +339,7 @@ def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command
     for name, data in files.items():
         if data is not None:
             (run.folder / name).write_bytes(data)
-    done = run("import", *files, good, run.folder, "--url", run.url, status=1)
+    done = run.here("import", *files, good, run.folder, "--url", run.url, status=1)
     complaints = done.stderr.splitlines()
     assert len(complaints) == len(files) + 1
     for name, line in zip(files, complaints, strict=False):
@@ -327,13 +351,13 @@ def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command
 def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
     """Nothing of it is written; under another name it is imported."""
     path = messages(run.folder / "chat.jsonl", 2)
-    run("import", path, "--url", run.url)
+    run.here("import", path, "--url", run.url)
     changed = path.read_text().replace("result 1", "something else")
     path.write_text(changed)
-    done = run("import", path, "--url", run.url, status=1)
+    done = run.here("import", path, "--url", run.url, status=1)
     assert "conversation 'chat' is there already and differs from message 6 on" in done.stderr
     assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8}]
-    run("import", path, "--id", "chat-2", "--url", run.url)
+    run.here("import", path, "--id", "chat-2", "--url", run.url)
     assert len(run.lines("show", "--url", run.url)) == 2
 
 
@@ -440,19 +464,21 @@ def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> 
     assert run.json("tools", "other", "--url", run.url) == []
     (pending,) = run.json("tools", "chat", "--status", "pending", "--url", run.url)
     assert pending["id"] == "c"
-    assert "3 calls, 1 completed, 1 pending, 1 rejected" in run("tools", "--url", run.url).stdout
+    assert (
+        "3 calls, 1 completed, 1 pending, 1 rejected" in run.here("tools", "--url", run.url).stdout
+    )
 
 
 def test_stats_counts(run: Command, store: EventStore) -> None:
     """As a table, and as data."""
-    assert "transient" in run("stats", "--url", run.url).stdout
+    assert "transient" in run.here("stats", "--url", run.url).stdout
     numbers = run.json("stats", "chat", "--url", run.url)["overall"]
     assert (numbers["calls"], numbers["failures"], numbers["recovered"]) == (3, 1, 1)
 
 
 def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -> None:
     """Up to a version, and what the model would have seen then."""
-    out = run("replay", "chat", "--until", "4", "--prompt", "openai", "--url", run.url).stdout
+    out = run.here("replay", "chat", "--until", 4, "--prompt", "openai", "--url", run.url).stdout
     assert "[Running → Failed]" in out
     assert "what the model would have seen after version 4" in out
     *frames, last = run.lines(
@@ -463,7 +489,7 @@ def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -
         "Pending", "Running",
     )  # fmt: skip
     assert validate(last["prompt"]["messages"], "openai") == []
-    assert run("replay", "chat", "--until", "0", "--url", run.url).stdout == ""
+    assert run.here("replay", "chat", "--until", "0", "--url", run.url).stdout == ""
 
 
 def test_tail_shows_the_last_events_of_all(run: Command, store: EventStore) -> None:
@@ -579,7 +605,7 @@ def test_verify_of_a_file_that_sqlite_cannot_read(run: Command, store: EventStor
     data = bytearray(path.read_bytes())
     data[4096 : 4096 * 4] = b"\x5a" * 4096 * 3
     path.write_bytes(data)
-    done = run("verify", "--url", run.url, status=1)
+    done = run.here("verify", "--url", run.url, status=1)
     assert done.stderr.startswith("toolledger: ")
 
 
@@ -588,7 +614,7 @@ def test_verify_of_a_file_that_sqlite_cannot_read(run: Command, store: EventStor
 
 def test_migrate_shows_the_revision(run: Command, store: EventStore) -> None:
     """And says when there is nothing to do."""
-    assert "revision 0001: nothing to do" in run("migrate", "--url", run.url).stdout
+    assert "revision 0001: nothing to do" in run.here("migrate", "--url", run.url).stdout
     told = run.json("migrate", "--url", run.url)
     assert (told["before"], told["revision"]) == ("0001", told["known"])
 
@@ -599,7 +625,7 @@ def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
         database.execute("CREATE TABLE theirs (x)")
     database.close()
     assert run.json("migrate", "--url", run.url)["before"] is None
-    run("import", messages(run.folder / "chat.jsonl", 1), "--url", run.url)
+    run.here("import", messages(run.folder / "chat.jsonl", 1), "--url", run.url)
     tamper(run, "INSERT INTO theirs VALUES (1)")
 
 
@@ -656,11 +682,11 @@ def test_the_demos_facts_are_data(run: Command) -> None:
 
 def test_the_demos_log_can_be_kept(run: Command) -> None:
     """Each run is a conversation of its own, and the log is as good as any."""
-    run("demo", "--keep", "kept.db")
-    run("demo", "--url", "sqlite:///kept.db")
+    run.here("demo", "--keep", "kept.db")
+    run.here("demo", "--url", "sqlite:///kept.db")
     url = "sqlite:///kept.db"
     assert [line["conversation_id"] for line in run.lines("show", "--url", url)] == [
         "demo", "demo-2",
     ]  # fmt: skip
-    run("verify", "--url", url)
+    assert "all is well" in run.here("verify", "--url", url).stdout
     assert [path.name for path in run.folder.iterdir()] == ["kept.db"]

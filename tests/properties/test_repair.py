@@ -95,7 +95,7 @@ def test_no_real_result_is_lost(provider: str, target: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
-    """Wherever a log is cut, both providers accept what is shown; the whole gives the same bytes."""
+    """Wherever a log is cut, both providers accept what is shown."""
     for number, messages in enumerate(histories(provider, max(ROUNDS // 4, 60), "log")):
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(f"c{number}")

@@ -217,6 +217,23 @@ def test_a_long_list_is_appended_in_batches(
     assert events(chat) == events(other)
 
 
+@pytest.mark.parametrize("cut", range(len(HISTORY) + 1))
+def test_batches_do_not_matter_to_what_is_known(
+    chat: Conversation, store: EventStore, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Wherever the former import ended, in batches of one or of many."""
+    open_call = [ask("one"), call("a"), ask("two"), call("b"), ask("three"), *HISTORY]
+    monkeypatch.setattr(imports, "BATCH", 1)
+    chat.import_messages(open_call[:cut])
+    assert chat.import_messages(open_call).messages == len(open_call)
+    assert chat.import_messages(open_call).events == 0
+    monkeypatch.undo()
+    assert chat.import_messages(open_call).events == 0
+    other = store.conversation("other")
+    other.import_messages(open_call)
+    assert events(chat) == events(other)
+
+
 def test_a_batch_is_not_without_end(chat: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the user never speaks, it ends all the same."""
     monkeypatch.setattr(imports, "BATCH", 2)

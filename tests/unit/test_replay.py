@@ -15,9 +15,13 @@ from eventstore import (
     EventStore,
     Failure,
     FunctionCall,
+    Image,
+    MessageAdded,
+    Opaque,
     Recorded,
     RunEnded,
     RunStarted,
+    Text,
     ToolApproved,
     ToolCompleted,
     ToolPending,
@@ -208,6 +212,19 @@ def test_a_stored_log_is_replayed() -> None:
     ("event", "line"),
     [
         (message("two\nlines"), "user: two\\nlines"),
+        (
+            MessageAdded(
+                "user",
+                (
+                    Text("see"),
+                    Image("http://x"),
+                    Opaque("anthropic", {"type": "text", "text": "t"}),
+                    Opaque("anthropic", {"type": "document"}),
+                    Opaque("x", 7),
+                ),
+            ),
+            "user: see <image> t <document> <part>",
+        ),
         (pending(q="x"), 'call_1: search {"q":"x"}'),
         (approved(q="y"), 'call_1 as {"q":"y"} by ada'),
         (ToolApproved("c", None, "ann", "fine"), "c by ann: fine"),

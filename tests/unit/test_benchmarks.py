@@ -1,0 +1,75 @@
+"""The benchmarks run, and say what they measured in one form. What they measure is not tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+SHARED = {"bare", "logs", "measure"}
+TINY = {
+    "append": ["--calls", "3", "--rounds", "2"],
+    "batch": ["--events", "30", "--rounds", "2"],
+    "fingerprint": ["--calls", "10", "--rounds", "2"],
+    "imports": ["--rounds", "1"],
+    "prompt": ["--events", "10000", "--rounds", "3"],
+    "rebuild": ["--events", "2000", "--rounds", "1"],
+    "size": ["--events", "2000"],
+}
+every_script = pytest.mark.parametrize("script", sorted(TINY))
+
+
+def run(script: str, *options: str) -> str:
+    """What a script prints."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / f"{script}.py"), "--quick", *TINY[script], *options],
+        check=False, capture_output=True, text=True,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def figures(script: str) -> list[dict[str, Any]]:
+    """The figures of a script's JSON."""
+    found = json.loads(run(script, "--json"))
+    assert found.keys() == {"benchmark", "quick", "python", "sqlite", "figures"}
+    assert (found["benchmark"], found["quick"]) == (script, True)
+    return list(found["figures"])
+
+
+def test_every_script_is_known() -> None:
+    """A new script is tested here and described in the folder's README."""
+    scripts = {path.stem for path in FOLDER.glob("*.py")}
+    assert scripts - SHARED == TINY.keys()
+    described = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [name for name in scripts if f"`{name}.py`" not in described] == []
+
+
+@every_script
+def test_a_script_prints_one_json_object(script: str) -> None:
+    """Each figure stands beside its limit, with a verdict that follows from both."""
+    found = figures(script)
+    assert [figure["name"] for figure in found if figure["limit"] is not None]
+    for figure in found:
+        assert figure.keys() == {"name", "value", "unit", "limit", "limit_is", "verdict"}
+        if figure["limit"] is None:
+            assert figure["limit_is"] is figure["verdict"] is None
+            continue
+        least = figure["limit_is"] == "least"
+        assert least or figure["limit_is"] == "most"
+        holds = figure["value"] >= figure["limit"] if least else figure["value"] <= figure["limit"]
+        assert figure["verdict"] in ({"ok"} if holds else {"over", "ok"})
+
+
+def test_a_script_prints_a_table() -> None:
+    """Without `--json` there is a line for each figure."""
+    lines = run("fingerprint").splitlines()
+    assert lines[0].startswith("fingerprint: Python")
+    assert len(lines) == 1 + len(figures("fingerprint"))
