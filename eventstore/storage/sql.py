@@ -50,7 +50,9 @@ REMEMBERED = 10_000
 _e = tables.events.c
 _READ = (
     _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
-    _e.schema, _e.fingerprint, _e.payload,
+    _e.schema, _e.fingerprint,
+    # as bytes: what is no UTF-8 is for the codec to say, not for the driver
+    cast(_e.payload, LargeBinary),
 )  # fmt: skip
 
 

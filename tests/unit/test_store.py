@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,7 +23,7 @@ from eventstore.errors import (
     StoreFull,
     VersionConflict,
 )
-from eventstore.events import Recorded
+from eventstore.events import MessageAdded, Recorded, UnknownEvent
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
 from eventstore.store import Cursor, event_ids
 from eventstore.testing import (
@@ -453,3 +456,19 @@ def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
     assert chat.complete("1", "found").attempts == 1
     assert [r.version for r in chat.events()] == [1, 2, 3]
     assert len(asked) == 2
+
+
+def test_a_payload_that_is_no_text_is_an_unknown_event(tmp_path: Path) -> None:
+    """One damaged row hides itself, not the conversation; `verify` names it."""
+    path = tmp_path / "agent.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("c")
+        for text in ("one", "two", "three"):
+            chat.add_message("user", text)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "UPDATE toolledger_events SET payload = cast(x'ff' AS TEXT) WHERE position = 2"
+            )
+        kinds = [type(recorded.event) for recorded in chat.events()]
+        assert kinds == [MessageAdded, UnknownEvent, MessageAdded]
+        assert [damage.position for damage in store.verify()] == [2]
