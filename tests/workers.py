@@ -5,14 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
 from eventstore import EventStore
-from eventstore.errors import IllegalTransition
+from eventstore.errors import EventStoreError, IllegalTransition
+from eventstore.state import ConversationState
 from eventstore.testing import message
 
 LONG = 10 if os.environ.get("TOOLLEDGER_LONG") else 1
@@ -91,17 +95,17 @@ def append_without_end(url: str, seed: int, pipe: Connection) -> None:
             pipe.send([(r.version, text) for r, text in zip(recorded, texts, strict=True)])
 
 
-def run_calls(url: str, worker: str, count: int) -> int:
+def run_calls(url: str, worker: str, calls: int) -> int:
     """Run calls from request to result, and say how many."""
     with EventStore.open(url) as store:
-        live(store, worker, count)
-    return count
+        live(store, worker, calls)
+    return calls
 
 
-def live(store: EventStore, worker: str, count: int) -> None:
+def live(store: EventStore, worker: str, calls: int) -> None:
     """Some calls of one worker, from request to result, in the one conversation."""
     chat = store.conversation("chat")
-    for n in range(count):
+    for n in range(calls):
         tool = chat.request("work", {"worker": worker, "n": n})
         chat.start(tool.id)
         chat.complete(tool.id, [worker, n])
@@ -126,3 +130,87 @@ def open_and_append(url: str, worker: int) -> str:
     with EventStore.open(url) as store:
         store.conversation(f"chat-{worker}").append(message(), message())
         return store.read().cursor.epoch
+
+
+def append_interrupted(url: str, rounds: int) -> int:
+    """Append with Ctrl-C at random moments; how many appends returned."""
+    chance = random.Random(11)
+    sure: list[str] = []
+    maybe: set[str] = set()
+
+    def append_on(number: int) -> None:
+        for n in count():
+            text = f"{number}.{n}"
+            maybe.add(text)
+            chat.append(message(text))
+            sure.append(text)
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for number in range(rounds):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.004))
+                append_on(number)
+            except KeyboardInterrupt:
+                pass
+            check_what_is_remembered(store)
+            stored: list[Any] = [recorded.event for recorded in chat.events()]
+            texts = [event.parts[0].text for event in stored]
+            assert len(set(texts)) == len(texts)
+            assert set(sure) <= set(texts) <= maybe
+        check_nothing_is_locked(store)
+        assert list(store.verify()) == []
+    return len(sure)
+
+
+def append_in_handler(url: str, rounds: int) -> list[str]:
+    """Append from a signal handler, at random moments of other appends; what came of each."""
+    chance = random.Random(5)
+    outcomes: list[str] = []
+
+    def handler(*_: object) -> None:
+        try:
+            chat.append(message("handler"))
+        except EventStoreError:
+            outcomes.append("refused")
+        else:
+            outcomes.append("stored")
+
+    signal.signal(signal.SIGALRM, handler)
+    appended = 0
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for number in range(rounds):
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.002))
+            while len(outcomes) == number:
+                chat.append(message("main"))
+                appended += 1
+        assert chat.version == appended + outcomes.count("stored")
+        check_what_is_remembered(store)
+        check_nothing_is_locked(store)
+        assert list(store.verify()) == []
+    return outcomes
+
+
+# checks
+
+
+def check_what_is_remembered(store: EventStore) -> None:
+    """A state in memory is the state that the log gives."""
+    for name, state in store._states.items():
+        fresh = ConversationState(0)
+        fresh.extend(store._storage.conversation(name))
+        assert (state.version, state.known, state.open) == (fresh.version, fresh.known, fresh.open)
+        assert state.next_turn() == fresh.next_turn()
+
+
+def check_nothing_is_locked(store: EventStore) -> None:
+    """Other threads can still append."""
+    chat = store.conversation("chat")
+    thread = threading.Thread(target=lambda: chat.append(message("thread")), daemon=True)
+    before = chat.version
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert chat.version == before + 1

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import groupby
@@ -367,7 +367,7 @@ class SqlStorage:
         self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
     ) -> list[Recorded]:
         cursor.execute(self._sql.tail, (*key, after))
-        return list(_recorded(cursor.fetchall(), {key[1]: conversation_id}))
+        return list(_recorded(cursor, {key[1]: conversation_id}))
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
@@ -379,11 +379,11 @@ class SqlStorage:
                 if key is None:
                     return
                 cursor.execute(self._sql.conversation, (*key, after, CHUNK))
-                rows = cursor.fetchall()
-            yield from _recorded(rows, {key[1]: conversation_id})
-            if len(rows) < CHUNK:
+                found = list(_recorded(cursor, {key[1]: conversation_id}))
+            yield from found
+            if len(found) < CHUNK:
                 return
-            after = rows[-1][3]
+            after = found[-1].version
 
     def feed(self, after: Mapping[int, int], limit: int | None = None) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
@@ -395,9 +395,9 @@ class SqlStorage:
                     cursor.execute(self._sql.feed, (lane, position, CHUNK))
                     rows = cursor.fetchall()
                     names = self._named(cursor, lane, rows)
-                ours = [row for row in rows if names[row[2]] is not None][:left]
+                ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
+                yield from _recorded(ours[:left], names)
                 left -= len(ours)
-                yield from _recorded(ours, names)
                 if len(rows) < CHUNK:
                     break
                 position = rows[-1][1]
@@ -663,7 +663,7 @@ class _Statements:
         )  # fmt: skip
 
 
-def _recorded(rows: Sequence[Any], names: Mapping[int, Any]) -> Iterator[Recorded]:
+def _recorded(rows: Iterable[Any], names: Mapping[int, Any]) -> Iterator[Recorded]:
     """The events of rows; `names` are the ids of their conversations."""
     for lane, position, key, version, event_id, at, tag, schema, digest, payload in rows:
         event = decode(tag, schema, payload)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from eventstore import migrate
@@ -73,7 +75,7 @@ class Sqlite:
         self.module = driver()
         self._synchronous = SYNCHRONOUS[durability]
         self._durability = durability
-        self._busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout
         self._memory: Engine | None = None
         self._identity: tuple[int, ...] | None = None
         self._size = 1
@@ -82,7 +84,7 @@ class Sqlite:
         """The same for a new file."""
         path.touch(exist_ok=False)  # connections make no files
         name = path.absolute().as_uri() if str(self.url.database).startswith("file:") else str(path)
-        return Sqlite(self.url.set(database=name), self._durability, self._busy_timeout)
+        return Sqlite(self.url.set(database=name), self._durability, self.busy_timeout)
 
     def shared(self) -> bool:
         """Whether all must use one connection (a database in memory)."""
@@ -92,7 +94,7 @@ class Sqlite:
         """A new engine, its connections in autocommit mode; in memory, always the same."""
         if self._memory is not None:
             return self._memory
-        options: dict[str, Any] = {"check_same_thread": False, "timeout": self._busy_timeout}
+        options: dict[str, Any] = {"check_same_thread": False, "timeout": self.busy_timeout}
         if self.shared():
             engine = self._memory = create_engine(
                 self.url, module=self.module, poolclass=StaticPool, connect_args=options
@@ -351,8 +353,7 @@ def _upgrade(database: Sqlite, *, new: bool = True) -> None:
                 if not new and database.path is not None:
                     raise NotAStore(f"{database.path} holds no store: name another file")
             connection.exec_driver_sql("COMMIT")
-            # Of the file, for good; where it is so already this writes nothing.
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            _log_ahead(database, connection)
             if not migrate.check(found):
                 return
             connection.exec_driver_sql(database.begin)
@@ -362,6 +363,21 @@ def _upgrade(database: Sqlite, *, new: bool = True) -> None:
     finally:
         if not database.shared():
             engine.dispose()
+
+
+def _log_ahead(database: Sqlite, connection: Connection) -> None:
+    """Set WAL, of the file and for good; where it is so already this writes nothing."""
+    until = time.monotonic() + database.busy_timeout
+    while True:
+        try:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        except OperationalError as error:
+            # For this SQLite itself waits for nobody.
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.002)
+        else:
+            return
 
 
 def _refuse_foreign(database: Sqlite, connection: Connection) -> None:

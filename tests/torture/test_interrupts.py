@@ -6,8 +6,8 @@ import linecache
 import random
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,10 +17,8 @@ import workers
 
 import eventstore
 from eventstore import EventStore
-from eventstore.conversation import Conversation
 from eventstore.errors import IllegalTransition
-from eventstore.state import ConversationState
-from eventstore.testing import message, together
+from eventstore.testing import message
 
 HOME = str(Path(eventstore.__file__).parent)
 # Signals come at calls and at jumps back, and in between no line of these is.
@@ -64,32 +62,12 @@ def interrupt(job: Callable[[], object], *lines: int) -> bool:
     return len(left) < len(lines)
 
 
-def check_what_is_remembered(store: EventStore) -> None:
-    """A state in memory is the state that the log gives."""
-    for name, state in store._states.items():
-        fresh = ConversationState(0)
-        fresh.extend(store._storage.conversation(name))
-        assert (state.version, state.known, state.open) == (fresh.version, fresh.known, fresh.open)
-        assert state.next_turn() == fresh.next_turn()
-
-
-def check_nothing_is_locked(store: EventStore) -> None:
-    """Other threads can still append."""
-    chat = store.conversation("chat")
-    thread = threading.Thread(target=lambda: chat.append(message("thread")), daemon=True)
-    before = chat.version
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
-    assert chat.version == before + 1
-
-
 def append_and_check(store: EventStore, append: Callable[[], object], *lines: int) -> bool:
     """One interrupted append, with everything that has to hold behind it."""
     chat = store.conversation("chat")
     before = chat.version
     interrupted = interrupt(append, *lines)
-    check_what_is_remembered(store)
+    workers.check_what_is_remembered(store)
     stored = len(list(chat.events()))
     assert stored in (before, before + 2)
     assert chat.version == stored
@@ -114,7 +92,7 @@ def test_an_append_interrupted_at_any_line_is_whole_or_nothing(
             store, lambda: chat.append(message("a"), message("b")), number
         )
     assert number > 50
-    check_nothing_is_locked(store)
+    workers.check_nothing_is_locked(store)
     assert list(store.verify()) == []
 
 
@@ -125,7 +103,7 @@ def test_an_append_interrupted_twice_is_whole_or_nothing(store: EventStore) -> N
     for _ in range(150 * workers.LONG):
         lines = chance.randint(1, 120), chance.randint(1, 25)
         append_and_check(store, lambda: chat.append(message("a"), message("b")), *lines)
-    check_nothing_is_locked(store)
+    workers.check_nothing_is_locked(store)
     assert list(store.verify()) == []
 
 
@@ -138,7 +116,7 @@ def test_a_call_interrupted_at_any_line_starts_once(store: EventStore) -> None:
         number += 1
         tool = chat.request("pay", {"n": number})
         interrupted = interrupt(lambda t=tool: chat.start(t.id), number)  # type: ignore[misc]
-        check_what_is_remembered(store)
+        workers.check_what_is_remembered(store)
         if chat.tools[tool.id].attempts:
             with pytest.raises(IllegalTransition):
                 chat.start(tool.id)
@@ -148,70 +126,26 @@ def test_a_call_interrupted_at_any_line_starts_once(store: EventStore) -> None:
     assert {tool.attempts for tool in chat.tools.values()} == {1}
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer signals")
-def test_real_signals_at_random_moments(store: EventStore) -> None:
-    """Wherever Python delivers them."""
-    chat = store.conversation("chat")
-    chance = random.Random(11)
-    sure: list[str] = []
-    maybe: set[str] = set()
-
-    def append(number: int, chat: Conversation) -> None:
-        n = 0
-        while True:
-            text = f"{number}.{n}"
-            maybe.add(text)
-            chat.append(message(text))
-            sure.append(text)
-            n += 1
-
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        for number in range(200 * workers.LONG):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.004))
-                append(number, chat)
-            except KeyboardInterrupt:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            check_what_is_remembered(store)
-            stored = [r.event.parts[0].text for r in chat.events()]  # type: ignore[union-attr]
-            assert len(set(stored)) == len(stored)
-            assert set(sure) <= set(stored) <= maybe
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert sure
-    check_nothing_is_locked(store)
-    assert list(store.verify()) == []
+timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals by timer here")
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer signals")
-def test_a_signal_handler_that_appends_is_refused_or_comes_in_between(store: EventStore) -> None:
+@timers
+@pytest.mark.parametrize("place", ["sqlite://", "file"])
+def test_real_signals_at_random_moments(tmp_path: Path, place: str) -> None:
+    """Wherever Python delivers them; in a process without a tracer of tests, which they upset."""
+    url = place if place == "sqlite://" else f"sqlite:///{tmp_path / 'agent.db'}"
+    (sure,) = workers.at_once([partial(workers.append_interrupted, url, 200 * workers.LONG)])
+    assert isinstance(sure, int), sure
+    assert sure > 0
+
+
+@timers
+@pytest.mark.parametrize("place", ["sqlite://", "file"])
+def test_a_signal_handler_that_appends_is_refused_or_comes_in_between(
+    tmp_path: Path, place: str
+) -> None:
     """It never writes into the transaction that it interrupts."""
-    chat = store.conversation("chat")
-    outcomes: list[str] = []
-
-    def handler(*_: object) -> None:
-        try:
-            chat.append(message("handler"))
-        except eventstore.EventStoreError:
-            outcomes.append("refused")
-        else:
-            outcomes.append("stored")
-
-    chance = random.Random(5)
-    before = signal.signal(signal.SIGALRM, handler)
-    count = 0
-    try:
-        for _ in range(100 * workers.LONG):
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.002))
-            had = len(outcomes)
-            while len(outcomes) == had:
-                chat.append(message("main"))
-                count += 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert chat.version == count + outcomes.count("stored")
-    check_what_is_remembered(store)
-    together(lambda: chat.append(message()))
-    assert list(store.verify()) == []
+    url = place if place == "sqlite://" else f"sqlite:///{tmp_path / 'agent.db'}"
+    (outcomes,) = workers.at_once([partial(workers.append_in_handler, url, 100 * workers.LONG)])
+    assert set(outcomes) <= {"refused", "stored"}
+    assert len(outcomes) == 100 * workers.LONG
