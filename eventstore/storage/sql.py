@@ -107,7 +107,7 @@ class SqlStorage:
         except BaseException:
             self.close()
             raise
-        with _registry:
+        with unforked():
             _storages.add(self)
 
     def _read_store(self) -> tuple[str, int]:
@@ -546,6 +546,13 @@ class SqlStorage:
 _orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed
 _storages: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
 _registry = threading.RLock()  # held over a fork: one at a time, and no store opens meanwhile
+
+
+@contextmanager
+def unforked() -> Iterator[None]:
+    """No fork is made meanwhile: for who opens connections that no storage has yet."""
+    with _registry:
+        yield
 
 
 def _before_fork() -> None:

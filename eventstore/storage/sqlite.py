@@ -37,7 +37,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.sql import SqlStorage
+from eventstore.storage.sql import SqlStorage, unforked
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -277,12 +277,13 @@ def open_storage(
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
     database = Sqlite(_parse(url), durability, busy_timeout)
     try:
-        if database.check_file() or database.path is None:
-            _upgrade(database, new=new)
-        else:
-            _begin(database, database.path, new=new)
-        database.check_in_place()
-        return SqlStorage(database, tenant)
+        with unforked():
+            if database.check_file() or database.path is None:
+                _upgrade(database, new=new)
+            else:
+                _begin(database, database.path, new=new)
+            database.check_in_place()
+            return SqlStorage(database, tenant)
     except Exception as error:
         translated = database.translate(error)
         if translated is error:

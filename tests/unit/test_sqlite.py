@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
-from eventstore import EventStore
+from eventstore import EventStore, migrate
 from eventstore.errors import (
     EventStoreError,
     NotAStore,
@@ -250,6 +250,80 @@ def test_a_store_is_not_created_where_that_is_not_wanted(path: Path) -> None:
         EventStore.open(f"sqlite:///{path}", create=False)
     assert path.read_bytes() == before
     EventStore.open("sqlite://", create=False).close()
+
+
+def test_who_comes_second_upgrades_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was missing at the first look may be there at the second."""
+    open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
+    looks = iter([None, migrate.REVISIONS[-1]])
+    monkeypatch.setattr(migrate, "revision", lambda _: next(looks))
+    monkeypatch.setattr(migrate, "upgrade", None)
+    open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
+
+
+def test_a_database_that_another_reads_is_waited_for(path: Path) -> None:
+    """Up to `busy_timeout`, where it has to become one with a write-ahead log."""
+    execute(path, "CREATE TABLE toolledger_ballast (a INTEGER)")
+    reader = connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM toolledger_ballast").fetchall()
+    with pytest.raises(StoreBusy, match=f"{path}: database is locked"):
+        open_storage(f"sqlite:///{path}", "", "full", 0.01)
+    reader.close()
+    open_storage(f"sqlite:///{path}", "", "full", 0.01).close()
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    """In the system's words."""
+    name = tmp_path / ("x" * 5000)
+    with pytest.raises(StorageError, match="cannot be read: File name too long"):
+        open_storage(f"sqlite:///{name}", "", "full", 30.0)
+
+
+# forks (with real ones in tests/torture)
+
+
+def test_while_a_fork_is_made_nothing_is_open_and_nobody_opens(storage: SqlStorage) -> None:
+    """The parent goes on behind it."""
+    append(storage, "chat", message("a"))
+    assert len(list(storage.conversation("chat"))) == 1
+    sql._before_fork()
+    doors = partial(storage._door.acquire, blocking=False)
+    locks = partial(storage._lock.acquire, blocking=False)
+    assert together(doors, locks, partial(sql._registry.acquire, blocking=False)) == [False] * 3
+    assert storage._held is None
+    assert storage._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+    sql._after_fork_in_parent()
+    assert append(storage, "chat", message("b"), version=1).version == 2
+
+
+def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
+    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is left to it."""
+    monkeypatch.setattr(sql.time, "sleep", lambda _: None)
+    with storage._reading() as cursor:
+        sql._before_fork()
+        sql._after_fork_in_parent()
+        assert cursor.execute("SELECT 1").fetchone() == (1,)
+    assert append(storage, "chat", message("a")).version == 1
+
+
+def test_a_child_begins_with_nothing_of_its_parents(
+    opened: Callable[..., SqlStorage],
+) -> None:
+    """Its locks are free, its connections new, and what was closed stays closed."""
+    storage, closed = opened(), opened()
+    append(storage, "chat", message("a"))
+    closed.close()
+    before = storage._engine, storage._lock, storage._door
+    sql._before_fork()
+    sql._after_fork_in_child()
+    assert not set(before) & {storage._engine, storage._lock, storage._door}
+    assert storage._heads == {}
+    assert append(storage, "chat", message("b"), version=1).version == 2
+    with pytest.raises(StoreClosed):
+        closed.heads()
 
 
 # errors

@@ -385,6 +385,18 @@ def test_a_store_closed_while_others_wait_lets_them_know(
     assert results[3] is None
 
 
+def test_a_child_remembers_nothing_of_its_parents(store: EventStore) -> None:
+    """It may have been forked while another thread held the lock and changed a state."""
+    chat = store.conversation("chat")
+    chat.append(message())
+    lock = store._lock
+    store._appending = True
+    store_module._after_fork()
+    assert store._lock is not lock
+    assert not store._states
+    assert chat.append(message())[0].version == 2
+
+
 def test_settled_calls_are_read_from_the_log(store: EventStore) -> None:
     """Also when other calls of the same append are open."""
     chat = store.conversation("chat")
