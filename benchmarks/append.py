@@ -97,9 +97,9 @@ def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float
 
 def main() -> None:
     """Measure and print."""
-    options = arguments(__doc__, calls=200, rounds=25)
-    calls = options.calls or (30 if options.quick else 200)
-    rounds = options.rounds or (4 if options.quick else 25)
+    options = arguments(__doc__, calls=25, rounds=201)
+    calls = options.calls or 25
+    rounds = options.rounds or (21 if options.quick else 201)
     figures = []
     for place, least in (("disk", 0.85), ("memory", 0.7)):
         times = measure(memory=place == "memory", rounds=rounds, calls=calls)

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -139,7 +138,7 @@ def append_interrupted(url: str, rounds: int) -> int:
     maybe: set[str] = set()
 
     def append_on(number: int) -> None:
-        for n in count():
+        for n in range(100):  # Python may swallow the Ctrl-C, in a callback of its own
             text = f"{number}.{n}"
             maybe.add(text)
             chat.append(message(text))
@@ -152,6 +151,7 @@ def append_interrupted(url: str, rounds: int) -> int:
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.004))
                 append_on(number)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 pass
             check_what_is_remembered(store)
