@@ -217,9 +217,10 @@ def test_a_fork_behind_pythons_back_is_noticed(store: EventStore, chat: Conversa
     storage._pid = -1
     assert chat.append(message())[0].version == 2
     assert storage._held is not held
-    assert (storage._pid, sql._orphans[-1][1]) == (os.getpid(), held)
-    sql._orphans.pop()
+    engine, kept = sql._orphans.pop()
+    assert (storage._pid, kept) == (os.getpid(), held)
     held.close()
+    engine.dispose()
 
 
 def test_a_store_closed_behind_a_fork_that_nobody_noticed(store: EventStore) -> None:

@@ -306,6 +306,8 @@ def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
         sql._before_fork()
         sql._after_fork_in_parent()
         assert cursor.execute("SELECT 1").fetchone() == (1,)
+        left = cursor.connection
+    left.close()
     assert append(storage, "chat", message("a")).version == 1
 
 
