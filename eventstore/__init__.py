@@ -46,11 +46,22 @@ from eventstore.events import (
     ToolsOffered,
     UnknownEvent,
 )
-from eventstore.failure import ErrorKind, Failure, classify
+from eventstore.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.fingerprint import fingerprint
+from eventstore.gate import (
+    Denial,
+    GateClass,
+    GateConflict,
+    GateDecision,
+    OpeningGate,
+    ToolGate,
+    ToolGateContext,
+    compose_gates,
+)
 from eventstore.importing import Imported
 from eventstore.message import Image, Opaque, Part, Text
-from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier
+from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
+from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier, RetryPolicy
 from eventstore.store import Cursor, EventStore, Feed
 from eventstore.tool import (
     Approved,
@@ -74,7 +85,9 @@ __all__ = [
     "Conversation",
     "Cursor",
     "DefaultRetryClassifier",
+    "Denial",
     "ErrorKind",
+    "ErrorKindSet",
     "Event",
     "EventStore",
     "EventStoreError",
@@ -85,6 +98,9 @@ __all__ = [
     "FunctionCall",
     "FunctionResponse",
     "GateAnswer",
+    "GateClass",
+    "GateConflict",
+    "GateDecision",
     "IllegalTransition",
     "Image",
     "ImportConflict",
@@ -93,12 +109,14 @@ __all__ = [
     "NonResolvedToolError",
     "NotAStore",
     "Opaque",
+    "OpeningGate",
     "Part",
     "Pending",
     "Recorded",
     "Rejected",
     "RetryClass",
     "RetryClassifier",
+    "RetryPolicy",
     "RunEnded",
     "RunStarted",
     "Running",
@@ -114,8 +132,12 @@ __all__ = [
     "Tool",
     "ToolApproved",
     "ToolCompleted",
+    "ToolErrorPolicy",
+    "ToolErrorTerminal",
     "ToolEvent",
     "ToolFailed",
+    "ToolGate",
+    "ToolGateContext",
     "ToolPending",
     "ToolRejected",
     "ToolRunning",
@@ -129,6 +151,7 @@ __all__ = [
     "VersionConflict",
     "Violation",
     "classify",
+    "compose_gates",
     "evolve",
     "fingerprint",
     "validate",

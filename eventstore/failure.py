@@ -1,4 +1,4 @@
-"""What went wrong in an attempt, as a value: seven kinds, `classify`, and `Failure`.
+"""What went wrong in an attempt, as a value: seven kinds, sets of them, `classify`, `Failure`.
 
 A failure is a fact, logged once. Whether to run the call again, to ask the provider again or to
 end the run is derived from it, each in its own place.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import re
 from enum import StrEnum
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _T = TypeVar("_T")
 
@@ -69,6 +70,60 @@ class ErrorKind(StrEnum):
                 return cls.TRANSIENT
             case _:
                 return cls.PERMANENT if status in _CLIENT_ERRORS else cls.TRANSIENT
+
+
+# one fixed bit for each kind
+_BITS = {kind: 1 << place for place, kind in enumerate(ErrorKind)}
+
+
+class ErrorKindSet(msgspec.Struct, frozen=True, gc=False):
+    """A set of error kinds, as a value: one byte, one fixed bit for each kind."""
+
+    bits: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse bits that stand for no kind."""
+        if not isinstance(self.bits, int) or not 0 <= self.bits < 1 << len(_BITS):
+            raise ValueError(
+                f"bits is {self.bits!r}: build a set with ErrorKindSet.of(ErrorKind.AUTH, ...)"
+            )
+
+    @classmethod
+    def empty(cls) -> ErrorKindSet:
+        """The set without a kind."""
+        return cls()
+
+    @classmethod
+    def singleton(cls, kind: ErrorKind) -> ErrorKindSet:
+        """The set of one kind."""
+        return cls(_BITS[ErrorKind(kind)])
+
+    @classmethod
+    def of(cls, *kinds: ErrorKind) -> ErrorKindSet:
+        """The set of these kinds."""
+        return reduce(cls.with_, kinds, cls())
+
+    def with_(self, kind: ErrorKind) -> ErrorKindSet:
+        """A new set, with `kind` in it."""
+        return self | self.singleton(kind)
+
+    def contains(self, kind: ErrorKind) -> bool:
+        """Whether `kind` is in the set."""
+        return bool(self.bits & _BITS[ErrorKind(kind)])
+
+    __contains__ = contains
+
+    def __or__(self, other: ErrorKindSet) -> ErrorKindSet:
+        return ErrorKindSet(self.bits | other.bits)
+
+    def __iter__(self) -> Iterator[ErrorKind]:
+        return (kind for kind, bit in _BITS.items() if self.bits & bit)
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+    def __repr__(self) -> str:
+        return f"ErrorKindSet.of({', '.join(f'ErrorKind.{kind.name}' for kind in self)})"
 
 
 def classify(exception: BaseException) -> ErrorKind:

@@ -1,9 +1,12 @@
-"""May the host run this tool call again? A pure decision on what went wrong."""
+"""May the host run this tool call again, and when? Pure decisions on what went wrong."""
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 from eventstore.failure import ErrorKind, classify
 
@@ -34,3 +37,54 @@ class DefaultRetryClassifier:
         if kind in (ErrorKind.TRANSIENT, ErrorKind.RATE_LIMIT, ErrorKind.INTERNAL):
             return RetryClass.TRANSIENT
         return RetryClass.PERMANENT
+
+
+_LEAST_PART = 0.1  # of the backoff: a wait drawn by chance is never next to nothing
+_DOUBLINGS = 64  # more would leave the range of a float, long after any `max_backoff`
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
+    """How often a tool may be run, and how long to wait in between; times in seconds.
+
+    A tool without a policy is run once. `max_attempts` counts the first attempt, too.
+    """
+
+    max_attempts: int = 3
+    initial_backoff: float = 0.2
+    max_backoff: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if not isinstance(self.max_attempts, int) or self.max_attempts < 1:
+            raise ValueError(
+                f"max_attempts is {self.max_attempts!r}: pass 1 or more, the first one counts"
+            )
+        for name in ("initial_backoff", "max_backoff"):
+            if not 0 <= (seconds := getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
+        if self.initial_backoff > self.max_backoff:
+            raise ValueError(
+                f"initial_backoff {self.initial_backoff!r} is above max_backoff "
+                f"{self.max_backoff!r}: pass a larger max_backoff"
+            )
+
+    def delay(self, attempt: int, hint: float | None = None, chance: float = 1.0) -> float | None:
+        """The seconds to wait before the attempt after `attempt`; None when no more may follow.
+
+        1. The provider's `hint`, where it is above zero, is waited for as it is.
+        2. Otherwise the backoff is `initial_backoff`, doubled for each attempt after the first;
+           `chance`, a random number from 0 to 1, picks a wait from a tenth of it to all of it.
+        3. Neither is ever longer than `max_backoff`.
+
+        It is zero only where `initial_backoff` is.
+        """
+        if attempt < 1:
+            raise ValueError(f"attempt is {attempt!r}: attempts are counted from 1")
+        if not 0 <= chance <= 1:
+            raise ValueError(f"chance is {chance!r}: pass a number from 0 to 1")
+        if attempt >= self.max_attempts:
+            return None
+        if hint is not None and hint > 0:
+            return min(hint, self.max_backoff)
+        backoff = self.initial_backoff * 2.0 ** min(attempt - 1, _DOUBLINGS)
+        return min(backoff, self.max_backoff) * (_LEAST_PART + (1 - _LEAST_PART) * chance)
