@@ -44,6 +44,7 @@ def result(call_id: object = "toolu_1", **more: object) -> Message:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "12C", **more}
 
 
+FOUND = {"type": "tool_reference", "tool_name": "refund"}
 ASK = user(text())
 
 
@@ -134,6 +135,18 @@ BROKEN = [
         ["messages[3].content[0]"],
         [*answered(), assistant(call()), user(result())],
         id="an id again in a later turn",
+    ),
+    pytest.param(
+        "AN05",
+        ["messages[3].content[0]"],
+        [*answered(), assistant(call()), user(result(content=[FOUND, text()]))],
+        id="an id again, answered with more than tools found",
+    ),
+    pytest.param(
+        "AN05",
+        ["messages[1].content[1]"],
+        [ASK, assistant(call(), call()), user(result(content=[FOUND]))],
+        id="one id for two searches for tools",
     ),
     pytest.param(
         "AN06",
@@ -325,6 +338,11 @@ SOUND = [
         "AN05",
         [ASK, assistant(call("a"), call("A")), user(result("a"), result("A"))],
         id="ids that differ in case",
+    ),
+    pytest.param(
+        "AN05",
+        [*answered(), assistant(call()), user(result(content=[FOUND]))],
+        id="an id again, for a search for tools",
     ),
     pytest.param("AN06", [ASK, assistant(call("_-aZ9")), user(result("_-aZ9"))], id="all legal"),
     pytest.param("AN07", [ASK, assistant(call(input={"a": 1})), user(result())], id="an object"),

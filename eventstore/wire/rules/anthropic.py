@@ -292,10 +292,26 @@ def _second_results(history: _History) -> Iterator[Fault]:
 def _repeated_calls(history: _History) -> Iterator[Fault]:
     """AN05: the ids of calls are unique in the whole request.
 
-    The API has been seen to answer a request that used an id again in a later turn; the refusals
-    known are of one turn. A call with its own id is valid either way.
+    A call whose result is tool references (a search for tools) needs its own id within its turn
+    alone: the API has been seen to answer requests that took such an id from an earlier turn.
     """
-    return _repeated(history.calls)
+    seen: set[object] = set()
+    for turn, after in history.pairs():
+        searches = {block.key for block in after.blocks if _finds_tools(block)}
+        here: set[object] = set()
+        for block in turn.blocks:
+            if block.kind != "tool_use" or not isinstance(block.key, str):
+                continue
+            if block.key in here or (block.key in seen and block.key not in searches):
+                yield block.place, _listed([block.key])
+            here.add(block.key)
+        seen |= here
+
+
+def _finds_tools(block: _Block) -> bool:
+    """Whether a block is a result made of tool references."""
+    inner = list(_inner_blocks(block)) if _is_result(block) else []
+    return bool(inner) and all(each.kind == "tool_reference" for each in inner)
 
 
 def _illegal_ids(history: _History) -> Iterator[Fault]:
