@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from eventstore.wire.rules import anthropic, openai
+from eventstore.wire.rules import anthropic, gemini, openai, responses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,7 +48,12 @@ class RuleBook(Protocol):
         """Code, place and detail of everything that breaks a rule."""
 
 
-PROVIDERS: Final[dict[str, RuleBook]] = {"anthropic": anthropic, "openai": openai}
+PROVIDERS: Final[dict[str, RuleBook]] = {
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "openai": openai,
+    "openai-responses": responses,
+}
 """The rule books by provider; another provider is one more entry."""
 
 
@@ -59,7 +64,8 @@ def validate(messages: object, provider: str) -> list[Violation]:
     valid for the provider's own API when nothing of level `hard` is reported. An empty list breaks
     no rule here, although no provider answers one: there is nothing in it to mend.
 
-    For `anthropic` pass the messages alone; the system prompt is a parameter of its own.
+    Pass the list alone (Gemini's contents, the input of OpenAI Responses, else the messages): a
+    system prompt that is a parameter of its own is no part of it.
 
     Raises `ValueError` when no rules are known for `provider`.
     """

@@ -1,0 +1,299 @@
+"""The rules of Google Gemini, GE01 to GE08, over the `contents` of a request.
+
+Keys are read as the REST interface writes them (`functionCall`) and as the SDK dumps them
+(`function_call`); a member that is null is as good as absent. What a content holds decides, not
+its role: a content with a functionCall part is a call content, one with a functionResponse part
+answers.
+
+A fault for which the table has no row of its own goes to the nearest one: GE05 also takes calls
+and responses that are no objects, GE07 contents and parts that are none, and text that is no text.
+
+The reference lets a content without a role pass where it is the only one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Fault = tuple[str, str]  # place and detail
+
+__all__ = ["RULES", "TOLERATED", "findings"]
+
+RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+    "GE01": (
+        "hard",
+        (
+            "{place}: Please ensure that the number of function response parts is equal to the "
+            "number of function call parts of the function call turn. ({detail})"
+        ),
+        "put one functionResponse part for each call into the content right after the calls",
+    ),
+    "GE02": (
+        "hard",
+        (
+            "{place}: Please ensure that function response turn comes immediately after a "
+            "function call turn."
+        ),
+        "move the response right behind its call, or keep what it says as text",
+    ),
+    "GE03": (
+        "hard",
+        (
+            "{place}: Please ensure that function call turn comes immediately after a user turn "
+            "or after a function response turn."
+        ),
+        "join the call with the model's content before it, or put a user's content between them",
+    ),
+    "GE04": (
+        "hard",
+        "{place}: the function response matches no function call of the turn before it: {detail}",
+        "give the response the name, and the id where there is one, of the call that it answers",
+    ),
+    "GE05": (
+        "hard",
+        "Invalid value at '{place}': {detail}",
+        "name the function, and send its args and its response as objects; wrap what is none",
+    ),
+    "GE06": (
+        "strict",
+        (
+            "Unable to submit request because function call {detail} is missing a "
+            "thought_signature. (at {place})"
+        ),
+        (
+            "send the call with the signature it came with; where that is unknown, with "
+            "'skip_thought_signature_validator'"
+        ),
+    ),
+    "GE07": (
+        "hard",
+        "Invalid value at '{place}': {detail}",
+        "send every content with role user or model and at least one part that holds something",
+    ),
+    "GE08": (
+        "strict",
+        "{place}: a function response turn holds other parts than function responses",
+        "send the other parts as a content of their own, after the responses",
+    ),
+}
+"""Code to level, the API's words and the remedy."""
+
+TOLERATED: Final = frozenset({"GE06", "GE08"})
+"""Strict rules without which the API itself answers: older models sign nothing."""
+
+_ROLES: Final = frozenset({"user", "model", "function"})
+_MAX_SHOWN: Final = 80
+
+
+def findings(messages: object) -> Iterator[tuple[str, str, str]]:
+    """Code, place and detail of everything in `messages` that breaks a rule."""
+    if not isinstance(messages, list):
+        yield "GE07", "contents", f"expected a list of contents, but got {_shown(messages)}"
+        return
+    contents = [_content(index, content) for index, content in enumerate(messages)]
+    for code, check in _CHECKS.items():
+        for place, detail in check(contents):
+            yield code, place, detail
+
+
+class _Part(NamedTuple):
+    """A part; what is no object is read as an empty one. Calls and responses are bodies."""
+
+    place: str
+    raw: object
+    call: object
+    response: object
+    signed: bool
+
+
+class _Content(NamedTuple):
+    """A content, with the parts that call and those that respond."""
+
+    place: str
+    raw: object
+    role: object
+    parts: list[_Part]
+    calls: list[_Part]
+    responses: list[_Part]
+
+
+def _content(index: int, raw: object) -> _Content:
+    body = _object(raw)
+    place = f"contents[{index}]"
+    given = body.get("parts")
+    parts = [
+        _part(f"{place}.parts[{number}]", part)
+        for number, part in enumerate(given if isinstance(given, list) else ())
+    ]
+    calls = [part for part in parts if part.call is not None]
+    responses = [part for part in parts if part.response is not None]
+    return _Content(place, raw, body.get("role"), parts, calls, responses)
+
+
+def _part(place: str, raw: object) -> _Part:
+    body = _object(raw)
+    call = _either(body, "functionCall", "function_call")
+    response = _either(body, "functionResponse", "function_response")
+    signature = _either(body, "thoughtSignature", "thought_signature")
+    return _Part(place, raw, call, response, bool(signature))
+
+
+def _either(body: dict[object, Any], camel: str, snake: str) -> Any:
+    value = body.get(camel)
+    return body.get(snake) if value is None else value
+
+
+def _object(value: object) -> dict[object, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _pairs(contents: list[_Content]) -> Iterator[tuple[_Content | None, _Content]]:
+    """Each content with the one before it."""
+    return zip([None, *contents], contents, strict=False)
+
+
+def _miscounted(contents: list[_Content]) -> Iterator[Fault]:
+    """GE01: a content with calls is followed by one with as many responses."""
+    followers = [*contents[1:], None]
+    for content, after in zip(contents, followers, strict=True):
+        asked, answered = len(content.calls), len(after.responses) if after else 0
+        if asked and asked != answered:
+            yield content.place, f"{asked} calls, {answered} responses"
+
+
+def _unasked(contents: list[_Content]) -> Iterator[Fault]:
+    """GE02: a content with responses directly follows one with calls."""
+    for before, content in _pairs(contents):
+        if content.responses and not (before and before.calls):
+            yield content.place, ""
+
+
+def _misplaced_calls(contents: list[_Content]) -> Iterator[Fault]:
+    """GE03: a content with calls directly follows the user's, or one with responses."""
+    for before, content in _pairs(contents):
+        if content.calls and (before is None or (before.role == "model" and not before.responses)):
+            yield content.place, ""
+
+
+def _mismatched(contents: list[_Content]) -> Iterator[Fault]:
+    """GE04: the names of the responses are those of the calls, and so are the ids given."""
+    for before, content in _pairs(contents):
+        if before and before.calls and content.responses:
+            yield from _mismatches(before, content)
+
+
+def _mismatches(before: _Content, content: _Content) -> Iterator[Fault]:
+    calls = [_object(part.call) for part in before.calls]
+    names = Counter(_text(call.get("name")) for call in calls)
+    ids = {_text(call.get("id")): _text(call.get("name")) for call in calls}
+    ids.pop(None, None)
+    known = set(names)
+    whole = len(calls) == len(content.responses)  # else GE01 says what is wrong
+    answered: set[str] = set()
+    for part in content.responses:
+        response = _object(part.response)
+        name, call_id = _text(response.get("name")), _text(response.get("id"))
+        names[name] -= 1
+        unasked = names[name] < 0 if whole else name not in known
+        if name is not None and unasked:
+            yield f"{part.place}.functionResponse.name", _shown(name)
+        elif call_id is not None and ids:
+            if call_id not in ids or ids[call_id] != name or (whole and call_id in answered):
+                yield f"{part.place}.functionResponse.id", _shown(call_id)
+            answered.add(call_id)
+
+
+def _untyped(contents: list[_Content]) -> Iterator[Fault]:
+    """GE05: calls and responses are objects, named, around objects."""
+    for content in contents:
+        for part in content.parts:
+            if part.call is not None:
+                place = f"{part.place}.functionCall"
+                yield from _faults(place, part.call, "args", required=False)
+            if part.response is not None:
+                place = f"{part.place}.functionResponse"
+                yield from _faults(place, part.response, "response", required=True)
+
+
+def _faults(place: str, body: object, key: str, *, required: bool) -> Iterator[Fault]:
+    if not isinstance(body, dict):
+        yield place, f"expected an object, but got {_shown(body)}"
+        return
+    if _text(body.get("name")) is None:
+        yield f"{place}.name", f"expected a function name, but got {_shown(body.get('name'))}"
+    value = body.get(key)
+    if not isinstance(value, dict) and (required or value is not None):
+        yield f"{place}.{key}", f"expected an object, but got {_shown(value)}"
+
+
+def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
+    """GE06: in the current turn, the first call of each content is signed.
+
+    The current turn begins with the user's last words.
+    """
+    start = 0
+    for index, content in enumerate(contents):
+        if content.role != "model" and len(content.parts) > len(content.responses):
+            start = index
+    for content in contents[start:]:
+        for part in content.calls[:1]:
+            if not part.signed:
+                yield part.place, _shown(_object(part.call).get("name"))
+
+
+def _malformed(contents: list[_Content]) -> Iterator[Fault]:
+    """GE07: contents are the user's, the model's or a function's, and hold something."""
+    for content in contents:
+        if not isinstance(content.raw, dict):
+            yield content.place, f"expected an object, but got {_shown(content.raw)}"
+            continue
+        known = isinstance(content.role, str) and content.role in _ROLES
+        if not known and not (content.role is None and len(contents) == 1):
+            yield f"{content.place}.role", "Please use a valid role: user, model."
+        if not content.parts:
+            yield f"{content.place}.parts", "contents.parts must not be empty."
+        for part in content.parts:
+            yield from _part_faults(part)
+
+
+def _part_faults(part: _Part) -> Iterator[Fault]:
+    if not isinstance(part.raw, dict):
+        yield part.place, f"expected an object, but got {_shown(part.raw)}"
+    elif all(value is None for value in part.raw.values()):
+        yield part.place, "required oneof field 'data' must have one initialized field"
+    elif not isinstance(part.raw.get("text", ""), str | None):
+        yield f"{part.place}.text", f"expected text, but got {_shown(part.raw.get('text'))}"
+
+
+def _mixed(contents: list[_Content]) -> Iterator[Fault]:
+    """GE08: a content with responses holds nothing else."""
+    for content in contents:
+        if content.responses and len(content.parts) > len(content.responses):
+            yield content.place, ""
+
+
+def _shown(value: object) -> str:
+    """A value inside a sentence: short and printable, whatever it is; containers by type alone."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= _MAX_SHOWN else f"{value[: _MAX_SHOWN - 3]}...")
+    return "null" if value is None else f"a value of type {type(value).__name__}"
+
+
+_CHECKS: Final[dict[str, Callable[[list[_Content]], Iterable[Fault]]]] = {
+    "GE01": _miscounted,
+    "GE02": _unasked,
+    "GE03": _misplaced_calls,
+    "GE04": _mismatched,
+    "GE05": _untyped,
+    "GE06": _unsigned,
+    "GE07": _malformed,
+    "GE08": _mixed,
+}
