@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 
 from eventstore import (
+    Event,
     IllegalTransition,
     MessageAdded,
     Recorded,
@@ -35,6 +36,8 @@ from projections.view import (
     show,
 )
 
+_STEPS = frozenset(get_args(ToolEvent))
+
 
 class History:
     """The fold: what was said and called in one conversation, from any prefix of any log."""
@@ -56,48 +59,54 @@ class History:
         """Take in one event; what breaks the rules becomes text or a repair, never an error."""
         if recorded.conversation_id != self.conversation_id:
             if self.conversation_id is not None:
-                self._repaired(recorded, "dropped", "conversation", "of another conversation")
+                self._repaired(
+                    recorded.version, recorded.call_id, "dropped", "conversation",
+                    "of another conversation",
+                )  # fmt: skip
                 return
             self.conversation_id = recorded.conversation_id
-        event = recorded.event
-        if type(event) is MessageAdded:
-            self._message(recorded, event)
-        elif type(event) is ToolPending:
-            self._pending(recorded, event)
-        elif isinstance(event, ToolEvent):
-            self._step(recorded, event)
+        self.take(recorded.event, recorded.version, recorded.recorded_at, recorded.fingerprint)
 
-    def _message(self, recorded: Recorded, event: MessageAdded) -> None:
+    def take(
+        self, event: Event, version: int, at: int | None = None, fingerprint: str | None = None
+    ) -> None:
+        """Take in one event of this conversation that has no envelope; see `apply`."""
+        kind = type(event)
+        if kind is MessageAdded:
+            self._message(version, event)
+        elif kind is ToolPending:
+            self._pending(version, event, at, fingerprint)
+        elif kind in _STEPS:
+            self._step(version, event, at, fingerprint)
+
+    def _message(self, version: int, event: Any) -> None:
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
             entry.message = event if entry.message is None else _joined(entry.message, event)
             return
-        entry = Entry(event.role, event, recorded.version)
+        entry = Entry(event.role, event, version)
         self._entries.append(entry)
         if event.role == "assistant" and event.turn is not None:
             self._turns.setdefault(event.turn, entry)
 
-    def _pending(self, recorded: Recorded, event: ToolPending) -> None:
-        if not event.call_id:
-            self._repaired(recorded, "dropped", "no-id", NAMELESS)
+    def _pending(self, version: int, event: Any, at: int | None, mark: str | None) -> None:
+        call_id = event.call.id
+        if not call_id:
+            self._repaired(version, call_id, "dropped", "no-id", NAMELESS)
             return
-        call = self._calls.get(event.call_id)
+        call = self._calls.get(call_id)
         try:
-            tool = evolve(
-                call.tool if call else None, event, recorded.recorded_at, recorded.fingerprint
-            )
+            tool = evolve(call.tool if call else None, event, at, mark)
         except IllegalTransition as error:
-            self._repaired(recorded, "dropped", "transition", str(error))
+            self._repaired(version, call_id, "dropped", "transition", str(error))
             return
         if call is not None:
             return
-        call = self._calls[event.call_id] = MadeCall(
-            tool, recorded.version, imported=event.imported
-        )
+        call = self._calls[call_id] = MadeCall(tool, version, imported=event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
-            entry = Entry("assistant", None, recorded.version)
+            entry = Entry("assistant", None, version)
             self._entries.append(entry)
             if event.turn is not None:
                 self._turns[event.turn] = entry
@@ -105,17 +114,15 @@ class History:
         if len(entry.calls) > 1 and entry.calls[-2].tool.index > tool.index:
             entry.calls.sort(key=lambda made: made.tool.index)
 
-    def _step(self, recorded: Recorded, event: Any) -> None:
+    def _step(self, version: int, event: Any, at: int | None, mark: str | None) -> None:
         call = self._calls.get(event.call_id)
         try:
-            tool = evolve(
-                call.tool if call else None, event, recorded.recorded_at, recorded.fingerprint
-            )
+            tool = evolve(call.tool if call else None, event, at, mark)
         except IllegalTransition as error:
-            self._misplaced(recorded, event, error)
+            self._misplaced(version, event, error)
             return
         assert call is not None  # noqa: S101 - evolve refuses a step of no call
-        call.versions.append(recorded.version)
+        call.versions.append(version)
         if tool is call.tool:
             return
         call.tool = tool
@@ -123,7 +130,7 @@ class History:
             answered = isinstance(event, ToolCompleted | ToolFailed | ToolRejected)
             call.answer = event if answered else None
 
-    def _misplaced(self, recorded: Recorded, event: Any, error: IllegalTransition) -> None:
+    def _misplaced(self, version: int, event: Any, error: IllegalTransition) -> None:
         """A result that the lifecycle has no place for: what it says is kept as text."""
         text = None
         if isinstance(event, ToolCompleted):
@@ -131,15 +138,15 @@ class History:
         elif isinstance(event, ToolFailed):
             text = event.failure.model_text
         if not text:
-            self._repaired(recorded, "dropped", "transition", str(error))
+            self._repaired(version, event.call_id, "dropped", "transition", str(error))
             return
-        entry = Entry("user", None, recorded.version)
+        entry = Entry("user", None, version)
         entry.text = orphan_text(event.call_id, text)
         self._entries.append(entry)
-        self._repaired(recorded, "wrapped", "transition", str(error))
+        self._repaired(version, event.call_id, "wrapped", "transition", str(error))
 
-    def _repaired(self, recorded: Recorded, what: str, rule: str, why: str) -> None:
-        self.repairs.append(Repair(what, rule, why, recorded.call_id, (recorded.version,)))
+    def _repaired(self, version: int, call_id: str | None, what: str, rule: str, why: str) -> None:
+        self.repairs.append(Repair(what, rule, why, call_id, (version,)))
 
     def view(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore import Event, Recorded, ToolPending, validate
+from eventstore import ToolPending, validate
 from eventstore.wire import WireItem, copy, parse, transcribe_alone
 from projections.history import History
 from projections.view import Collapse, Repair
@@ -44,11 +44,10 @@ def repair_messages(
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and collapse == "none" and not validate(given, provider):
         return RepairedMessages(copy(given), None, [])
-    reading = _Reading(given, provider, is_error)
-    view = reading.history.view(collapse=collapse)
-    arguments = view.render(target)
+    reading = _Reading(given, provider, is_error, marked=collapse != "none")
+    arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
     made, system = arguments["messages"], arguments.get("system")
-    repairs = [*reading.repairs, *view.repairs_for(target)]
+    repairs = [*reading.repairs, *repairs]
     if not repairs and target == provider and made != given:
         repairs = [Repair("merged", "form", "messages stand as the provider wants them")]
     return RepairedMessages(made, system, repairs)
@@ -58,7 +57,12 @@ class _Reading:
     """A message list, read as the log that it would be."""
 
     def __init__(
-        self, given: list[Any], provider: str, is_error: Callable[[Any], bool] | None
+        self,
+        given: list[Any],
+        provider: str,
+        is_error: Callable[[Any], bool] | None,
+        *,
+        marked: bool,
     ) -> None:
         self.repairs: list[Repair] = []
         self.history = History()
@@ -72,15 +76,11 @@ class _Reading:
                 why = f"messages[{place}] says nothing"
                 self.repairs.append(Repair("dropped", "empty", why))
         transcript = transcribe_alone(items, provider)
+        take = self.history.take
         for version, event in enumerate(transcript.events, 1):
-            self.history.apply(_recorded(version, event))
+            mark = event.call.fingerprint if marked and type(event) is ToolPending else None
+            take(event, version, None, mark)
         for finding in transcript.findings:
             if finding.rule != "used-id":  # the renderer tells which ids it really changed
                 why = f"messages[{places[finding.item]}]: {finding.problem}"
                 self.repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))
-
-
-def _recorded(version: int, event: Event) -> Recorded:
-    mark = event.call.fingerprint if isinstance(event, ToolPending) else None
-    call_id = getattr(event, "call_id", None)
-    return Recorded(0, version, "", version, "", 0, call_id, mark, event)

@@ -97,7 +97,12 @@ class ModelHistory:
 
     def repairs_for(self, provider: str) -> list[Repair]:
         """`repairs`, and those that this provider's form asks for."""
-        return [*self.repairs, *repairs_of(render(self._turns, provider).changes)]
+        return self.rendered(provider)[1]
+
+    def rendered(self, provider: str) -> tuple[dict[str, Any], list[Repair]]:
+        """What `render` and `repairs_for` give, made once."""
+        made = render(self._turns, provider)
+        return made.arguments, [*self.repairs, *repairs_of(made.changes)]
 
 
 def repairs_of(changes: Iterable[Change]) -> list[Repair]:
