@@ -37,6 +37,7 @@ from eventstore.events import (
 from eventstore.failure import ErrorKind, Failure
 from eventstore.importing import Import, Imported
 from eventstore.message import ROLES, Part, as_parts
+from eventstore.recovery import unknown_outcome
 from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolve
 from eventstore.wire import compact, copy, mint, parse, transcribe
 
@@ -437,19 +438,9 @@ def _failure(error: BaseException | Failure | str) -> Failure:
         if isinstance(error, UnparsedArguments):
             return Failure(ErrorKind.VALIDATION, str(error))
         failure = Failure.from_exception(error)
-        code = _unknown_outcome(error)
+        code = unknown_outcome(error)
         return msgspec.structs.replace(failure, code=code) if code else failure
     return Failure(ErrorKind.INTERNAL, str(error))
-
-
-def _unknown_outcome(error: BaseException) -> str | None:
-    """The code of an end after which nobody knows whether the call took effect."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
-        return "interrupted"
-    # by name: asyncio is not loaded for this
-    return "cancelled" if type(error).__name__ == "CancelledError" else None
 
 
 def _microseconds(delay: float | None) -> int | None:

@@ -7,13 +7,14 @@ prompt = model_history(chat.events()).render("openai")
 
 from __future__ import annotations
 
+from eventstore.recovery import OpenAttempt
 from projections.durations import Percentiles
 from projections.entries import HistoryEntry, repair_history
 from projections.figures import Statistics
 from projections.fold import Anomaly, Projection
 from projections.history import History, model_history
 from projections.messages import RepairedMessages, repair_messages
-from projections.recovery import OpenAttempt, ResumePlan, Step, resume_plan
+from projections.recovery import ResumePlan, Step, resume_plan
 from projections.repeats import Cycle, Repeat, Repeats, repeats
 from projections.replay import Frame, Replay, replay
 from projections.statistics import ErrorStatistics, error_statistics

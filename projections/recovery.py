@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
 from eventstore import (
     Completed,
     Failed,
-    Failure,
     Pending,
     Recorded,
     Rejected,
-    Running,
     Tool,
     ToolCompleted,
     ToolFailed,
     ToolRejected,
     ToolRunning,
 )
+from eventstore.recovery import Action, OpenAttempt, Trail, next_action
 from projections.fold import Anomaly, Projection
 from projections.text import one_line
 from projections.tools import CurrentTools
 
-Action: TypeAlias = Literal["start", "retry", "waiting", "unknown", "done"]
-
 _TELLING = (ToolRunning, ToolCompleted, ToolFailed, ToolRejected)
-_UNKNOWN_OUTCOMES = frozenset({"cancelled", "interrupted", "timeout"})
-
-
-def outcome_unknown(failure: Failure) -> bool:
-    """Whether nobody knows if the failed attempt took effect."""
-    return failure.code in _UNKNOWN_OUTCOMES
-
-
-class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that may have taken effect: nobody recorded how it ended.
-
-    `arguments` are those really used. `attempt` is 0 and `started_at` None where the start was
-    not recorded; `code` is cancelled, interrupted or timeout where that is how it ended.
-    """
-
-    attempt: int
-    started_at: int | None
-    arguments: Any
-    code: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +65,7 @@ class ResumePlan(Projection):
     def __init__(self, needs_approval: Callable[[Tool], bool] | None = None) -> None:
         self._needs_approval = needs_approval
         self._tools = CurrentTools()
-        self._trails: dict[tuple[str, str], _Trail] = {}
+        self._trails: dict[tuple[str, str], Trail] = {}
 
     @property
     def anomalies(self) -> list[Anomaly]:
@@ -112,7 +90,7 @@ class ResumePlan(Projection):
         if type(status) in (Completed, Rejected):
             self._trails.pop(key, None)
         else:
-            self._trails.setdefault(key, _Trail()).follow(tool, event)
+            self._trails.setdefault(key, Trail()).follow(tool, event)
 
     @property
     def steps(self) -> list[Step]:
@@ -148,63 +126,28 @@ class ResumePlan(Projection):
 
     def _step(self, conversation_id: str, tool: Tool) -> Step:
         trail = self._trails.get((conversation_id, tool.id))
-        if trail and trail.attempts:
-            doubts = tuple(trail.attempts)
-            return Step("unknown", tool, _doubt(doubts), conversation_id, trail.due, doubts)
-        action, reason = self._settled_or_new(tool)
-        if trail and trail.due is not None:
-            action, reason = "retry", f"{reason}; the next attempt was announced"
-            return Step(action, tool, reason, conversation_id, trail.due)
-        return Step(action, tool, reason, conversation_id)
-
-    def _settled_or_new(self, tool: Tool) -> tuple[Action, str]:
-        status = tool.status
-        if type(status) is Completed:
-            return "done", "it completed"
-        if type(status) is Rejected:
-            return "done", f"it was rejected by {status.by or status.source}"
-        if type(status) is Failed:
-            return "done", f"it failed ({status.failure.kind}): {one_line(status.error, 80)}"
-        if not tool.effective_call.is_object:
-            return "waiting", "its arguments are no JSON object: approve it with others, or fail it"
-        if type(status) is Pending:
-            return self._undecided(tool)
-        return "start", "it was approved and never started"
-
-    def _undecided(self, tool: Tool) -> tuple[Action, str]:
-        if self._needs_approval is None or self._needs_approval(tool):
-            return "waiting", "it never started, and nobody has decided"
-        return "start", "it never started, and needs no approval"
+        action = next_action(tool, trail, self._needs_approval)
+        doubts = tuple(trail.attempts) if trail else ()
+        reason = _doubt(doubts) if doubts else _reason(action, tool)
+        due = trail.due if trail else None
+        return Step(action, tool, reason, conversation_id, due, doubts)
 
 
-class _Trail:
-    """What is left over from the attempts of one call."""
-
-    __slots__ = ("attempts", "due")
-
-    def __init__(self) -> None:
-        self.attempts: list[OpenAttempt] = []
-        self.due: int | None = None
-
-    def follow(self, tool: Tool, event: Any) -> None:
-        """Take in the event that made `tool` what it is."""
-        status = tool.status
-        self.due = None
-        if type(status) is Running:
-            started = OpenAttempt(status.attempt, tool.started_at, status.arguments)
-            self.attempts.append(started)
-        elif type(status) is Failed:
-            self._failed(tool, status.failure, event)
-        else:
-            self.attempts.append(OpenAttempt(0, None, tool.effective_call.arguments))
-
-    def _failed(self, tool: Tool, failure: Failure, event: ToolFailed) -> None:
-        last = self.attempts.pop() if self.attempts else None
-        if outcome_unknown(failure):
-            last = last or OpenAttempt(0, None, tool.effective_call.arguments)
-            self.attempts.append(msgspec.structs.replace(last, code=failure.code))
-        if event.delay is not None and tool.ended_at is not None:
-            self.due = tool.ended_at + event.delay
+def _reason(action: Action, tool: Tool) -> str:
+    status = tool.status
+    if type(status) is Completed:
+        return "it completed"
+    if type(status) is Rejected:
+        return f"it was rejected by {status.by or status.source}"
+    if type(status) is Failed:
+        failed = f"it failed ({status.failure.kind}): {one_line(status.error, 80)}"
+        return f"{failed}; the next attempt was announced" if action == "retry" else failed
+    if not tool.effective_call.is_object:
+        return "its arguments are no JSON object: approve it with others, or fail it"
+    if type(status) is not Pending:
+        return "it was approved and never started"
+    undecided = action == "waiting"
+    return f"it never started, and {'nobody has decided' if undecided else 'needs no approval'}"
 
 
 def _doubt(attempts: tuple[OpenAttempt, ...]) -> str:

@@ -23,6 +23,7 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.recovery import outcome_unknown
 from projections.figures import Numbers, Statistics
 from projections.fold import (
     NAMELESS,
@@ -33,7 +34,6 @@ from projections.fold import (
     misplaced,
     unreadable,
 )
-from projections.recovery import outcome_unknown
 from projections.tallies import KindTally, LiveCall, MarkTally, ToolTally
 
 _N = TypeVar("_N", bound=Numbers)

@@ -20,7 +20,10 @@ MODULES = sorted(
 )
 every_module = pytest.mark.parametrize("module", MODULES)
 
-PURE = r"eventstore/(tool|fingerprint|failure|errors|retry|policy|gate|events|codec|wire/.*)\.py"
+PURE = (
+    r"eventstore/"
+    r"(tool|fingerprint|failure|errors|retry|policy|gate|recovery|events|codec|wire/.*)\.py"
+)
 IMPURE = {
     "alembic",
     "asyncio",
@@ -84,7 +87,7 @@ def _is_public(found: Import) -> bool:
     if found.module == "eventstore":
         return found.name in eventstore.__all__
     path = f"{found.module}.{found.name}"
-    return path.startswith("eventstore.wire.") and "._" not in path
+    return path.startswith(("eventstore.recovery.", "eventstore.wire.")) and "._" not in path
 
 
 def _tree(module: str) -> ast.Module:

@@ -23,7 +23,8 @@ from eventstore import (
     ToolRejected,
     ToolRunning,
 )
-from projections.recovery import OpenAttempt, ResumePlan, outcome_unknown, resume_plan
+from eventstore.recovery import OpenAttempt, outcome_unknown
+from projections.recovery import ResumePlan, resume_plan
 
 
 def pending(call_id: str = "a", name: str = "pay", arguments: Any = None) -> ToolPending:
