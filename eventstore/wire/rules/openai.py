@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
 
+import msgspec
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Fault = tuple[str, str]  # place and detail
 
@@ -132,18 +135,30 @@ def findings(messages: object) -> Iterator[tuple[str, str, str]]:
 
 
 class _Message(NamedTuple):
-    """A message; what is no object is read as an empty one."""
+    """A message with the calls in it and their places; what is no object is read as empty."""
 
-    place: str
+    number: int
     role: str | None
     body: dict[object, Any]
+    calls: Sequence[tuple[int, dict[object, Any]]]
+
+    @property
+    def place(self) -> str:
+        return f"messages[{self.number}]"
 
 
 class _Id(NamedTuple):
-    """The id of a call or of a result, of whatever type it came."""
+    """The id of a call (`which` of its message) or of a result, of whatever type it came."""
 
-    place: str
+    message: int
+    which: int | None
     value: object
+
+    @property
+    def place(self) -> str:
+        if self.which is None:
+            return f"messages[{self.message}].tool_call_id"
+        return f"messages[{self.message}].tool_calls[{self.which}].id"
 
     @property
     def key(self) -> object:
@@ -154,7 +169,7 @@ class _Id(NamedTuple):
 class _Turn(NamedTuple):
     """A message that is no tool message, with the unbroken run of tool messages after it."""
 
-    place: str
+    place: int
     calls: list[_Id]
     results: list[_Id]
 
@@ -162,9 +177,17 @@ class _Turn(NamedTuple):
 class _Invocation(NamedTuple):
     """What a call invokes, however the call is spelled."""
 
-    place: str
+    message: int
+    which: int | None
     body: dict[object, Any]
     input_key: Literal["arguments", "input"]
+
+    @property
+    def place(self) -> str:
+        if self.which is None:
+            return f"messages[{self.message}].function_call"
+        kind = "function" if self.input_key == "arguments" else "custom"
+        return f"messages[{self.message}].tool_calls[{self.which}].{kind}"
 
 
 class _History:
@@ -173,50 +196,56 @@ class _History:
     def __init__(self, raw: list[object]) -> None:
         self.raw = raw
         self.messages = [_message(index, message) for index, message in enumerate(raw)]
-        self.assistants = [each for each in self.messages if each.role == "assistant"]
         self.turns = list(_turns(self.messages))
-        self.invocations = [each for message in self.assistants for each in _invocations(message)]
 
-    def ids(self) -> Iterator[_Id]:
-        for turn in self.turns:
-            yield from turn.calls
-            yield from turn.results
+    @cached_property
+    def assistants(self) -> list[_Message]:
+        return [each for each in self.messages if each.role == "assistant"]
+
+    @cached_property
+    def invocations(self) -> list[_Invocation]:
+        return [each for message in self.assistants for each in _invocations(message)]
+
+    @cached_property
+    def ids(self) -> list[_Id]:
+        return [each for turn in self.turns for each in (*turn.calls, *turn.results)]
 
 
 def _message(index: int, message: object) -> _Message:
     body = _object(message)
-    return _Message(f"messages[{index}]", _text(body.get("role")), body)
+    role = _text(body.get("role"))
+    calls = body.get("tool_calls") if role == "assistant" else None
+    if not isinstance(calls, list):
+        return _Message(index, role, body, ())
+    kept = [(place, call) for place, call in enumerate(calls) if isinstance(call, dict)]
+    return _Message(index, role, body, kept)
 
 
 def _turns(messages: Iterable[_Message]) -> Iterator[_Turn]:
-    turn = _Turn("", [], [])
+    """The turns in which anything is called or answered."""
+    turn = _Turn(-1, [], [])
     for message in messages:
         if message.role == "tool":
-            answered = message.body.get("tool_call_id")
-            turn.results.append(_Id(f"{message.place}.tool_call_id", answered))
+            turn.results.append(_Id(message.number, None, message.body.get("tool_call_id")))
             continue
+        if turn.calls or turn.results:
+            yield turn
+        calls = [_Id(message.number, place, call.get("id")) for place, call in message.calls]
+        turn = _Turn(message.number, calls, [])
+    if turn.calls or turn.results:
         yield turn
-        calls = [_Id(f"{place}.id", call.get("id")) for place, call in _calls(message)]
-        turn = _Turn(message.place, calls, [])
-    yield turn
-
-
-def _calls(message: _Message) -> Iterator[tuple[str, dict[object, Any]]]:
-    calls = message.body.get("tool_calls") if message.role == "assistant" else None
-    for index, call in enumerate(calls if isinstance(calls, list) else ()):
-        if isinstance(call, dict):
-            yield f"{message.place}.tool_calls[{index}]", call
 
 
 def _invocations(message: _Message) -> Iterator[_Invocation]:
-    for place, call in _calls(message):
+    for index, call in message.calls:
         if _text(call.get("type")) == "custom":
-            yield _Invocation(f"{place}.custom", _object(call.get("custom")), "input")
+            yield _Invocation(message.number, index, _object(call.get("custom")), "input")
         else:
-            yield _Invocation(f"{place}.function", _object(call.get("function")), "arguments")
+            function = _object(call.get("function"))
+            yield _Invocation(message.number, index, function, "arguments")
     legacy = message.body.get("function_call")
     if legacy is not None:
-        yield _Invocation(f"{message.place}.function_call", _object(legacy), "arguments")
+        yield _Invocation(message.number, None, _object(legacy), "arguments")
 
 
 def _object(value: object) -> dict[object, Any]:
@@ -233,13 +262,13 @@ def _unanswered_calls(history: _History) -> Iterator[Fault]:
         answered = {result.key for result in turn.results}
         open_calls = {call.key: call.value for call in turn.calls if call.key not in answered}
         if open_calls:
-            yield turn.place, ", ".join(map(_named, open_calls.values()))
+            yield f"messages[{turn.place}]", ", ".join(map(_named, open_calls.values()))
 
 
 def _unasked_results(history: _History) -> Iterator[Fault]:
     """OA02: every result answers a call of the message that opens its run."""
     for turn in history.turns:
-        asked = {call.key for call in turn.calls}
+        asked = {call.key for call in turn.calls} if turn.results else ()
         for result in turn.results:
             if result.key not in asked:
                 yield result.place, _named(result.value)
@@ -254,9 +283,10 @@ def _second_results(history: _History) -> Iterator[Fault]:
 def _empty_call_lists(history: _History) -> Iterator[Fault]:
     """OA04: `tool_calls`, where there is any, is a list of one call object or more."""
     for message in history.assistants:
-        calls, place = message.body.get("tool_calls"), f"{message.place}.tool_calls"
-        if calls is None:
+        calls = message.body.get("tool_calls")
+        if calls is None or (message.calls and len(message.calls) == len(calls)):
             continue
+        place = f"{message.place}.tool_calls"
         if not isinstance(calls, list):
             yield place, f"expected an array of tool calls, but got {_shown(calls)} instead."
             continue
@@ -269,41 +299,42 @@ def _empty_call_lists(history: _History) -> Iterator[Fault]:
 
 def _unusable_ids(history: _History) -> Iterator[Fault]:
     """OA05: ids are non-empty text."""
-    for each in history.ids():
+    for each in history.ids:
         if not isinstance(each.value, str) or not each.value:
             yield each.place, _shown(each.value)
 
 
 def _long_ids(history: _History) -> Iterator[Fault]:
     """OA06: ids have at most 40 characters."""
-    for each in history.ids():
+    for each in history.ids:
         if isinstance(each.value, str) and len(each.value) > _MAX_ID_LENGTH:
             yield each.place, str(len(each.value))
 
 
 def _illegal_names(history: _History) -> Iterator[Fault]:
     """OA07: functions and custom tools have a legal name."""
-    named = [(each.place, each.body) for each in history.invocations]
-    named += [(each.place, each.body) for each in history.messages if each.role == "function"]
-    for place, body in named:
-        name = body.get("name")
+    named: list[_Message | _Invocation] = [*history.invocations]
+    named += [each for each in history.messages if each.role == "function"]
+    for each in named:
+        name = each.body.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{place}.name", _shown(name)
+            yield f"{each.place}.name", _shown(name)
 
 
 def _untyped_arguments(history: _History) -> Iterator[Fault]:
     """OA08: arguments, and the input of a custom tool, are text."""
-    for place, body, key in history.invocations:
-        if not isinstance(body.get(key), str):
-            yield f"{place}.{key}", _shown(body.get(key))
+    for each in history.invocations:
+        given = each.body.get(each.input_key)
+        if not isinstance(given, str):
+            yield f"{each.place}.{each.input_key}", _shown(given)
 
 
 def _unparsable_arguments(history: _History) -> Iterator[Fault]:
     """OA09: arguments are the JSON text of an object; the input of a custom tool is free."""
-    for place, body, key in history.invocations:
-        text = body.get(key)
-        if key == "arguments" and isinstance(text, str) and not _is_json_object(text):
-            yield f"{place}.{key}", _shown(text)
+    for each in history.invocations:
+        text = each.body.get("arguments") if each.input_key == "arguments" else None
+        if isinstance(text, str) and not _is_json_object(text):
+            yield f"{each.place}.arguments", _shown(text)
 
 
 def _repeated_calls(history: _History) -> Iterator[Fault]:
@@ -315,9 +346,10 @@ def _repeated_calls(history: _History) -> Iterator[Fault]:
 def _empty_assistants(history: _History) -> Iterator[Fault]:
     """OA11: an assistant message carries something, and its content is text or parts."""
     for message in history.assistants:
-        content, place = message.body.get("content"), f"{message.place}.content"
+        content = message.body.get("content")
         if isinstance(content, str):
             continue
+        place = f"{message.place}.content"
         if content is not None:
             yield from _malformed_parts(place, content)
         if not (content or _carries_more(message.body)):
@@ -334,9 +366,10 @@ def _carries_more(body: dict[object, Any]) -> bool:
 def _missing_content(history: _History) -> Iterator[Fault]:
     """OA12: every message but an assistant's has content; a tool message's is text all through."""
     for message in history.messages:
-        content, place = message.body.get("content"), f"{message.place}.content"
-        if isinstance(content, str):
+        content = message.body.get("content")
+        if message.role == "assistant" or isinstance(content, str):
             continue
+        place = f"{message.place}.content"
         if message.role == "tool":
             yield from _malformed_parts(place, content, only="text")
             if isinstance(content, list) and not content:
@@ -384,6 +417,10 @@ def _repeated(ids: Iterable[_Id]) -> Iterator[Fault]:
 
 
 def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (ValueError, RecursionError):
+        pass  # maybe only for what msgspec cannot hold
     try:
         return isinstance(_JSON.decode(text), dict)
     except (ValueError, RecursionError):
