@@ -373,7 +373,7 @@ class Conversation:
         attempt: int | None = None,
         duration: int | None = None,
     ) -> Tool:
-        failure, wait = _failure(error), _microseconds(delay)
+        failure, wait = failure_of(error), _microseconds(delay)
 
         def decide(state: ConversationState) -> Sequence[Event]:
             tool = self._known(state, call_id)
@@ -431,7 +431,8 @@ class Attempt:
         return (time.monotonic_ns() - self._began) // 1000
 
 
-def _failure(error: BaseException | Failure | str) -> Failure:
+def failure_of(error: BaseException | Failure | str) -> Failure:
+    """The failure that is recorded for an error; its code says where the outcome is unknown."""
     if isinstance(error, Failure):
         return error
     if isinstance(error, BaseException):
