@@ -8,7 +8,19 @@ chat = store.conversation("support-42")
 
 from __future__ import annotations
 
+from eventstore.agent_errors import (
+    AgentError,
+    AuthErrorKind,
+    Cancelled,
+    ConfigError,
+    ContextOverflow,
+    InternalError,
+    ProviderError,
+    ProviderErrorKind,
+    ToolError,
+)
 from eventstore.conversation import Attempt, Conversation
+from eventstore.envelope import ErrorClass, ErrorEnvelope
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
@@ -79,13 +91,20 @@ from eventstore.tool import (
 from eventstore.wire import Finding, Violation, validate
 
 __all__ = [
+    "AgentError",
     "Approved",
     "Attempt",
+    "AuthErrorKind",
+    "Cancelled",
     "Completed",
+    "ConfigError",
+    "ContextOverflow",
     "Conversation",
     "Cursor",
     "DefaultRetryClassifier",
     "Denial",
+    "ErrorClass",
+    "ErrorEnvelope",
     "ErrorKind",
     "ErrorKindSet",
     "Event",
@@ -105,6 +124,7 @@ __all__ = [
     "Image",
     "ImportConflict",
     "Imported",
+    "InternalError",
     "MessageAdded",
     "NonResolvedToolError",
     "NotAStore",
@@ -112,6 +132,8 @@ __all__ = [
     "OpeningGate",
     "Part",
     "Pending",
+    "ProviderError",
+    "ProviderErrorKind",
     "Recorded",
     "Rejected",
     "RetryClass",
@@ -132,6 +154,7 @@ __all__ = [
     "Tool",
     "ToolApproved",
     "ToolCompleted",
+    "ToolError",
     "ToolErrorPolicy",
     "ToolErrorTerminal",
     "ToolEvent",

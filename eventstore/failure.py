@@ -7,6 +7,7 @@ end the run is derived from it, each in its own place.
 from __future__ import annotations
 
 import errno
+import math
 import re
 from enum import StrEnum
 from functools import reduce
@@ -131,21 +132,26 @@ def classify(exception: BaseException) -> ErrorKind:
 
     The first rule that answers decides:
 
-    1. An exception group is of the kind that all its members share, else internal.
-    2. An HTTP status from 400 to 599 is of the kind that `ErrorKind.from_http_status` gives.
-    3. A class known by name, its own or its nearest base's, is of that kind; an unreachable
+    1. An exception that bears an `error_kind` is of that kind.
+    2. An exception group is of the kind that all its members share, else internal.
+    3. An HTTP status from 400 to 599 is of the kind that `ErrorKind.from_http_status` gives.
+    4. A class known by name, its own or its nearest base's, is of that kind; an unreachable
        network is transient.
-    4. Any other HTTP status is transient.
-    5. Everything else is internal.
+    5. Any other HTTP status is transient.
+    6. Everything else is internal.
     """
     return _attempt(_classify, exception) or ErrorKind.INTERNAL
 
 
 def retry_after_of(exception: BaseException) -> float | None:
-    """The seconds to wait that a Retry-After header asks for; None without a positive integer.
+    """The seconds to wait that an exception asks for: more than zero, else None.
 
-    The header's other form, a date, is ignored: to read it takes a clock.
+    They are in its `retry_after`, or in a Retry-After header as an integer. The header's other
+    form, a date, is ignored: to read it takes a clock.
     """
+    own = _attempt(_positive, _dig(exception, "retry_after"))
+    if own is not None:
+        return own
     for path in _HEADERS:
         headers = _dig(exception, *path)
         for name in ("retry-after", "Retry-After"):
@@ -175,8 +181,8 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Escape what cannot be stored."""
         for field in ("message", "model_message", "code", "exception", "traceback"):
             text = getattr(self, field)
-            if text is not None and (storable := _storable(text)) is not text:
-                force_setattr(self, field, storable)
+            if text is not None and (escaped := storable(text)) is not text:
+                force_setattr(self, field, escaped)
 
     @classmethod
     def from_exception(
@@ -186,11 +192,15 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         classifier: Callable[[BaseException], ErrorKind] = classify,
         with_traceback: bool = False,
     ) -> Failure:
-        """The failure that an exception is. Total: where `classifier` raises, it is internal."""
+        """The failure that an exception is. Total: where `classifier` raises, it is internal.
+
+        An exception's own `model_message` is what the model reads.
+        """
         name = _attempt(_class_name, exc) or "Exception"
         return cls(
             kind=_attempt(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL,
-            message=_attempt(lambda: _storable(str(exc))) or name,
+            message=_attempt(lambda: storable(str(exc))) or name,
+            model_message=_attempt(_told, exc),
             code=_attempt(_code_of, exc),
             http_status=_attempt(_status_of, exc),
             retry_after=retry_after_of(exc),
@@ -257,6 +267,9 @@ _UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
 
 
 def _classify(exception: BaseException) -> ErrorKind | None:
+    own = _dig(exception, "error_kind")
+    if isinstance(own, ErrorKind):
+        return own
     if isinstance(exception, BaseExceptionGroup):
         kinds = {classify(member) for member in exception.exceptions}
         return kinds.pop() if len(kinds) == 1 else None
@@ -290,7 +303,7 @@ def _status_of(exception: BaseException) -> int | None:
 
 def _code_of(exception: BaseException) -> str | None:
     codes = (_dig(exception, *path) for path in _CODES)
-    return next((_storable(code) for code in codes if isinstance(code, str)), None)
+    return next((storable(code) for code in codes if isinstance(code, str)), None)
 
 
 def _dig(value: Any, *path: str) -> Any:
@@ -319,6 +332,17 @@ def _number(value: object) -> int | None:
     return number if number in _THREE_DIGITS else None
 
 
+def _positive(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < math.inf else None
+
+
+def _told(exception: BaseException) -> str | None:
+    told = _dig(exception, "model_message")
+    return storable(told) if isinstance(told, str) else None
+
+
 def _seconds(headers: Any, name: str) -> float | None:
     text = str(headers.get(name)).strip()
     return float(text) or None if _DELAY.fullmatch(text) else None
@@ -337,7 +361,7 @@ def _traceback(exception: BaseException) -> str:
     return "".join(traceback.format_exception(exception))
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text itself where it can be stored, else with escapes in place of what cannot."""
     if type(text) is str and text.isascii() and "\0" not in text:
         return text

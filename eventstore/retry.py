@@ -8,7 +8,9 @@ from typing import Protocol
 
 import msgspec
 
+from eventstore.agent_errors import AgentError, InternalError, ToolError
 from eventstore.failure import ErrorKind, classify
+from eventstore.policy import ToolErrorTerminal
 
 
 class RetryClass(StrEnum):
@@ -29,10 +31,18 @@ class RetryClassifier(Protocol):
 
 
 class DefaultRetryClassifier:
-    """A tool that raised may be run again; what was refused may not. Total."""
+    """A tool that raised may be run again; what was refused may not. Total.
+
+    Of an agent's own errors it is `retryable` that counts, except for a tool's and for defects,
+    which are what the tool raised. What a policy made terminal is never run again.
+    """
 
     def classify(self, error: BaseException | ErrorKind) -> RetryClass:
         """TRANSIENT for transient, rate_limit and internal errors, else PERMANENT."""
+        if isinstance(error, AgentError) and not isinstance(error, ToolError | InternalError):
+            return RetryClass.TRANSIENT if error.retryable else RetryClass.PERMANENT
+        if isinstance(error, ToolErrorTerminal):
+            return RetryClass.PERMANENT
         kind = error if isinstance(error, ErrorKind) else classify(error)
         if kind in (ErrorKind.TRANSIENT, ErrorKind.RATE_LIMIT, ErrorKind.INTERNAL):
             return RetryClass.TRANSIENT

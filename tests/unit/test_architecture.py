@@ -22,7 +22,8 @@ every_module = pytest.mark.parametrize("module", MODULES)
 
 PURE = (
     r"eventstore/"
-    r"(tool|fingerprint|failure|errors|retry|policy|gate|recovery|events|codec|wire/.*)\.py"
+    r"(tool|fingerprint|failure|envelope|errors|agent_errors|retry|policy|hook|gate|recovery|"
+    r"events|codec|wire/.*)\.py"
 )
 IMPURE = {
     "alembic",
