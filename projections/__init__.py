@@ -12,6 +12,7 @@ from projections.durations import Percentiles
 from projections.entries import HistoryEntry, repair_history
 from projections.figures import Statistics
 from projections.fold import Anomaly, Projection
+from projections.gates import gate_context
 from projections.history import History, model_history
 from projections.messages import RepairedMessages, repair_messages
 from projections.recovery import ResumePlan, Step, resume_plan
@@ -43,6 +44,7 @@ __all__ = [
     "Step",
     "current_tools",
     "error_statistics",
+    "gate_context",
     "model_history",
     "repair_history",
     "repair_messages",

@@ -7,7 +7,13 @@ from typing import Any, Self
 
 import msgspec
 
-from eventstore import DefaultRetryClassifier, FunctionCall, RetryClass, RetryClassifier
+from eventstore import (
+    DefaultRetryClassifier,
+    FunctionCall,
+    RetryClass,
+    RetryClassifier,
+    UnhashableArguments,
+)
 
 _DEFAULT = DefaultRetryClassifier()
 
@@ -47,6 +53,11 @@ class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """What tells this call from every other: tool name and canonical arguments."""
         return self.call.digest()
 
+    @property
+    def fingerprint(self) -> str:
+        """The digest as text, as the log has it."""
+        return self.call.fingerprint
+
 
 def repair_history(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     """One entry for each distinct call (same tool, same arguments).
@@ -56,12 +67,20 @@ def repair_history(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     3. Otherwise its last failure stays, with that failure's class and message.
     4. The order is that of each fingerprint's first occurrence.
 
-    Total, deterministic and idempotent; the input is left alone.
+    Total, deterministic and idempotent; the input is left alone. A call that no fingerprint can
+    be taken of (JSON cannot say its arguments) is like no other, and stays.
     """
-    kept: dict[bytes, HistoryEntry] = {}
+    kept: dict[object, HistoryEntry] = {}
     for entry in entries:
-        mark = entry.digest
+        mark = _mark(entry)
         former = kept.get(mark)
         if former is None or not former.is_completed:
             kept[mark] = entry
     return list(kept.values())
+
+
+def _mark(entry: HistoryEntry) -> object:
+    try:
+        return entry.digest
+    except UnhashableArguments:
+        return object()

@@ -122,6 +122,7 @@ PROJECTIONS = [
     "Step",
     "current_tools",
     "error_statistics",
+    "gate_context",
     "model_history",
     "repair_history",
     "repair_messages",
