@@ -229,6 +229,23 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             raise NonResolvedToolError(self.id, self.status.name)
         return call, response
 
+    def encode(self) -> bytes:
+        """The call as JSON, its status as `state` and `data`; see `tool_json`."""
+        from eventstore import tool_json  # noqa: PLC0415 - it needs this module whole
+
+        return tool_json.encode(self)
+
+    @staticmethod
+    def decode(data: str | bytes) -> Tool:
+        """The call that `encode` wrote.
+
+        Raises:
+            msgspec.ValidationError: it is no such JSON; the error names the place.
+        """
+        from eventstore import tool_json  # noqa: PLC0415 - it needs this module whole
+
+        return tool_json.decode(data)
+
     def _error_response(self, text: str) -> FunctionResponse:
         return FunctionResponse(self.call.name, {"error": text}, self.id)
 

@@ -22,7 +22,7 @@ every_module = pytest.mark.parametrize("module", MODULES)
 
 PURE = (
     r"eventstore/"
-    r"(tool|fingerprint|failure|envelope|errors|agent_errors|retry|policy|gate|recovery|"
+    r"(tool|tool_json|fingerprint|failure|envelope|errors|agent_errors|retry|policy|gate|recovery|"
     r"events|codec|wire/.*)\.py"
 )
 IMPURE = {
