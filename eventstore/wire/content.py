@@ -12,7 +12,7 @@ from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Call, Change
 
-MEDIA = ("image", "image_url", "document", "file", "input_audio")
+MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio")
 
 _encode = msgspec.json.Encoder().encode
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from eventstore.fingerprint import content_id
 from eventstore.wire.items import Call, Change, Turn
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_NINE = re.compile(r"[a-zA-Z0-9]{9}")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+Spell = Callable[[str, int], str]  # a text and its greatest length to a legal text
 
 
 def legal_text(text: str, most: int) -> str:
@@ -20,6 +24,18 @@ def legal_text(text: str, most: int) -> str:
     return f"{clean[: most - 9]}_{mark}"
 
 
+def nine_characters(text: str, most: int = 9) -> str:
+    """`text` where it is 9 letters and digits, else 9 that follow from it alone."""
+    if _NINE.fullmatch(text):
+        return text
+    number = int.from_bytes(content_id(text.encode("utf-8", "surrogatepass")), "big")
+    made = ""
+    for _ in range(most):
+        number, digit = divmod(number, len(_DIGITS))
+        made += _DIGITS[digit]
+    return made
+
+
 def tool_name(call: Call, most: int, changes: list[Change]) -> str:
     """A name that the provider accepts for the call's tool."""
     name = legal_text(call.name, most) if call.name else "unnamed_tool"
@@ -29,24 +45,29 @@ def tool_name(call: Call, most: int, changes: list[Change]) -> str:
 
 
 def call_ids(
-    turns: Sequence[Turn], most: int, changes: list[Change], *, per_turn: bool
+    turns: Sequence[Turn],
+    most: int,
+    changes: list[Change],
+    *,
+    per_turn: bool,
+    spell: Spell = legal_text,
 ) -> list[list[str]]:
     """The ids of each turn's calls for one provider, the same on both halves.
 
     The provider's own id stays where it is legal and free; the first to use one keeps it.
-    `per_turn`: ids need to differ within a turn only.
+    `per_turn`: ids need to differ within a turn only. `spell` makes an id legal.
     """
     taken: set[str] = set()
     ids: list[list[str]] = []
     for turn in turns:
         if per_turn:
             taken = set()
-        ids.append([_claim(call, most, taken, changes) for call in turn.calls])
+        ids.append([_claim(call, most, taken, changes, spell) for call in turn.calls])
     return ids
 
 
-def _claim(call: Call, most: int, taken: set[str], changes: list[Change]) -> str:
-    chosen = next(name for name in _candidates(call, most) if name not in taken)
+def _claim(call: Call, most: int, taken: set[str], changes: list[Change], spell: Spell) -> str:
+    chosen = next(name for name in _candidates(call, most, spell) if name not in taken)
     taken.add(chosen)
     known = call.provider_id or call.id
     if chosen != known and not call.hidden:
@@ -54,11 +75,11 @@ def _claim(call: Call, most: int, taken: set[str], changes: list[Change]) -> str
     return chosen
 
 
-def _candidates(call: Call, most: int) -> Iterator[str]:
+def _candidates(call: Call, most: int, spell: Spell) -> Iterator[str]:
     if call.provider_id:
-        yield legal_text(call.provider_id, most)
-    yield legal_text(call.id, most)
+        yield spell(call.provider_id, most)
+    yield spell(call.id, most)
     count = 2
     while True:
-        yield legal_text(f"{call.id}_{count}", most)
+        yield spell(f"{call.id}_{count}", most)
         count += 1
