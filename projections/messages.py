@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore import ToolPending, validate
-from eventstore.wire import WireItem, copy, parse, transcribe_alone
+from eventstore import ToolPending
+from eventstore.wire import WireItem, copy, is_valid, reader, transcribe_alone
 from projections.history import History
 from projections.view import Collapse, Repair
 
@@ -42,7 +42,7 @@ def repair_messages(
     """
     target = to or provider
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
-    if target == provider and collapse == "none" and not validate(given, provider):
+    if target == provider and collapse == "none" and is_valid(given, provider):
         return RepairedMessages(copy(given), None, [])
     reading = _Reading(given, provider, is_error, marked=collapse != "none")
     arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
@@ -68,8 +68,9 @@ class _Reading:
         self.history = History()
         items: list[WireItem] = []
         places: list[int] = []  # item -> message
+        read = reader(provider, is_error)
         for place, message in enumerate(given):
-            found = parse([message], provider, is_error)
+            found = read(message)
             items += found
             places += [place] * len(found)
             if not found:

@@ -28,7 +28,7 @@ from eventstore.wire.items import (
     WireMessage,
     WireResult,
 )
-from eventstore.wire.rules import Violation, validate
+from eventstore.wire.rules import Violation, is_valid, validate
 from eventstore.wire.transcript import Finding, Transcript, mint, transcribe, transcribe_alone
 
 _encode = msgspec.json.Encoder().encode
@@ -63,6 +63,14 @@ def parse(
     module = provider(name)
     given = [plain(message) for message in messages]
     return list(module.parse(given, is_error or bears_error_mark, is_rejection or _never))
+
+
+def reader(
+    name: str, is_error: Callable[[Any], bool] | None = None
+) -> Callable[[Any], list[WireItem]]:
+    """What gives the items of one message after the other; see `parse`."""
+    read, mark = provider(name).parse, is_error or bears_error_mark
+    return lambda message: list(read((plain(message),), mark, _never))
 
 
 def render(turns: Sequence[Turn], name: str) -> Rendered:
@@ -104,11 +112,11 @@ def _never(_: Any) -> bool:
 
 def plain(message: Any) -> Any:
     """A message as plain JSON values, whatever it was made of."""
-    message = _dumped(message)
-    if isinstance(message, dict) and isinstance(message.get("content"), list):
-        content = message["content"]
-        if any(hasattr(block, "model_dump") for block in content):
-            message = {**message, "content": [_dumped(block) for block in content]}
+    if type(message) is not dict:
+        message = _dumped(message)
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list) and any(hasattr(block, "model_dump") for block in content):
+        message = {**message, "content": [_dumped(block) for block in content]}
     try:
         _encode(message)
     except (TypeError, ValueError, RecursionError):
@@ -147,10 +155,12 @@ __all__ = [
     "bears_error_mark",
     "compact",
     "copy",
+    "is_valid",
     "mint",
     "parse",
     "plain",
     "provider",
+    "reader",
     "render",
     "transcribe",
     "transcribe_alone",

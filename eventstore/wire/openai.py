@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from eventstore.message import Image, Opaque, Part, Text
+from eventstore.tool import FunctionCall
 from eventstore.wire.content import (
     as_text,
     copy,
@@ -52,31 +53,25 @@ _encode = msgspec.json.Encoder().encode
 def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     """The items of a message list, whatever its form; what says nothing is left out."""
     for message in messages:
-        if isinstance(message, str):
-            message = {"role": "user", "content": message}  # noqa: PLW2901
-            yield WireMessage("user", _parts(message["content"]), native=message, exact=True)
-        elif isinstance(message, dict):
-            yield from _item(message, is_error, is_rejection)
+        if isinstance(message, dict):
+            item = _item(message, is_error, is_rejection)
+            if item is not None:
+                yield item
+        elif isinstance(message, str):
+            native = {"role": "user", "content": message}
+            yield WireMessage("user", _parts(message), native=native, exact=True)
         elif message is not None:
             yield WireMessage("user", (Text(as_text(message)),))
 
 
-def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
     given = message.get("role")
-    role = ROLES.get(given) if isinstance(given, str) else None
-    calls = message.get("tool_calls")
-    if role is None:
-        if calls:
-            role = "assistant"
-        elif "tool_call_id" in message:
-            role = "tool"
-        else:
-            role = "user"
+    role = _role(message, given)
     content = message.get("content")
     if role == "tool":
         call_id, name = message.get("tool_call_id"), message.get("name")
         exact = given == "tool" and _is_text_content(content)
-        yield WireResult(
+        return WireResult(
             call_id if isinstance(call_id, str) and call_id else None,
             name if isinstance(name, str) and name else None,
             as_text(content),
@@ -85,12 +80,45 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterat
             bool(is_rejection(message)),
             exact,
         )
-        return
-    made = tuple(_calls(message)) if role == "assistant" else ()
+    exact = given == role and _is_exact(message, role)
     parts = _parts(content)
-    if parts or made or _extras(message):
-        exact = given == role and _is_exact(message, role)
-        yield WireMessage(role, parts, made, message, exact)
+    if role != "assistant":
+        calls: tuple[WireCall, ...] = ()
+    elif exact and (made := _exact_calls(message)) is not None:
+        calls = made
+    else:
+        calls, exact = tuple(_calls(message)), False
+    if parts or calls or _extras(message):
+        return WireMessage(role, parts, calls, message, exact)
+    return None
+
+
+def _role(message: dict[str, Any], given: Any) -> str:
+    role = ROLES.get(given) if isinstance(given, str) else None
+    if role is not None:
+        return role
+    if message.get("tool_calls"):
+        return "assistant"
+    return "tool" if "tool_call_id" in message else "user"
+
+
+def _exact_calls(message: dict[str, Any]) -> tuple[WireCall, ...] | None:
+    """The calls of a message; None if one of them is not well formed."""
+    made = []
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or call.get("type", "function") != "function":
+            return None
+        call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+        if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
+            return None
+        if legal_text(name, NAME_LENGTH) != name:
+            return None
+        asked = FunctionCall.of(name, arguments)
+        if asked.raw is not None or not arguments.lstrip().startswith("{"):  # blank, or null
+            return None
+        made.append(WireCall(call_id or None, asked))
+    return tuple(made)
 
 
 def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
@@ -170,6 +198,7 @@ def _is_text_content(content: Any) -> bool:
 
 
 def _is_exact(message: dict[str, Any], role: str) -> bool:
+    """Whether a message is well formed, but for its calls."""
     content = message.get("content")
     if isinstance(content, list):
         if not content or not all(map(_is_exact_part, content)):
@@ -183,30 +212,13 @@ def _is_exact(message: dict[str, Any], role: str) -> bool:
     calls = message.get("tool_calls")
     if calls is None:
         return content is not None or bool(message.get("refusal") or message.get("audio"))
-    return isinstance(calls, list) and bool(calls) and all(map(_is_exact_call, calls))
+    return isinstance(calls, list) and bool(calls)
 
 
 def _is_exact_part(part: Any) -> bool:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False
     return part["type"] != "text" or isinstance(part.get("text"), str)
-
-
-def _is_exact_call(call: Any) -> bool:
-    if not isinstance(call, dict) or call.get("type", "function") != "function":
-        return False
-    function = call.get("function")
-    if not isinstance(function, dict):
-        return False
-    call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
-    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
-        return False
-    if legal_text(name, NAME_LENGTH) != name:
-        return False
-    try:
-        return isinstance(msgspec.json.decode(arguments), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _extras(message: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from eventstore.wire.rules import anthropic, gemini, openai, responses
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["PROVIDERS", "Level", "RuleBook", "Violation", "validate"]
+__all__ = ["PROVIDERS", "Level", "RuleBook", "Violation", "is_valid", "validate"]
 
 Level = Literal["hard", "strict"]
 
@@ -69,13 +69,22 @@ def validate(messages: object, provider: str) -> list[Violation]:
 
     Raises `ValueError` when no rules are known for `provider`.
     """
+    book = _book(provider)
+    return [_violation(book, *finding) for finding in book.findings(messages)]
+
+
+def is_valid(messages: object, provider: str) -> bool:
+    """Whether `messages` break no rule, hard or strict: `validate`, stopped at the first."""
+    return next(iter(_book(provider).findings(messages)), None) is None
+
+
+def _book(provider: str) -> RuleBook:
     try:
-        book = PROVIDERS[provider]
+        return PROVIDERS[provider]
     except KeyError:
         known = ", ".join(sorted(PROVIDERS))
         msg = f"no rules for provider {provider!r}: choose one of {known}"
         raise ValueError(msg) from None
-    return [_violation(book, *finding) for finding in book.findings(messages)]
 
 
 def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:
