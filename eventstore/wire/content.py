@@ -14,6 +14,8 @@ from eventstore.wire.items import Call, Change
 
 MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio")
 
+_NESTED = frozenset((dict, list))
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -76,7 +78,11 @@ def copy(value: Any) -> Any:
     """A copy of JSON values that shares nothing with them."""
     kind = type(value)
     if kind is dict:
-        return {key: copy(item) for key, item in value.items()}
+        copied = value.copy()
+        for key, item in value.items():
+            if type(item) in _NESTED:
+                copied[key] = copy(item)
+        return copied
     if kind is list:
-        return [copy(item) for item in value]
+        return [copy(item) if type(item) in _NESTED else item for item in value]
     return value

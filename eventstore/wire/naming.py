@@ -17,9 +17,9 @@ Spell = Callable[[str, int], str]  # a text and its greatest length to a legal t
 
 def legal_text(text: str, most: int) -> str:
     """`text` in `[a-zA-Z0-9_-]`, at most `most` long; what had to change carries a hash."""
-    clean = _ILLEGAL.sub("_", text)
-    if clean == text and 0 < len(text) <= most:
+    if 0 < len(text) <= most and _ILLEGAL.search(text) is None:
         return text
+    clean = _ILLEGAL.sub("_", text)
     mark = content_id(text.encode("utf-8", "surrogatepass")).hex()[:8]
     return f"{clean[: most - 9]}_{mark}"
 
@@ -60,6 +60,9 @@ def call_ids(
     taken: set[str] = set()
     ids: list[list[str]] = []
     for turn in turns:
+        if not turn.calls:
+            ids.append([])
+            continue
         if per_turn:
             taken = set()
         ids.append([_claim(call, most, taken, changes, spell) for call in turn.calls])
@@ -67,9 +70,11 @@ def call_ids(
 
 
 def _claim(call: Call, most: int, taken: set[str], changes: list[Change], spell: Spell) -> str:
-    chosen = next(name for name in _candidates(call, most, spell) if name not in taken)
-    taken.add(chosen)
     known = call.provider_id or call.id
+    chosen = spell(known, most)
+    if chosen in taken:
+        chosen = next(name for name in _candidates(call, most, spell) if name not in taken)
+    taken.add(chosen)
     if chosen != known and not call.hidden:
         changes.append(Change("re-keyed", "id", f"id {known!r} is {chosen!r} here", call.id))
     return chosen
