@@ -103,7 +103,7 @@ class History:
             return
         if call is not None:
             return
-        call = self._calls[call_id] = MadeCall(tool, version, imported=event.imported)
+        call = self._calls[call_id] = MadeCall(tool, [version], event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
             entry = Entry("assistant", None, version)
@@ -170,12 +170,13 @@ class History:
 
 
 def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:
+    lists = isinstance(message.native, list) and isinstance(piece.native, list)
     return msgspec.structs.replace(
         message,
         parts=message.parts + piece.parts,
         calls=message.calls + piece.calls,
-        native=None,
-        exact=False,
+        native=[*message.native, *piece.native] if lists else None,
+        exact=lists and message.exact and piece.exact,
     )
 
 

@@ -50,29 +50,23 @@ class Repair(msgspec.Struct, frozen=True, gc=False):
     versions: tuple[int, ...] = ()
 
 
-class MadeCall:
-    """A call of the log: where it stands, and the event that answered it."""
+class MadeCall(msgspec.Struct, gc=False):
+    """A call of the log: where it stands, the events of it, and the one that answered it."""
 
-    __slots__ = ("answer", "imported", "tool", "versions")
-
-    def __init__(self, tool: Tool, version: int, *, imported: bool) -> None:
-        self.tool = tool
-        self.imported = imported
-        self.answer: ToolCompleted | ToolFailed | ToolRejected | None = None
-        self.versions = [version]
+    tool: Tool
+    versions: list[int]
+    imported: bool
+    answer: ToolCompleted | ToolFailed | ToolRejected | None = None
 
 
-class Entry:
+class Entry(msgspec.Struct, gc=False):
     """A message, or an assistant turn with its calls, in the order of the log."""
 
-    __slots__ = ("calls", "message", "role", "text", "version")
-
-    def __init__(self, role: str, message: MessageAdded | None, version: int) -> None:
-        self.role = role
-        self.message = message
-        self.calls: list[MadeCall] = []
-        self.text: str | None = None
-        self.version = version
+    role: str
+    message: MessageAdded | None
+    version: int
+    calls: list[MadeCall] = []
+    text: str | None = None
 
 
 class ModelHistory:

@@ -244,14 +244,15 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if turn.hidden:
             continue
         shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
-                 if not call.hidden]  # fmt: skip
+                 if not call.hidden] if names else []  # fmt: skip
         if turn.role == "assistant":
             message = _assistant(turn, shown, changes)
         else:
             message = _message(turn, changes)
         if message is not None:
             messages.append(message)
-        messages.extend(render_result(call, name) for call, name in shown)
+        for call, name in shown:
+            messages.append(render_result(call, name))
     return Rendered({"messages": messages}, changes)
 
 
@@ -297,10 +298,12 @@ def _assistant(
 
 def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
     calls = turn.native.get("tool_calls") or ()
-    return len(calls) == len(shown) == len(turn.calls) and all(
-        call.get("id") == name and name == shown_call.provider_id
-        for call, (shown_call, name) in zip(calls, shown, strict=True)
-    )
+    if not len(calls) == len(shown) == len(turn.calls):
+        return False
+    for call, (known, name) in zip(calls, shown, strict=True):
+        if not call.get("id") == name == known.provider_id:
+            return False
+    return True
 
 
 def _copied_extras(turn: Turn) -> dict[str, Any]:

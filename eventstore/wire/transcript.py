@@ -45,6 +45,8 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None = None
 
 
+_WITHOUT_IDS = frozenset({"gemini", "ollama"})  # calls need none there
+
 _NO_ID = ("re-keyed", "no-id", "the call has no id: one was minted")
 _USED = ("re-keyed", "used-id", "the call's id was used before: it was qualified")
 _TWICE = ("merged", "two-results", "the same result twice: one was left out")
@@ -67,19 +69,16 @@ class Transcript(msgspec.Struct):
         return [event for events in self.by_item for event in events]
 
 
-class _Slot:
-    """A call that waits for its result."""
+class _Slot(msgspec.Struct, gc=False):
+    """A call that waits for its result; `text` is what answered it."""
 
-    __slots__ = ("attempts", "error", "id", "item", "name", "provider_id", "text")
-
-    def __init__(self, call_id: str, provider_id: str | None, name: str, item: int) -> None:
-        self.id = call_id
-        self.provider_id = provider_id
-        self.name = name
-        self.item = item
-        self.attempts = 0
-        self.text: str | None = None  # what answered it
-        self.error = False
+    id: str
+    provider_id: str | None
+    name: str
+    item: int
+    attempts: int = 0
+    text: str | None = None
+    error: bool = False
 
     @classmethod
     def of(cls, tool: Tool) -> _Slot:
@@ -118,14 +117,16 @@ def transcribe(
     *,
     imported: bool,
     key: str | None = None,
+    goes_on: bool = False,
 ) -> Transcript:
     """The events of `items` after `state`; `settled` looks up all calls, when it must.
 
     `imported`: they happened elsewhere, so that a call without a result may have run there. An
     assistant message with the `key` of the one before it (for the first, that is `key`) is a
-    further piece of it, and shares its turn.
+    further piece of it, and shares its turn. `goes_on`: the message before the first was the
+    assistant's, so that a piece may go on with it.
     """
-    writer = _Writer(state, mint, settled, provider, imported, key)
+    writer = _Writer(state, mint, settled, provider, imported, key, goes_on)
     writer.named = {call.id for item in items if isinstance(item, WireMessage)
                     for call in item.calls}  # fmt: skip
     for number, item in enumerate(items):
@@ -159,10 +160,12 @@ class _Writer:
         provider: str,
         imported: bool,  # noqa: FBT001 - passed on
         key: str | None,
+        goes_on: bool,  # noqa: FBT001 - passed on
     ) -> None:
         self.named: AbstractSet[str | None] = frozenset()  # ids of calls, also of those to come
         self._imported = imported
         self._key = key
+        self._goes_on = goes_on
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
         self._provider = provider
@@ -194,10 +197,12 @@ class _Writer:
             self._found(number, _FORM, None)
         self._last = number
         if item.role != "assistant":
-            self._fresh = False
+            self._fresh = self._goes_on = False
             events.append(self._added(item, None))
             return
-        if item.key is None or item.key != self._key:
+        piece = item.piece and self._goes_on
+        self._goes_on = item.piece
+        if not piece and (item.key is None or item.key != self._key):
             self._key = item.key
             self._turn += 1
             self._index = 0
@@ -205,7 +210,7 @@ class _Writer:
                 self._window = _Window()
                 self._fresh = True
             events.append(self._added(item, self._turn))
-        elif item.parts:
+        elif item.parts or piece:
             events.append(self._added(item, self._turn))
         for call in item.calls:
             events.append(self._pending(number, self._index, call))
@@ -221,7 +226,8 @@ class _Writer:
         given = call.id
         if given is None:
             call_id = self._mint(self._turn, index, self._taken)
-            self._found(number, _NO_ID, call_id)
+            if self._provider not in _WITHOUT_IDS:
+                self._found(number, _NO_ID, call_id)
         elif given in self._taken:
             call_id = self._taken.qualify(given)
             self._found(number, _USED, call_id)
@@ -240,7 +246,7 @@ class _Writer:
     # results
 
     def result(self, number: int, item: WireResult) -> None:
-        self._fresh = False
+        self._fresh = self._goes_on = False
         if not item.exact:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)

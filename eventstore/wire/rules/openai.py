@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import msgspec
 
@@ -134,7 +134,7 @@ def findings(messages: object) -> Iterator[tuple[str, str, str]]:
             yield code, place, detail
 
 
-class _Message(NamedTuple):
+class _Message(msgspec.Struct, gc=False):
     """A message with the calls in it and their places; what is no object is read as empty."""
 
     number: int
@@ -147,7 +147,7 @@ class _Message(NamedTuple):
         return f"messages[{self.number}]"
 
 
-class _Id(NamedTuple):
+class _Id(msgspec.Struct, gc=False):
     """The id of a call (`which` of its message) or of a result, of whatever type it came."""
 
     message: int
@@ -166,7 +166,7 @@ class _Id(NamedTuple):
         return self.value if isinstance(self.value, str) else type(self.value)
 
 
-class _Turn(NamedTuple):
+class _Turn(msgspec.Struct, gc=False):
     """A message that is no tool message, with the unbroken run of tool messages after it."""
 
     place: int
@@ -174,7 +174,7 @@ class _Turn(NamedTuple):
     results: list[_Id]
 
 
-class _Invocation(NamedTuple):
+class _Invocation(msgspec.Struct, gc=False):
     """What a call invokes, however the call is spelled."""
 
     message: int
