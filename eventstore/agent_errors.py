@@ -494,26 +494,31 @@ def _data_of(error: BaseException, left: int) -> _Data:
         "suggestion": _storable(getattr(error, "suggestion", None)),
         "cause": _data_of(cause, left - 1) if cause is not None and left else None,
     }
+    data: _Data
     match error:
         case ProviderError():
-            return _ProviderData(kind={error.kind: _kind_of(error)}, **common)
+            data = _ProviderData(kind={error.kind: _kind_of(error)}, **common)
         case ToolError():
-            return _ToolData(
+            data = _ToolData(
                 name=storable(error.name),
                 call_id=_storable(error.call_id),
                 message=storable(error.message),
                 **common,
             )
         case ContextOverflow():
-            return _ContextOverflowData(used=error.used, limit=error.limit, **common)
+            data = _ContextOverflowData(used=error.used, limit=error.limit, **common)
         case ConfigError():
-            return _ConfigData(message=storable(error.message), **common)
+            data = _ConfigData(message=storable(error.message), **common)
         case Cancelled():
-            return _CancelledData(**common)
+            data = _CancelledData(**common)
+        case InternalError():
+            data = _InternalData(
+                message=storable(error.message), exception=error.exception, **common
+            )
         case _:
             failure = Failure.from_exception(error)  # reads whatever a foreign exception is
-            exception = error.exception if isinstance(error, InternalError) else failure.exception
-            return _InternalData(message=failure.message, exception=exception, **common)
+            data = _InternalData(message=failure.message, exception=failure.exception, **common)
+    return data
 
 
 def _kind_of(error: ProviderError) -> _Kind:

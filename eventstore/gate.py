@@ -104,6 +104,11 @@ class GateConflict(msgspec.Struct, frozen=True):
     allow: tuple[str, ...]
     reason: str
 
+    def as_json(self) -> dict[str, Any]:
+        """As a log gives it back."""
+        members = msgspec.structs.asdict(self)
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in members.items()}
+
 
 class Denial(msgspec.Struct, frozen=True):
     """Why a call to a hidden tool does not run: `text` for the model, `details` for the host."""
@@ -138,7 +143,7 @@ class GateDecision(msgspec.Struct, frozen=True):
     @property
     def offered(self) -> ToolsOffered:
         """The event that records the decision."""
-        conflict = msgspec.to_builtins(self.conflict) if self.conflict else {}
+        conflict: dict[str, Any] = self.conflict.as_json() if self.conflict else {}
         if self.suppressed:
             conflict["suppressed"] = list(self.suppressed)
         return ToolsOffered(

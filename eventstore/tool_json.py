@@ -176,7 +176,7 @@ def _status(state: _State, carried: _Carried, tool: Tool) -> ToolStatus:
         case "Failed":
             error = _needed(carried.error, state, "error")
             return Failed(carried.failure or Failure(ErrorKind.INTERNAL, error))
-        case "Rejected":
+        case _:
             return Rejected(carried.reason, carried.source, carried.by)
 
 

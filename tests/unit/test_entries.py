@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import ErrorKind, FunctionCall, RetryClass
+from eventstore import ErrorKind, FunctionCall, RetryClass, UnhashableArguments, fingerprint
 from projections import HistoryEntry, repair_history
 
 
@@ -106,3 +106,16 @@ def test_it_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -
         group = [e for e in history if e.digest == entry.digest]
         completed = [e for e in group if e.is_completed]
         assert entry == (completed[0] if completed else group[-1])
+
+
+def test_a_call_without_a_fingerprint_is_like_no_other() -> None:
+    """JSON cannot say NaN: what nobody can compare stays."""
+    entries = [done(1, q=float("nan")), done(2, q=float("nan")), done(3, q="a")]
+    assert repair_history(entries) == entries
+    with pytest.raises(UnhashableArguments):
+        _ = entries[0].fingerprint
+
+
+def test_an_entry_has_the_fingerprint_of_the_log() -> None:
+    """As text, the same for the same call."""
+    assert done(1, q="a").fingerprint == fingerprint("search", {"q": "a"})

@@ -549,3 +549,32 @@ def test_any_exception_becomes_a_failure_that_can_be_stored(
     failure = Failure.from_exception(exception, with_traceback=True)
     assert failure.kind is classify(exception)
     assert msgspec.json.decode(msgspec.json.encode(failure), type=Failure) == failure
+
+
+# --- what an exception says of itself
+
+
+def test_an_exception_may_say_its_own_kind() -> None:
+    """Before its status or class are looked at; what is no kind is passed over."""
+    assert classify(Carrying(error_kind=QUOTA, status_code=503)) is QUOTA
+    assert classify(Carrying(error_kind="quota", status_code=503)) is TRANSIENT
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(3, 3.0), (0.5, 0.5), (0, None), (-1, None), (True, None), ("3", None), (float("inf"), None),
+     (float("nan"), None), (10**400, None)],
+    ids=repr,
+)  # fmt: skip
+def test_an_exception_may_say_how_long_to_wait(given: object, seconds: float | None) -> None:
+    """As a number of seconds above zero; a bare 429 is then a rate limit."""
+    exception = Carrying(status_code=429, retry_after=given)
+    assert retry_after_of(exception) == seconds
+    assert classify(exception) is (RATE_LIMIT if seconds else QUOTA)
+
+
+def test_an_exception_may_say_what_the_model_reads() -> None:
+    """Its text stays with the operators."""
+    failure = Failure.from_exception(Carrying(model_message="try another city\0"))
+    assert (failure.message, failure.model_text) == ("carrying", "try another city\\x00")
+    assert Failure.from_exception(Carrying(model_message=7)).model_message is None

@@ -1,0 +1,208 @@
+"""The agent's errors: what they say to whom, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import socket
+import ssl
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore import (
+    AgentError,
+    AuthErrorKind,
+    Cancelled,
+    ConfigError,
+    ContextOverflow,
+    ErrorKind,
+    Failure,
+    InternalError,
+    ProviderError,
+    ProviderErrorKind,
+    ToolError,
+    classify,
+)
+
+texts = st.text(max_size=20)
+storable = texts.filter(lambda text: "\0" not in text)
+provider_errors = st.builds(
+    lambda kind, message, status, wait, auth, suggestion: ProviderError(
+        kind,
+        message,
+        status=status,
+        retry_after=wait,
+        auth=auth if kind is ProviderErrorKind.AUTHENTICATION else None,
+        suggestion=suggestion,
+    ),
+    st.sampled_from(ProviderErrorKind),
+    storable,
+    st.none() | st.integers(400, 599),
+    st.none() | st.integers(0, 10**6),
+    st.none() | st.sampled_from(AuthErrorKind),
+    st.none() | storable,
+)
+agent_errors = provider_errors | st.one_of(
+    st.builds(ToolError, storable, st.none() | storable, storable),
+    st.builds(ContextOverflow, st.integers(0, 10**9), st.integers(0, 10**9)),
+    st.builds(ConfigError, storable),
+    st.builds(Cancelled, suggestion=st.none() | storable),
+    st.builds(InternalError, storable),
+)
+
+
+def facts(error: BaseException | None) -> object:
+    """All that an error says, its causes with it."""
+    if error is None:
+        return None
+    return type(error), str(error), error.__dict__, facts(error.__cause__)
+
+
+@given(agent_errors, st.none() | agent_errors)
+def test_an_error_and_its_causes_go_through_json(
+    error: AgentError, cause: AgentError | None
+) -> None:
+    """What comes back says the same, and writes the same."""
+    error.__cause__ = cause
+    again = AgentError.decode(error.encode())
+    assert facts(again) == facts(error)
+    assert again.encode() == error.encode()
+
+
+@given(agent_errors)
+def test_an_error_can_be_copied_and_sent(error: AgentError) -> None:
+    """Pickled, as worker processes do."""
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own
+        assert facts(again) == facts(error)
+        assert again.args == error.args
+
+
+def test_a_foreign_cause_is_kept_as_what_it_said() -> None:
+    """Its class is named; its own cause stays behind it."""
+    reset = ConnectionResetError("reset")
+    reset.__cause__ = OSError("cable")
+    error = ProviderError(ProviderErrorKind.TRANSPORT, "no answer", cause=reset)
+    assert error.__cause__ is reset
+    again = AgentError.decode(error.encode()).__cause__
+    assert isinstance(again, InternalError)
+    assert (again.exception, str(again)) == ("ConnectionResetError", "reset")
+    assert str(again.__cause__) == "cable"
+
+
+def test_causes_that_go_round_come_to_an_end() -> None:
+    """Python lets an error be its own cause."""
+    error = ConfigError("round")
+    error.__cause__ = error
+    depth, cause = 0, AgentError.decode(error.encode()).__cause__
+    while cause is not None:
+        depth, cause = depth + 1, cause.__cause__
+    assert depth == 16
+
+
+def test_what_cannot_be_stored_is_written_as_an_escape() -> None:
+    """Lone surrogates and NUL are in no JSON text that a database takes."""
+    again = AgentError.decode(ToolError("a\0", "\ud800", "b\0").encode())
+    assert isinstance(again, ToolError)
+    assert (again.name, again.call_id, again.message) == ("a\\x00", "\\ud800", "b\\x00")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("{}", "missing required field `type`"),
+        ('{"type": "odd"}', "Invalid value 'odd' - at `\\$.type`"),
+        ('{"type": "tool", "name": 1}', r"at `\$.name`"),
+        ('{"type": "provider", "kind": {}}', "kind names 0 causes, it takes one"),
+        ('{"type": "provider", "kind": {"Odd": {"message": ""}}}', "'Odd'"),
+        (
+            '{"type": "provider", "kind": {"RateLimit": {"message": "", "retry_after": -1}}}',
+            "retry_after is -0.001",
+        ),
+    ],
+)
+def test_what_is_no_error_is_refused_and_the_place_named(data: str, message: str) -> None:
+    """One clear error for wrong input."""
+    with pytest.raises(msgspec.ValidationError, match=message):
+        AgentError.decode(data)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    """The error names the value."""
+    with pytest.raises(ValueError, match="auth is of AUTHENTICATION only"):
+        ProviderError(ProviderErrorKind.UNKNOWN, "x", auth=AuthErrorKind.INVALID)
+    with pytest.raises(ValueError, match="'Odd' is not a valid ProviderErrorKind"):
+        ProviderError("Odd", "x")  # type: ignore[arg-type]
+    for wait in (-1, math.inf, math.nan):
+        with pytest.raises(ValueError, match="pass seconds, 0 or more"):
+            ProviderError(ProviderErrorKind.RATE_LIMIT, "x", retry_after=wait)
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        (None, "transport_failure"),
+        (ConnectionResetError(), "transport_failure"),
+        (ssl.SSLCertVerificationError("expired"), "tls_failure"),
+        (socket.gaierror("unknown"), "dns_failure"),
+    ],
+)
+def test_a_transport_error_tells_tls_and_dns_apart(cause: BaseException | None, code: str) -> None:
+    """By the exception behind it."""
+    assert ProviderError(ProviderErrorKind.TRANSPORT, "x", cause=cause).code == code
+
+
+def test_a_suggestion_is_no_part_of_any_text() -> None:
+    """It is for the user, not for the log, nor for the model."""
+    error = ConfigError("no key", suggestion="set OPENAI_API_KEY")
+    assert error.suggestion == "set OPENAI_API_KEY"
+    failure = Failure.from_exception(error)
+    assert "OPENAI" not in f"{error}{failure.message}{failure.model_text}"
+
+
+def test_an_internal_error_is_what_it_wraps() -> None:
+    """Its text, its class and its cause."""
+    cause = KeyError("x")
+    error = InternalError(cause)
+    assert (str(error), error.exception, error.__cause__) == ("'x'", "KeyError", cause)
+    assert InternalError(cause, cause=ValueError("y")).__cause__ is not cause
+    assert InternalError("odd").__cause__ is None
+
+
+def test_a_tool_error_is_of_the_kind_of_its_cause() -> None:
+    """Also where the cause was chained by `raise ... from`."""
+    with pytest.raises(ToolError) as raised:
+        raise ToolError("bash", "1", "refused") from PermissionError("no")
+    caught = raised.value
+    assert classify(caught) is ErrorKind.AUTH
+    assert classify(ToolError("bash", "1", "odd")) is ErrorKind.INTERNAL
+    caught.__cause__ = caught
+    assert classify(caught) is ErrorKind.INTERNAL
+
+
+def test_a_failure_keeps_what_the_error_says_of_itself() -> None:
+    """Kind, code, hint, status, and the text for the model beside the one for operators."""
+    error = ProviderError(ProviderErrorKind.RATE_LIMIT, "key sk-1", status=429, retry_after=2.5)
+    assert Failure.from_exception(error) == Failure(
+        ErrorKind.RATE_LIMIT,
+        "provider error: rate limited: key sk-1",
+        "upstream model error",
+        "rate_limited",
+        429,
+        2.5,
+        "eventstore.agent_errors.ProviderError",
+    )
+
+
+@given(st.integers(-10, 1100), st.none() | st.integers(1, 100))
+def test_a_status_is_retryable_for_the_provider_where_it_is_for_a_tool(
+    status: int, retry_after: int | None
+) -> None:
+    """One table decides: the two readings of a status never disagree."""
+    kind = ErrorKind.from_http_status(status, retry_after)
+    error = ProviderError.from_http_status(status, "x", retry_after=retry_after)
+    assert error.retryable == kind.is_retryable
+    assert error.status == status

@@ -1,0 +1,143 @@
+"""May it run again, and when: retry classes, and the waits of a `RetryPolicy`."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore import (
+    AgentError,
+    Cancelled,
+    ConfigError,
+    ContextOverflow,
+    DefaultRetryClassifier,
+    ErrorKind,
+    Failure,
+    FunctionCall,
+    InternalError,
+    RetryClass,
+    RetryPolicy,
+    Tool,
+    ToolError,
+    ToolErrorTerminal,
+)
+
+policies = st.builds(
+    lambda attempts, first, factor: RetryPolicy(attempts, first, first * factor),
+    st.integers(1, 10**6),
+    st.floats(1e-6, 1e6),
+    st.floats(1, 1e6),
+)
+
+
+@given(policies, st.integers(1, 10**7), st.floats(0, 1))
+def test_a_backoff_is_never_zero_and_never_above_the_cap(
+    policy: RetryPolicy, attempt: int, chance: float
+) -> None:
+    """It lies between a tenth and the whole of a doubled backoff, for any chance."""
+    delay = policy.delay(attempt, None, chance)
+    if attempt >= policy.max_attempts:
+        assert delay is None
+        return
+    assert delay is not None
+    whole = policy.delay(attempt, None, 1.0)
+    assert whole is not None
+    assert 0 < whole * 0.0999 <= delay <= whole <= policy.max_backoff
+
+
+@given(policies, st.integers(1, 100), st.floats(0, 1), st.floats(1e-9, 1e9))
+def test_a_hint_wins_over_chance_and_is_capped(
+    policy: RetryPolicy, attempt: int, chance: float, hint: float
+) -> None:
+    """The provider's word is taken as it is, up to the longest wait."""
+    delay = policy.delay(attempt, hint, chance)
+    assert delay == (min(hint, policy.max_backoff) if attempt < policy.max_attempts else None)
+
+
+def test_the_backoff_doubles_up_to_the_cap() -> None:
+    """With the whole chance the waits are exact."""
+    policy = RetryPolicy(max_attempts=7, initial_backoff=1, max_backoff=10)
+    assert [policy.delay(attempt) for attempt in range(1, 8)] == [1, 2, 4, 8, 10, 10, None]
+
+
+def test_a_hint_of_zero_is_no_hint() -> None:
+    """A wait of zero is not asked for by accident."""
+    policy = RetryPolicy(2, 1.0)
+    for hint in (0, 0.0, -1, math.nan):
+        assert policy.delay(1, hint) == 1.0
+
+
+def test_no_backoff_is_no_wait_but_for_a_hint() -> None:
+    """Zero is a choice that one may make."""
+    policy = RetryPolicy(2, 0)
+    assert policy.delay(1, None, 0.5) == 0
+    assert policy.delay(1, 3.0, 0.5) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_attempts": 0}, "max_attempts is 0: pass 1 or more"),
+        ({"max_attempts": 1.5}, "max_attempts is 1.5"),
+        ({"initial_backoff": -1}, "initial_backoff is -1: pass seconds"),
+        ({"max_backoff": math.inf}, "max_backoff is inf: pass seconds"),
+        ({"initial_backoff": math.nan}, "initial_backoff is nan: pass seconds"),
+        ({"initial_backoff": 60}, "initial_backoff 60 is above max_backoff 30.0: pass a larger"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(arguments: dict[str, float], message: str) -> None:
+    """The error names the value and says what to pass."""
+    with pytest.raises(ValueError, match=message):
+        RetryPolicy(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "chance", "message"),
+    [(0, 0.5, "attempt is 0: attempts are counted from 1"), (1, 1.5, "chance is 1.5: pass")],
+)
+def test_a_question_that_makes_no_sense_is_refused(
+    attempt: int, chance: float, message: str
+) -> None:
+    """Attempts begin at 1, and chance is a part of one."""
+    with pytest.raises(ValueError, match=message):
+        RetryPolicy().delay(attempt, None, chance)
+
+
+def test_a_policy_is_a_value_and_goes_through_json() -> None:
+    """Equal ones are equal, and it can be kept in a file of settings."""
+    policy = RetryPolicy(5, 0.1, 2.0)
+    assert msgspec.json.decode(msgspec.json.encode(policy), type=RetryPolicy) == policy
+    assert len({policy, RetryPolicy(5, 0.1, 2.0)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError("flake"), RetryClass.TRANSIENT),
+        (TimeoutError(), RetryClass.TRANSIENT),
+        (PermissionError("no"), RetryClass.PERMANENT),
+        (ToolError("bash", "1", "flake"), RetryClass.TRANSIENT),
+        (ToolError("bash", "1", "no", cause=PermissionError()), RetryClass.PERMANENT),
+        (InternalError("odd"), RetryClass.TRANSIENT),
+        (ContextOverflow(2, 1), RetryClass.PERMANENT),
+        (ConfigError("no key"), RetryClass.PERMANENT),
+        (Cancelled(), RetryClass.PERMANENT),
+        (AgentError("else"), RetryClass.PERMANENT),
+        (
+            ToolErrorTerminal(
+                Failure(ErrorKind.TRANSIENT, "x"), Tool("1", FunctionCall("f", {}, "1"))
+            ),
+            RetryClass.PERMANENT,
+        ),
+    ],
+    ids=repr,
+)
+def test_what_raised_may_run_again_and_what_was_refused_may_not(
+    error: BaseException, expected: RetryClass
+) -> None:
+    """An agent's own errors say so themselves, what a policy made terminal stays so."""
+    assert DefaultRetryClassifier().classify(error) is expected
