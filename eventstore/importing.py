@@ -117,6 +117,7 @@ class Import:
             self._provider,
             imported=True,
             key=_last_key(batch[:known], self._key),
+            goes_on=_goes_on(batch[:known]),
         )
         events, ids = _identified(transcript.by_item, [rest[n].place for n in owners])
         base = self.done.messages + known
@@ -208,6 +209,12 @@ def _last_key(batch: Sequence[_Message], before: str | None) -> str | None:
             if isinstance(item, WireMessage) and item.role == "assistant":
                 return item.key
     return before
+
+
+def _goes_on(batch: Sequence[_Message]) -> bool:
+    """Whether the last message is one that a further piece of the assistant's may go on with."""
+    last = batch[-1].items[-1:] if batch else []
+    return any(isinstance(item, WireMessage) and item.piece for item in last)
 
 
 def _identified(

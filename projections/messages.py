@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore import ToolPending
-from eventstore.wire import WireItem, copy, is_valid, reader, transcribe_alone
+from eventstore.wire import WireItem, copy, is_valid, list_key, reader, transcribe_alone
 from projections.history import History
 from projections.view import Collapse, Repair
 
@@ -46,7 +46,8 @@ def repair_messages(
         return RepairedMessages(copy(given), None, [])
     reading = _Reading(given, provider, is_error, marked=collapse != "none")
     arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
-    made, system = arguments["messages"], arguments.get("system")
+    made = arguments[list_key(target)]
+    system = arguments.get("system", arguments.get("system_instruction"))
     repairs = [*reading.repairs, *repairs]
     if not repairs and target == provider and made != given:
         repairs = [Repair("merged", "form", "messages stand as the provider wants them")]

@@ -15,7 +15,7 @@ import msgspec
 
 from eventstore.message import ROLES
 from eventstore.readable import readable
-from eventstore.wire import anthropic, openai
+from eventstore.wire import anthropic, gemini, openai, responses
 from eventstore.wire.content import copy
 from eventstore.wire.items import (
     Answer,
@@ -33,7 +33,9 @@ from eventstore.wire.transcript import Finding, Transcript, mint, transcribe, tr
 
 _encode = msgspec.json.Encoder().encode
 
-PROVIDERS: dict[str, ModuleType] = {anthropic.NAME: anthropic, openai.NAME: openai}
+PROVIDERS: dict[str, ModuleType] = {
+    module.NAME: module for module in (anthropic, gemini, openai, responses)
+}
 
 
 def provider(name: str) -> ModuleType:
@@ -46,6 +48,12 @@ def provider(name: str) -> ModuleType:
     if known is None:
         raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
     return known
+
+
+def list_key(name: str) -> str:
+    """The keyword argument that holds the message list of a provider."""
+    key: str = getattr(provider(name), "LIST", "messages")
+    return key
 
 
 def parse(
@@ -83,7 +91,7 @@ def compact(item: WireItem, name: str) -> WireItem:
     """`item` without its native form where ours gives it back byte for byte."""
     if item.native is None or (isinstance(item, WireMessage) and not item.exact):
         return item
-    if isinstance(item, WireResult) and item.rejected:
+    if item.rejected if isinstance(item, WireResult) else item.piece:
         return item
     module = provider(name)
     if isinstance(item, WireResult):
@@ -94,7 +102,7 @@ def compact(item: WireItem, name: str) -> WireItem:
             Call(c.id or "", c.call.name, c.call.arguments, Answer(""), c.id, c.call.raw)
             for c in item.calls
         ]
-        messages = module.render([Turn(item.role, item.parts, calls)]).arguments["messages"]
+        messages = module.render([Turn(item.role, item.parts, calls)]).arguments[list_key(name)]
         ours = messages[0] if messages else None
     if _encode(ours) != _encode(item.native):
         return item
@@ -114,14 +122,18 @@ def plain(message: Any) -> Any:
     """A message as plain JSON values, whatever it was made of."""
     if type(message) is not dict:
         message = _dumped(message)
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, list) and any(hasattr(block, "model_dump") for block in content):
-        message = {**message, "content": [_dumped(block) for block in content]}
+    for key in _HOLDERS if isinstance(message, dict) else ():
+        held = message.get(key)
+        if isinstance(held, list) and any(hasattr(each, "model_dump") for each in held):
+            message = {**message, key: [_dumped(each) for each in held]}
     try:
         _encode(message)
     except (TypeError, ValueError, RecursionError):
         return readable(message)[0]
     return message
+
+
+_HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's objects
 
 
 def _dumped(value: Any) -> Any:
@@ -156,6 +168,7 @@ __all__ = [
     "compact",
     "copy",
     "is_valid",
+    "list_key",
     "mint",
     "parse",
     "plain",

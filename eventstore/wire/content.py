@@ -12,7 +12,14 @@ from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Call, Change
 
-MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio")
+MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio",
+         "input_image", "input_file")  # fmt: skip
+
+UNSAID = frozenset({
+    "additional_tools", "compaction", "item_reference", "mcp_list_tools", "tool_search_call",
+    "tool_search_output",
+})  # fmt: skip
+"""Parts that are about a provider's own tools and storage, and say nothing to another."""
 
 _NESTED = frozenset((dict, list))
 
@@ -41,8 +48,9 @@ def object_arguments(call: Call, changes: list[Change]) -> dict[str, Any]:
 def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     """What another provider's part says in text, None where it says nothing to this one."""
     data = part.data if isinstance(part.data, dict) else {}
-    kind = data.get("type")
-    text = data.get("text")
+    kind, text = _kind(data), data.get("text")
+    if data.get("thought") is True or kind == "thoughtSignature":
+        kind = "thinking"
     if kind in ("text", "input_text", "output_text") and isinstance(text, str):
         return text
     if kind in ("thinking", "redacted_thinking", "reasoning"):
@@ -50,8 +58,21 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
         return str(data["refusal"])
+    if kind in UNSAID:
+        changes.append(Change("dropped", "foreign-part", f"{kind} is only for {part.provider}"))
+        return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
+    body = data.get(kind)
+    for said in (body.get("code"), body.get("output")) if isinstance(body, dict) else ():
+        if isinstance(said, str):
+            return f"[{kind} of {part.provider}]\n{said}"
     return f"[{kind} of {part.provider}, not shown here]"
+
+
+def _kind(data: dict[str, Any]) -> str:
+    """What a part is: its type, or the member that it is kept under."""
+    kind = data.get("type")
+    return kind if isinstance(kind, str) else str(next(iter(data), kind))
 
 
 def as_text(value: Any) -> str:

@@ -22,7 +22,8 @@ class WireMessage(msgspec.Struct, frozen=True, gc=False):
 
     `native` is the provider's own message; `exact` says that it is well formed, so that it may
     go back as it is. `joined`: results stood before it in the same message. `key` is the
-    provider's id of the message.
+    provider's id of the message. `piece`: it goes on with the assistant's message right before
+    it, where one stands there; `native` is then a list, which grows with each piece.
     """
 
     role: str
@@ -32,6 +33,7 @@ class WireMessage(msgspec.Struct, frozen=True, gc=False):
     exact: bool = False
     joined: bool = False
     key: str | None = None
+    piece: bool = False
 
 
 class WireResult(msgspec.Struct, frozen=True, gc=False):

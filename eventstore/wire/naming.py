@@ -24,6 +24,11 @@ def legal_text(text: str, most: int) -> str:
     return f"{clean[: most - 9]}_{mark}"
 
 
+def short_text(text: str, most: int) -> str:
+    """`text` where it is not too long, whatever it is made of; else a legal one."""
+    return text if 0 < len(text) <= most else legal_text(text, most)
+
+
 def nine_characters(text: str, most: int = 9) -> str:
     """`text` where it is 9 letters and digits, else 9 that follow from it alone."""
     if _NINE.fullmatch(text):

@@ -1,0 +1,416 @@
+"""OpenAI Responses: items in, `{"input": [...]}` out.
+
+Every item of a response is a message of its own here; those that follow each other directly are
+one turn. Within a turn a reasoning item belongs to what comes after it: an item that came with
+reasoning goes back under its id with it, or without both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from eventstore.message import Image, Opaque, Part, Text
+from eventstore.wire.content import (
+    as_text,
+    copy,
+    foreign_text,
+    function_call,
+    object_arguments,
+)
+from eventstore.wire.items import (
+    Call,
+    Change,
+    Rendered,
+    Turn,
+    WireCall,
+    WireItem,
+    WireMessage,
+    WireResult,
+)
+from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
+
+NAME = "openai-responses"
+LIST = "input"
+ID_LENGTH = 64
+NAME_LENGTH = 64
+OWN_NAME_LENGTH = 128  # what the API takes
+
+ROLES = {
+    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
+    "human": "user", "ai": "assistant", "model": "assistant",
+}  # fmt: skip
+
+OUTPUTS = {
+    "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output",
+}  # fmt: skip
+CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+PREFIXES = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
+
+Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_encode = msgspec.json.Encoder().encode
+
+
+# in
+
+
+def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    """The items of an input, or of whole responses; what says nothing is left out."""
+    for message in messages:
+        if isinstance(message, str):
+            native = {"role": "user", "content": message}
+            if message:
+                yield WireMessage("user", (Text(message),), native=native, exact=True)
+        elif isinstance(message, dict):
+            output = message.get("output")
+            if isinstance(output, list) and "call_id" not in message:
+                yield from parse(output, is_error, is_rejection)
+            else:
+                yield from _item(message, is_error, is_rejection)
+        elif message is not None:
+            yield WireMessage("user", (Text(as_text(message)),))
+
+
+def _item(item: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    kind, role = _kind(item), item.get("role")
+    if kind in OUTPUTS.values() or (kind == "message" and role in ("tool", "function")):
+        yield _result(item, is_error, is_rejection)
+    elif kind in CALLS:
+        call_id, call = item.get("call_id"), function_call(item.get("name"), item.get(CALLS[kind]))
+        given = call_id if isinstance(call_id, str) and call_id else None
+        made = (WireCall(given, call),)
+        yield WireMessage("assistant", (), made, [item], _is_exact(item), piece=True)
+    elif kind != "message":
+        if item:
+            part = Opaque(NAME, item) if kind is not None else Text(as_text(item))
+            yield WireMessage("assistant", (part,), (), [item], _is_exact(item), piece=True)
+    else:
+        name = ROLES.get(role, "user") if isinstance(role, str) else "user"
+        parts, exact = _parts(item.get("content")), name == role and _is_exact(item)
+        if name == "assistant" and (parts or exact):
+            yield WireMessage("assistant", parts, (), [item], exact, piece=True)
+        elif parts:
+            yield WireMessage(name, parts, (), item, exact)
+
+
+def _kind(item: dict[str, Any]) -> str | None:
+    kind = item.get("type")
+    if isinstance(kind, str):
+        return kind
+    return "message" if "role" in item or "content" in item else None
+
+
+def _result(item: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
+    call_id = item.get("call_id", item.get("tool_call_id"))
+    exact = _kind(item) in OUTPUTS.values() and _is_exact(item)
+    return WireResult(
+        call_id if isinstance(call_id, str) and call_id else None,
+        None,
+        as_text(item.get("output", item.get("content"))),
+        bool(is_error(item)),
+        item if exact else None,
+        bool(is_rejection(item)),
+        exact,
+    )
+
+
+def _parts(content: Any) -> tuple[Part, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    if isinstance(content, list):
+        return tuple(part for item in content for part in _part(item))
+    return (Text(as_text(content)),)
+
+
+def _part(item: Any) -> Iterator[Part]:
+    if not isinstance(item, dict):
+        if item:
+            yield Text(as_text(item))
+        return
+    kind, text = item.get("type"), item.get("text")
+    if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
+        if text:
+            yield Text(as_text(text))
+    elif kind == "input_image" and (image := _image(item)):
+        yield image
+    elif isinstance(kind, str):
+        yield Opaque(NAME, item)
+    elif item:
+        yield Text(as_text(item))
+
+
+def _image(item: dict[str, Any]) -> Image | None:
+    url = item.get("image_url")
+    if not isinstance(url, str) or item.get("detail", "auto") not in (None, "auto"):
+        return None
+    if url.startswith("data:") and ";base64," in url:
+        media_type, _, data = url[5:].partition(";base64,")
+        return Image(None, data, media_type)
+    return Image(url)
+
+
+def _is_exact(item: dict[str, Any]) -> bool:
+    """Whether an item may go back as it is."""
+    kind, item_id = _kind(item), item.get("id")
+    if not _is_legal_id(kind, item_id):
+        return False
+    if kind in CALLS:
+        name = item.get("name")
+        return (
+            isinstance(item.get("call_id"), str)
+            and isinstance(item.get(CALLS[kind]), str)
+            and isinstance(name, str)
+            and legal_text(name, OWN_NAME_LENGTH) == name
+        )
+    if kind in OUTPUTS.values():
+        return isinstance(item.get("call_id"), str) and _is_content(item.get("output"))
+    if kind == "message":
+        return _is_content(item.get("content"))
+    return kind is not None
+
+
+def _is_legal_id(kind: str | None, item_id: Any) -> bool:
+    if item_id is None:
+        return True
+    if not isinstance(item_id, str):
+        return False
+    if kind == "reasoning" and _UUID.fullmatch(item_id):  # a compatible server's
+        return True
+    return item_id.startswith(PREFIXES.get(kind or "", ""))
+
+
+def _is_content(content: Any) -> bool:
+    if isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and isinstance(part.get("type"), str) for part in content
+    )
+
+
+# out
+
+
+def render(turns: Sequence[Turn]) -> Rendered:
+    """The input for `turns`, every output behind the calls of its turn."""
+    changes: list[Change] = []
+    items: list[dict[str, Any]] = []
+    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False, spell=short_text)
+    for turn, names in zip(turns, ids, strict=True):
+        if turn.hidden:
+            continue
+        if turn.role == "assistant":
+            _add_turn(items, turn, names, changes)
+        elif turn.provider == NAME and turn.exact and turn.native is not None:
+            items.append(copy(turn.native))
+        else:
+            items += _message(turn.role, turn.parts, changes)
+    return Rendered({"input": _settled(items, changes)}, changes)
+
+
+def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
+    """The message that says `parts`, if they say anything."""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return [{"role": role, "content": parts[0].text}]
+    content = [made for part in parts if (made := _rendered(part, role, changes)) is not None]
+    return [{"role": role, "content": content}] if content else []
+
+
+def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
+    kind = "output_text" if role == "assistant" else "input_text"
+    if isinstance(part, Text):
+        return {"type": kind, "text": part.text}
+    if isinstance(part, Image):
+        if role == "assistant":
+            changes.append(Change("wrapped", "foreign-part", "an assistant shows no image here"))
+            return {"type": kind, "text": "[image]"}
+        url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if part.provider == NAME:
+        return copy(part.data)  # type: ignore[no-any-return]
+    text = foreign_text(part, changes)
+    return {"type": kind, "text": text} if text else None
+
+
+class _Piece(msgspec.Struct):
+    """An item of a turn; the call that it makes."""
+
+    item: dict[str, Any]
+    call: Call | None = None
+
+
+def _add_turn(
+    items: list[dict[str, Any]], turn: Turn, names: list[str], changes: list[Change]
+) -> None:
+    """Add a turn's items and the outputs of its calls.
+
+    A message that comes after a call comes after the call's output, too.
+    """
+    pieces = _pieces(turn, names, changes)
+    start, called = 0, -1
+    for place, piece in enumerate(pieces):
+        if piece.call is not None:
+            called = place
+        elif called >= start and _kind(piece.item) == "message":
+            changes.append(Change("moved", "OR06", "outputs stand right behind their calls"))
+            _add_segment(items, pieces[start : called + 1])
+            start = called + 1
+    _add_segment(items, pieces[start:])
+
+
+def _add_segment(items: list[dict[str, Any]], pieces: list[_Piece]) -> None:
+    items += [piece.item for piece in pieces]
+    for piece in pieces:
+        if piece.call is not None:
+            output = render_result(piece.call, piece.item["call_id"])
+            output["type"] = OUTPUTS[piece.item["type"]]
+            items.append(output)
+
+
+def _pieces(turn: Turn, names: list[str], changes: list[Change]) -> list[_Piece]:
+    native = turn.native if turn.provider == NAME and isinstance(turn.native, list) else None
+    calls = list(zip(turn.calls, names, strict=True))
+    if native is None or sum(_kind(item) in CALLS for item in native) != len(calls):
+        said = [_Piece(item) for part in _messages(turn.parts, changes) for item in part]
+        made = [_Piece(_new_call(call, name, changes), call)
+                for call, name in calls if not call.hidden]  # fmt: skip
+        return said + made
+    return _own_pieces(native, calls, changes)
+
+
+def _messages(parts: tuple[Part, ...], changes: list[Change]) -> Iterator[list[dict[str, Any]]]:
+    """Parts as items: our own ones as they are, the rest as messages."""
+    said: list[Part] = []
+    for part in parts:
+        if isinstance(part, Opaque) and part.provider == NAME and _stands_alone(part.data):
+            yield _message("assistant", tuple(said), changes)
+            said.clear()
+            yield [copy(part.data)]
+        else:
+            said.append(part)
+    yield _message("assistant", tuple(said), changes)
+
+
+def _stands_alone(data: Any) -> bool:
+    """Whether a part is an item, and not one of a message's parts."""
+    return isinstance(data, dict) and data.get("type") not in ("refusal", "output_text")
+
+
+def _own_pieces(
+    native: list[Any], calls: list[tuple[Call, str]], changes: list[Change]
+) -> list[_Piece]:
+    """The turn's own items, each as it was where it may be.
+
+    Reasoning stays when every call does, as it was made; otherwise all of it goes, and with it
+    the ids under which the provider knows that there was some.
+    """
+    pieces: list[_Piece] = []
+    waiting = iter(calls)
+    whole = True
+    for item in native:
+        if _kind(item) not in CALLS:
+            exact = _is_exact(item)
+            mended = [] if exact else _mended(item, changes)
+            pieces += [_Piece(each) for each in ([copy(item)] if exact else mended)]
+            whole = whole and (exact or bool(mended))
+            continue
+        call, name = next(waiting)
+        if _is_exact(item) and _is_same(call, item) and not call.hidden:
+            pieces.append(_Piece({**copy(item), "call_id": name}, call))
+            continue
+        whole = False
+        if not call.hidden:
+            pieces.append(_Piece(_new_call(call, name, changes), call))
+    if whole:
+        return pieces
+    if len(kept := [piece for piece in pieces if not _needs_whole(piece.item)]) < len(pieces):
+        changes.append(Change("dropped", "OR04", "reasoning goes with the whole of its turn"))
+    for piece in kept:
+        piece.item.pop("id", None)
+    return kept
+
+
+def _needs_whole(item: dict[str, Any]) -> bool:
+    kind = _kind(item)
+    return kind == "reasoning" or (kind not in (*CALLS, "message") and item.get("id") is not None)
+
+
+def _mended(item: Any, changes: list[Change]) -> list[dict[str, Any]]:
+    """What may be sent of an item of ours that may not go back as it is."""
+    if isinstance(item, dict) and _kind(item) == "message":
+        return _message("assistant", _parts(item.get("content")), changes)
+    kind = item.get("type") if isinstance(item, dict) else None
+    if isinstance(kind, str):
+        changes.append(Change("dropped", "OR03", f"the id of a {kind} item is none"))
+        return []
+    return _message("assistant", (Text(as_text(item)),), changes)
+
+
+def _is_same(call: Call, item: dict[str, Any]) -> bool:
+    asked = function_call(item.get("name"), item.get(CALLS[item["type"]]))
+    return (asked.name, asked.arguments, asked.raw) == (call.name, call.arguments, call.raw)
+
+
+def _new_call(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "call_id": name,
+        "name": tool_name(call, NAME_LENGTH, changes),
+        "arguments": _encode(object_arguments(call, changes)).decode(),
+    }
+
+
+def render_result(call: Call, name: str) -> dict[str, Any]:
+    """The item that answers `call`, whose id here is `name`."""
+    answer = call.answer
+    if answer.provider == NAME and answer.native is not None:
+        item: dict[str, Any] = copy(answer.native)
+        item["call_id"] = name
+        if answer.note:
+            item["output"] = f"{answer.text}\n{answer.note}"
+        return item
+    text = answer.text
+    if answer.is_error:
+        text = _encode({"error": text}).decode()
+    if answer.note:
+        text = f"{text}\n{answer.note}"
+    return {"type": "function_call_output", "call_id": name, "output": text}
+
+
+def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[str, Any]]:
+    """The items, each id once, and no reasoning without what it belongs to."""
+    seen: set[str] = set()
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        item_id = item.get("id")
+        if item_id is not None and (not _is_legal_id(_kind(item), item_id) or item_id in seen):
+            changes.append(Change("dropped", "OR03", f"the id {item_id!r} is used or none"))
+            if _kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
+                continue
+            item.pop("id")
+        elif item_id is not None:
+            seen.add(item_id)
+        kept.append(item)
+    found: list[dict[str, Any]] = []
+    belongs = False
+    for item in reversed(kept):
+        if _kind(item) == "reasoning" and not belongs:
+            changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
+            continue
+        belongs = _kind(item) == "reasoning" or _is_the_models(item)
+        found.append(item)
+    return found[::-1]
+
+
+def _is_the_models(item: dict[str, Any]) -> bool:
+    kind = _kind(item) or ""
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return not kind.endswith(("_output", "_response")) or item.get("execution") == "server"
