@@ -1,0 +1,403 @@
+"""Amazon Bedrock's Converse: message lists in, `{"system": [...], "messages": [...]}` out.
+
+Results stand in the one user message right after their calls. System text is a parameter of the
+request; later in the conversation it becomes a user's text. Bytes, which JSON cannot say, are kept
+as base64 under a mark of ours, and go back as bytes. A result that is blank says so.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.wire.content import (
+    as_text,
+    copy,
+    foreign_text,
+    function_call,
+    object_arguments,
+)
+from eventstore.wire.items import (
+    Call,
+    Change,
+    Rendered,
+    Turn,
+    WireCall,
+    WireItem,
+    WireMessage,
+    WireResult,
+)
+from eventstore.wire.naming import call_ids, legal_text, tool_name
+
+NAME = "bedrock"
+ID_LENGTH = 64
+NAME_LENGTH = 64
+OPENING = "[The conversation begins here.]"
+EMPTY = "[The result is empty.]"
+BYTES = "$bytes"
+
+ROLES = {
+    "system": "system", "developer": "system", "user": "user", "human": "user",
+    "assistant": "assistant", "ai": "assistant", "model": "assistant", "tool": "user",
+}  # fmt: skip
+
+_BLOBS = ("bytes", "redactedContent")
+_DEPTH = 8  # blobs are no deeper in a block
+_FORMATS = {
+    "image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif",
+    "image/webp": "webp",
+}  # fmt: skip
+
+Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
+
+# in
+
+
+def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    """The items of a message list, whatever its form; what says nothing is left out."""
+    for message in messages:
+        if isinstance(message, dict):
+            yield from _items(message, is_error, is_rejection)
+        elif message is not None:
+            text = as_text(message)
+            if text.strip():
+                yield WireMessage("user", (Text(text),))
+
+
+def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    given = message.get("role")
+    role = ROLES.get(given, "user") if isinstance(given, str) else "user"
+    content = message.get("content")
+    if not isinstance(content, list):
+        text = as_text(content)
+        if text.strip():
+            yield WireMessage(role, (Text(text),))
+        return
+    blocks = [block for item in content for block in _single(item)]
+    exact = given == role and len(blocks) == len(content)
+    results = [block for block in blocks if _is_ours(block, "toolResult")]
+    rest = [block for block in blocks if not _is_ours(block, "toolResult")]
+    if role == "assistant":
+        yield from _message(role, rest, exact=exact, joined=False)
+        yield from (_result(block, is_error, is_rejection) for block in results)
+        return
+    yield from (_result(block, is_error, is_rejection) for block in results)
+    calls = [block for block in rest if _is_ours(block, "toolUse")]
+    said = [block for block in rest if not _is_ours(block, "toolUse")]
+    if calls:  # only an assistant can call
+        yield from _message("assistant", calls, exact=False, joined=False)
+    yield from _message(role, said, exact=exact, joined=bool(results))
+
+
+def _single(block: Any) -> Iterator[Any]:
+    """A block as it should be, with one member: one for each that it has."""
+    if not isinstance(block, dict) or len(block) == 1:
+        yield _packed(block)
+    elif isinstance(block.get("type"), str):
+        yield {"text": as_text([block])}  # another provider's
+    else:
+        yield from ({key: _packed(value)} for key, value in block.items())
+
+
+def _packed(value: Any, depth: int = _DEPTH) -> Any:
+    """Blocks with their bytes as marked base64."""
+    if not depth:
+        return value
+    if isinstance(value, list):
+        return [_packed(item, depth - 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {BYTES: b64encode(bytes(item)).decode()}
+        if key in _BLOBS and isinstance(item, bytes | bytearray | memoryview)
+        else _packed(item, depth - 1)
+        for key, item in value.items()
+    }
+
+
+def _unpacked(value: Any, depth: int = _DEPTH) -> Any:
+    """A copy of blocks with their bytes as bytes."""
+    if not depth:
+        return copy(value)
+    if isinstance(value, list):
+        return [_unpacked(item, depth - 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _decoded(item[BYTES])
+        if key in _BLOBS and isinstance(item, dict) and item.keys() == {BYTES}
+        else _unpacked(item, depth - 1)
+        for key, item in value.items()
+    }
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return b64decode(text)
+    except (ValueError, TypeError):  # not ours
+        return b""
+
+
+def _is_ours(block: Any, kind: str) -> bool:
+    """Whether it is a call or result of a tool that the service does not run itself."""
+    inner = block.get(kind) if isinstance(block, dict) else None
+    if not isinstance(inner, dict):
+        return False
+    if kind == "toolUse":
+        return inner.get("type") != "server_tool_use"
+    return inner.get("type") is None
+
+
+def _message(role: str, blocks: list[Any], *, exact: bool, joined: bool) -> Iterator[WireMessage]:
+    parts: list[Part] = []
+    calls: list[WireCall] = []
+    for block in blocks:
+        if _is_ours(block, "toolUse"):
+            made = block["toolUse"]
+            call_id = made.get("toolUseId")
+            calls.append(
+                WireCall(
+                    call_id if isinstance(call_id, str) and call_id else None,
+                    function_call(made.get("name"), made.get("input")),
+                )
+            )
+        else:
+            parts.extend(_part(block))
+    if parts or calls:
+        exact = exact and all(map(_is_exact_block, blocks))
+        native = {"role": role, "content": blocks}
+        yield WireMessage(role, tuple(parts), tuple(calls), native, exact, joined)
+
+
+def _part(block: Any) -> Iterator[Part]:
+    kind, body = next(iter(block.items()), (None, None)) if isinstance(block, dict) else _NONE
+    if kind == "text":
+        text = as_text(body)
+        if text.strip():
+            yield Text(text)
+    elif kind == "image" and (image := _image(body)):
+        yield image
+    elif isinstance(kind, str) and isinstance(body, dict):
+        yield Opaque(NAME, block)
+    elif block not in (None, {}, ""):
+        yield Text(as_text(block))
+
+
+_NONE = (None, None)
+
+
+def _image(body: Any) -> Image | None:
+    if not isinstance(body, dict) or body.keys() != {"format", "source"}:
+        return None
+    source = body["source"]
+    if not isinstance(source, dict) or source.keys() != {"bytes"}:
+        return None
+    data = source["bytes"]
+    if isinstance(data, dict):
+        data = data.get(BYTES)
+    return Image(None, data, f"image/{body['format']}") if isinstance(data, str) else None
+
+
+def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
+    inner = block["toolResult"]
+    call_id = inner.get("toolUseId")
+    exact = _is_exact_result(inner)
+    return WireResult(
+        call_id if isinstance(call_id, str) and call_id else None,
+        None,
+        _result_text(inner.get("content")),
+        inner.get("status") == "error" or bool(is_error(inner)),
+        block if exact else None,
+        bool(is_rejection(inner)),
+        exact,
+    )
+
+
+def _result_text(content: Any) -> str:
+    if not isinstance(content, list):
+        return as_text(content)
+    return "\n".join(map(_block_text, content))
+
+
+def _block_text(block: Any) -> str:
+    kind, body = next(iter(block.items()), (None, None)) if isinstance(block, dict) else _NONE
+    if kind in ("text", "json"):
+        return as_text(body)
+    return f"[{kind}]" if isinstance(kind, str) else as_text(block)
+
+
+def _is_exact_result(inner: dict[str, Any]) -> bool:
+    content = inner.get("content")
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and inner.get("status") in ("success", "error", None)
+        and all(map(_is_exact_block, content))
+        and not any("toolUse" in block or "toolResult" in block for block in content)
+    )
+
+
+def _is_exact_block(block: Any) -> bool:
+    if not isinstance(block, dict) or len(block) != 1:
+        return False
+    kind, body = next(iter(block.items()))
+    if kind == "text":
+        return isinstance(body, str) and bool(body.strip())
+    if kind == "json":
+        return True
+    if not isinstance(kind, str) or not isinstance(body, dict):
+        return False
+    if kind != "toolUse":
+        return True
+    name, call_id = body.get("name"), body.get("toolUseId")
+    return (
+        isinstance(name, str)
+        and legal_text(name, NAME_LENGTH) == name
+        and isinstance(call_id, str)
+        and isinstance(body.get("input"), dict)
+    )
+
+
+# out
+
+
+def render(turns: Sequence[Turn]) -> Rendered:
+    """The request for `turns`: every call answered in the user message right after it."""
+    changes: list[Change] = []
+    system: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
+    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False)
+    for turn, names in zip(turns, ids, strict=True):
+        if turn.hidden:
+            continue
+        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
+                 if not call.hidden]  # fmt: skip
+        if turn.role == "assistant":
+            _add_assistant(messages, turn, shown, changes)
+        elif turn.role in ("system", "developer") and not messages:
+            text = text_of(turn.parts)
+            system += [{"text": text}] if text.strip() else []
+            changes.append(Change("moved", "BE03", "system text is a parameter of the request"))
+        else:
+            _add_user(messages, turn, changes)
+        if shown:
+            results = [_answer(call, name, changes) for call, name in shown]
+            messages.append({"role": "user", "content": results})
+    if messages and messages[0]["role"] != "user":
+        changes.append(Change("added", "BE03", "a conversation starts with the user"))
+        messages.insert(0, {"role": "user", "content": [{"text": OPENING}]})
+    arguments: dict[str, Any] = {"messages": messages}
+    return Rendered({"system": system, **arguments} if system else arguments, changes)
+
+
+def _add_assistant(
+    messages: list[dict[str, Any]],
+    turn: Turn,
+    shown: list[tuple[Call, str]],
+    changes: list[Change],
+) -> None:
+    if _is_own(turn) and _same_ids(turn, shown):
+        messages.append({"role": "assistant", "content": _unpacked(turn.native["content"])})
+        return
+    content = _blocks(turn.parts, changes)
+    if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
+        whole = content
+        content = [block for block in whole if "reasoningContent" not in block]
+        if len(content) < len(whole):
+            changes.append(Change("dropped", "reasoning", "a part of its turn is not shown"))
+    content += [
+        {
+            "toolUse": {
+                "toolUseId": name,
+                "name": tool_name(call, NAME_LENGTH, changes),
+                "input": object_arguments(call, changes),
+            }
+        }
+        for call, name in shown
+    ]
+    _add(messages, "assistant", content, apart=turn.provider == NAME)
+
+
+def _is_own(turn: Turn) -> bool:
+    return turn.provider == NAME and turn.exact and turn.native is not None
+
+
+def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
+    calls = [block for block in turn.native["content"] if _is_ours(block, "toolUse")]
+    return len(calls) == len(shown) == len(turn.calls) and all(
+        block["toolUse"]["toolUseId"] == name for block, (_, name) in zip(calls, shown, strict=True)
+    )
+
+
+def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
+    if turn.role in ("system", "developer"):
+        changes.append(Change("moved", "BE03", "a later system message became a user's text"))
+        content = [{"text": f"[system] {text_of(turn.parts)}"}]
+    elif _is_own(turn):
+        content = _unpacked(turn.native["content"])
+    else:
+        content = _blocks(turn.parts, changes)
+    _add(messages, "user", content, apart=turn.provider == NAME and not turn.joined)
+
+
+def _add(
+    messages: list[dict[str, Any]], role: str, content: list[dict[str, Any]], *, apart: bool
+) -> None:
+    """Neighbours of ours become one message; those that the provider's user kept apart stay so."""
+    if not content:
+        return
+    if messages and messages[-1]["role"] == role and not apart:
+        messages[-1]["content"].extend(content)
+    else:
+        messages.append({"role": role, "content": content})
+
+
+def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
+    return [block for part in parts if (block := _block(part, changes)) is not None]
+
+
+def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"text": part.text} if part.text.strip() else None
+    if isinstance(part, Image):
+        return _image_block(part, changes)
+    if part.provider == NAME:
+        return _unpacked(part.data)  # type: ignore[no-any-return]
+    text = foreign_text(part, changes)
+    return {"text": text} if text and text.strip() else None
+
+
+def _image_block(image: Image, changes: list[Change]) -> dict[str, Any]:
+    form = _FORMATS.get(image.media_type or "image/png")
+    if image.data is not None and form is not None:
+        data = _decoded(image.data)
+        if data:
+            return {"image": {"format": form, "source": {"bytes": data}}}
+    changes.append(Change("wrapped", "image", "only png, jpeg, gif and webp can be sent, as bytes"))
+    return {"text": f"[image {image.url}]" if image.url else "[image]"}
+
+
+def render_result(call: Call, name: str) -> dict[str, Any]:
+    """The block that answers `call`, whose id here is `name`."""
+    return _answer(call, name, [])
+
+
+def _answer(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
+    answer = call.answer
+    if answer.provider == NAME and answer.native is not None:
+        block: dict[str, Any] = _unpacked(answer.native)
+        block["toolResult"]["toolUseId"] = name
+        if answer.note:
+            block["toolResult"]["content"].append({"text": answer.note})
+        return block
+    text = f"{answer.text}\n{answer.note}" if answer.note else answer.text
+    if not text.strip():
+        changes.append(Change("wrapped", "BE02", "a result that is blank says so", call.id))
+        text = EMPTY
+    result: dict[str, Any] = {"toolUseId": name, "content": [{"text": text}]}
+    if answer.is_error:
+        result["status"] = "error"
+    return {"toolResult": result}
