@@ -20,6 +20,17 @@ from eventstore.agent_errors import (
     ToolError,
 )
 from eventstore.conversation import Attempt, Conversation
+from eventstore.dispatch import (
+    Approve,
+    AsyncDispatcher,
+    Dispatcher,
+    FunctionTool,
+    Outcome,
+    Reject,
+    Skip,
+    StuckLoopGuard,
+    Terminate,
+)
 from eventstore.envelope import ErrorClass, ErrorEnvelope
 from eventstore.errors import (
     EventStoreError,
@@ -92,7 +103,9 @@ from eventstore.wire import Finding, Violation, validate
 
 __all__ = [
     "AgentError",
+    "Approve",
     "Approved",
+    "AsyncDispatcher",
     "Attempt",
     "AuthErrorKind",
     "Cancelled",
@@ -103,6 +116,7 @@ __all__ = [
     "Cursor",
     "DefaultRetryClassifier",
     "Denial",
+    "Dispatcher",
     "ErrorClass",
     "ErrorEnvelope",
     "ErrorKind",
@@ -116,6 +130,7 @@ __all__ = [
     "Finding",
     "FunctionCall",
     "FunctionResponse",
+    "FunctionTool",
     "GateAnswer",
     "GateClass",
     "GateConflict",
@@ -130,11 +145,13 @@ __all__ = [
     "NotAStore",
     "Opaque",
     "OpeningGate",
+    "Outcome",
     "Part",
     "Pending",
     "ProviderError",
     "ProviderErrorKind",
     "Recorded",
+    "Reject",
     "Rejected",
     "RetryClass",
     "RetryClassifier",
@@ -144,12 +161,15 @@ __all__ = [
     "Running",
     "SchemaTooNew",
     "SilentAttempt",
+    "Skip",
     "StorageError",
     "StoreBusy",
     "StoreClosed",
     "StoreCorrupt",
     "StoreFull",
     "StoreReadOnly",
+    "StuckLoopGuard",
+    "Terminate",
     "Text",
     "Tool",
     "ToolApproved",

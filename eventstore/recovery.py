@@ -11,12 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from eventstore.events import ToolFailed
+from eventstore.events import ToolCompleted, ToolFailed, ToolRejected, ToolRunning
 from eventstore.failure import Failure
 from eventstore.tool import Completed, Failed, Pending, Rejected, Running, Tool
 
 Action: TypeAlias = Literal["start", "retry", "waiting", "unknown", "done"]
 
+_TELLING = (ToolRunning, ToolCompleted, ToolFailed, ToolRejected)
 _UNKNOWN_OUTCOMES = frozenset({"cancelled", "interrupted", "timeout"})
 
 
@@ -33,6 +34,11 @@ def unknown_outcome(error: BaseException) -> str | None:
         return "interrupted"
     # by name: asyncio is not loaded for this
     return "cancelled" if type(error).__name__ == "CancelledError" else None
+
+
+def tells_of_attempts(event: object) -> bool:
+    """Whether a `Trail` has to follow the event."""
+    return type(event) in _TELLING or getattr(event, "imported", False)
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):

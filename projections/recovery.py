@@ -14,17 +14,11 @@ from eventstore import (
     Recorded,
     Rejected,
     Tool,
-    ToolCompleted,
-    ToolFailed,
-    ToolRejected,
-    ToolRunning,
 )
-from eventstore.recovery import Action, OpenAttempt, Trail, next_action
+from eventstore.recovery import Action, OpenAttempt, Trail, next_action, tells_of_attempts
 from projections.fold import Anomaly, Projection
 from projections.text import one_line
 from projections.tools import CurrentTools
-
-_TELLING = (ToolRunning, ToolCompleted, ToolFailed, ToolRejected)
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +69,7 @@ class ResumePlan(Projection):
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
-        if type(event) not in _TELLING and not getattr(event, "imported", False):
+        if not tells_of_attempts(event):
             self._tools.apply(recorded)
             return
         key = recorded.conversation_id, event.call_id
