@@ -15,7 +15,7 @@ import msgspec
 
 from eventstore.message import ROLES
 from eventstore.readable import readable
-from eventstore.wire import anthropic, gemini, openai, responses
+from eventstore.wire import anthropic, bedrock, gemini, mistral, ollama, openai, responses
 from eventstore.wire.content import copy
 from eventstore.wire.items import (
     Answer,
@@ -34,7 +34,8 @@ from eventstore.wire.transcript import Finding, Transcript, mint, transcribe, tr
 _encode = msgspec.json.Encoder().encode
 
 PROVIDERS: dict[str, ModuleType] = {
-    module.NAME: module for module in (anthropic, gemini, openai, responses)
+    module.NAME: module
+    for module in (anthropic, bedrock, gemini, mistral, ollama, openai, responses)
 }
 
 

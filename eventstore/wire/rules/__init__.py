@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from eventstore.wire.rules import anthropic, gemini, openai, responses
+from eventstore.wire.rules import (
+    anthropic,
+    bedrock,
+    gemini,
+    mistral,
+    ollama,
+    openai,
+    responses,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -41,7 +49,8 @@ class RuleBook(Protocol):
     def RULES(self) -> Mapping[str, tuple[Level, str, str]]:  # noqa: N802
         """Code to level, the provider's words and the remedy.
 
-        The words are a format string over `place`, `path` (the place in dots) and `detail`.
+        The words are a format string over `place`, `path` (the place in dots) and `detail`. A
+        star after a code is the part of the rule that is held at another level.
         """
 
     def findings(self, messages: object) -> Iterator[tuple[str, str, str]]:
@@ -50,7 +59,10 @@ class RuleBook(Protocol):
 
 PROVIDERS: Final[dict[str, RuleBook]] = {
     "anthropic": anthropic,
+    "bedrock": bedrock,
     "gemini": gemini,
+    "mistral": mistral,
+    "ollama": ollama,
     "openai": openai,
     "openai-responses": responses,
 }
@@ -96,4 +108,4 @@ def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:
     level, words, remedy = book.RULES[code]
     path = place.replace("[", ".").replace("]", "")
     message = words.format(place=place, path=path, detail=detail)
-    return Violation(code, level, place, message, remedy)
+    return Violation(code.rstrip("*"), level, place, message, remedy)
