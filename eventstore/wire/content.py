@@ -16,8 +16,8 @@ MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio"
          "input_image", "input_file")  # fmt: skip
 
 UNSAID = frozenset({
-    "additional_tools", "compaction", "item_reference", "mcp_list_tools", "tool_search_call",
-    "tool_search_output",
+    "additional_tools", "cachePoint", "compaction", "item_reference", "mcp_list_tools",
+    "tool_search_call", "tool_search_output",
 })  # fmt: skip
 """Parts that are about a provider's own tools and storage, and say nothing to another."""
 
@@ -53,7 +53,7 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         kind = "thinking"
     if kind in ("text", "input_text", "output_text") and isinstance(text, str):
         return text
-    if kind in ("thinking", "redacted_thinking", "reasoning"):
+    if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
         changes.append(Change("dropped", "reasoning", f"{kind} is only for {part.provider}"))
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
@@ -63,6 +63,8 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
     body = data.get(kind)
+    if kind == "citationsContent" and isinstance(body, dict):
+        return as_text(body.get("content"))
     for said in (body.get("code"), body.get("output")) if isinstance(body, dict) else ():
         if isinstance(said, str):
             return f"[{kind} of {part.provider}]\n{said}"
