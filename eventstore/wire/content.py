@@ -51,6 +51,8 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     kind, text = _kind(data), data.get("text")
     if data.get("thought") is True or kind == "thoughtSignature":
         kind = "thinking"
+    if kind == "citationsContent" and isinstance(data[kind], dict):
+        kind, text = "text", as_text(data[kind].get("content"))
     if kind in ("text", "input_text", "output_text") and isinstance(text, str):
         return text
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
@@ -63,8 +65,6 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
     body = data.get(kind)
-    if kind == "citationsContent" and isinstance(body, dict):
-        return as_text(body.get("content"))
     for said in (body.get("code"), body.get("output")) if isinstance(body, dict) else ():
         if isinstance(said, str):
             return f"[{kind} of {part.provider}]\n{said}"
