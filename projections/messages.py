@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore import ToolPending
-from eventstore.wire import WireItem, copy, is_valid, list_key, reader, transcribe_alone
+from eventstore.wire import copy, is_valid, list_key, parse_in_place, transcribe_alone
 from projections.history import History
 from projections.view import Collapse, Repair
 
@@ -67,14 +67,9 @@ class _Reading:
     ) -> None:
         self.repairs: list[Repair] = []
         self.history = History()
-        items: list[WireItem] = []
-        places: list[int] = []  # item -> message
-        read = reader(provider, is_error)
-        for place, message in enumerate(given):
-            found = read(message)
-            items += found
-            places += [place] * len(found)
-            if not found:
+        items, places = parse_in_place(given, provider, is_error)
+        if len(set(places)) < len(given):
+            for place in sorted({*range(len(given))} - {*places}):
                 why = f"messages[{place}] says nothing"
                 self.repairs.append(Repair("dropped", "empty", why))
         transcript = transcribe_alone(items, provider)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -74,12 +74,24 @@ def parse(
     return list(module.parse(given, is_error or bears_error_mark, is_rejection or _never))
 
 
-def reader(
-    name: str, is_error: Callable[[Any], bool] | None = None
-) -> Callable[[Any], list[WireItem]]:
-    """What gives the items of one message after the other; see `parse`."""
-    read, mark = provider(name).parse, is_error or bears_error_mark
-    return lambda message: list(read((plain(message),), mark, _never))
+def parse_in_place(
+    messages: Sequence[Any], name: str, is_error: Callable[[Any], bool] | None = None
+) -> tuple[list[WireItem], list[int]]:
+    """The items of messages, and for each the message that it comes from; see `parse`."""
+    place = -1
+
+    def given() -> Iterator[Any]:  # every wire takes one message after the other
+        nonlocal place
+        for message in messages:
+            place += 1
+            yield plain(message)
+
+    items: list[WireItem] = []
+    places: list[int] = []
+    for item in provider(name).parse(given(), is_error or bears_error_mark, _never):
+        items.append(item)
+        places.append(place)
+    return items, places
 
 
 def render(turns: Sequence[Turn], name: str) -> Rendered:
@@ -121,17 +133,22 @@ def _never(_: Any) -> bool:
 
 def plain(message: Any) -> Any:
     """A message as plain JSON values, whatever it was made of."""
-    if type(message) is not dict:
-        message = _dumped(message)
+    if type(message) is dict and _is_json(message):
+        return message
+    message = _dumped(message)
     for key in _HOLDERS if isinstance(message, dict) else ():
         held = message.get(key)
         if isinstance(held, list) and any(hasattr(each, "model_dump") for each in held):
             message = {**message, key: [_dumped(each) for each in held]}
+    return message if _is_json(message) else readable(message)[0]
+
+
+def _is_json(value: Any) -> bool:
     try:
-        _encode(message)
+        _encode(value)
     except (TypeError, ValueError, RecursionError):
-        return readable(message)[0]
-    return message
+        return False
+    return True
 
 
 _HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's objects
@@ -172,9 +189,9 @@ __all__ = [
     "list_key",
     "mint",
     "parse",
+    "parse_in_place",
     "plain",
     "provider",
-    "reader",
     "render",
     "transcribe",
     "transcribe_alone",

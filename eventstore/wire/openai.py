@@ -45,6 +45,7 @@ ROLES = {
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
 _encode = msgspec.json.Encoder().encode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 # in
@@ -114,10 +115,10 @@ def _exact_calls(message: dict[str, Any]) -> tuple[WireCall, ...] | None:
             return None
         if legal_text(name, NAME_LENGTH) != name:
             return None
-        asked = FunctionCall.of(name, arguments)
-        if asked.raw is not None or not arguments.lstrip().startswith("{"):  # blank, or null
+        try:
+            made.append(WireCall(call_id or None, FunctionCall(name, _decode_object(arguments))))
+        except (ValueError, RecursionError):
             return None
-        made.append(WireCall(call_id or None, asked))
     return tuple(made)
 
 
