@@ -8,6 +8,8 @@ chat = store.conversation("support-42")
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from eventstore.agent_errors import (
     AgentError,
     AuthErrorKind,
@@ -20,17 +22,6 @@ from eventstore.agent_errors import (
     ToolError,
 )
 from eventstore.conversation import Attempt, Conversation
-from eventstore.dispatch import (
-    Approve,
-    AsyncDispatcher,
-    Dispatcher,
-    FunctionTool,
-    Outcome,
-    Reject,
-    Skip,
-    StuckLoopGuard,
-    Terminate,
-)
 from eventstore.envelope import ErrorClass, ErrorEnvelope
 from eventstore.errors import (
     EventStoreError,
@@ -100,6 +91,19 @@ from eventstore.tool import (
     evolve,
 )
 from eventstore.wire import Finding, Violation, validate
+
+if TYPE_CHECKING:
+    from eventstore.dispatch import (
+        Approve,
+        AsyncDispatcher,
+        Dispatcher,
+        FunctionTool,
+        Outcome,
+        Reject,
+        Skip,
+        StuckLoopGuard,
+        Terminate,
+    )
 
 __all__ = [
     "AgentError",
@@ -199,3 +203,28 @@ __all__ = [
     "fingerprint",
     "validate",
 ]
+
+_LAZY = {
+    "Approve": "eventstore.dispatch",
+    "AsyncDispatcher": "eventstore.dispatch",
+    "Dispatcher": "eventstore.dispatch",
+    "FunctionTool": "eventstore.dispatch",
+    "Outcome": "eventstore.dispatch",
+    "Reject": "eventstore.dispatch",
+    "Skip": "eventstore.dispatch",
+    "StuckLoopGuard": "eventstore.dispatch",
+    "Terminate": "eventstore.dispatch",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a room that not everybody needs, when it is asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - as seldom as the rooms are
+
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
