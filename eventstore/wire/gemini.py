@@ -87,14 +87,15 @@ def _content(message: dict[str, Any]) -> dict[str, Any]:
 
 def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     given, parts = content.get("role"), content.get("parts")
-    if not isinstance(parts, list):
+    listed = isinstance(parts, list)
+    if not listed:
         parts = [] if parts is None else [parts]
     results = [part for part in parts if _of(part, RESPONSE) is not None]
     calls = [part for part in parts if _of(part, CALL) is not None]
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         role = "assistant" if calls else "user"
-    own = isinstance(given, str) and OWN_ROLES.get(given) == role
+    own = listed and isinstance(given, str) and OWN_ROLES.get(given) == role
     if len(results) == len(parts) and own:
         yield from (_result(part, is_error, is_rejection) for part in results)
         return
@@ -284,20 +285,27 @@ def _add_model(
     content, made = _model(turn, given, changes)
     if not content["parts"]:
         return
-    last = contents[-1] if contents else None
-    if made and last is None:
-        changes.append(Change("added", "GE03", "a call does not begin a conversation"))
-        contents.append({"role": "user", "parts": [{"text": OPENING}]})
-    if made and last is not None and last["role"] == "model":
-        changes.append(Change("merged", "GE03", "calls joined what the model said before them"))
-        last["parts"].extend(content["parts"])
-    else:
-        contents.append(content)
+    if made:
+        _open(contents, content, changes)
+    contents.append(content)
     if made:
         responses = [
             _response(call, _of(part, CALL)["name"], _id(_of(part, CALL))) for call, part in made
         ]
         contents.append({"role": "user", "parts": responses})
+
+
+def _open(contents: list[dict[str, Any]], content: dict[str, Any], changes: list[Change]) -> None:
+    """Give a content with calls its place: right after one of another role."""
+    said: list[Any] = []
+    while contents and contents[-1]["role"] == "model":
+        said = contents.pop()["parts"] + said
+    if said:
+        changes.append(Change("merged", "GE03", "calls joined what the model said before them"))
+        content["parts"][:0] = said
+    if not contents:
+        changes.append(Change("added", "GE03", "a call does not begin a conversation"))
+        contents.append({"role": "user", "parts": [{"text": OPENING}]})
 
 
 Made = list[tuple[Call, dict[str, Any]]]  # calls, with the parts that make them
@@ -306,8 +314,9 @@ Made = list[tuple[Call, dict[str, Any]]]  # calls, with the parts that make them
 def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[dict[str, Any], Made]:
     native = turn.native if turn.provider == NAME else None
     parts = native.get("parts") if isinstance(native, dict) else None
-    count = sum(_of(part, CALL) is not None for part in parts or ())
-    if not isinstance(parts, list) or count != len(turn.calls):
+    if not isinstance(parts, list):
+        parts = []
+    if not parts or sum(_of(part, CALL) is not None for part in parts) != len(turn.calls):
         made = [
             (call, _new_call(call, name, changes))
             for call, name in zip(turn.calls, given, strict=True)

@@ -173,7 +173,7 @@ def _is_exact(item: dict[str, Any]) -> bool:
     if kind in OUTPUTS.values():
         return isinstance(item.get("call_id"), str) and _is_content(item.get("output"))
     if kind == "message":
-        return _is_content(item.get("content"))
+        return item.get("type") in (None, kind) and _is_content(item.get("content"))
     return kind is not None
 
 

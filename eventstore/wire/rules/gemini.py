@@ -162,8 +162,8 @@ def _pairs(contents: list[_Content]) -> Iterator[tuple[_Content | None, _Content
 
 def _miscounted(contents: list[_Content]) -> Iterator[Fault]:
     """GE01: a content with calls is followed by one with as many responses."""
-    followers = [*contents[1:], None]
-    for content, after in zip(contents, followers, strict=True):
+    followers = (*contents[1:], None)
+    for content, after in zip(contents, followers, strict=False):
         asked, answered = len(content.calls), len(after.responses) if after else 0
         if asked and asked != answered:
             yield content.place, f"{asked} calls, {answered} responses"
