@@ -1,0 +1,393 @@
+"""chat-rs: one tool call paired with its lifecycle status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from eventstore import (
+    Approved,
+    Completed,
+    Conversation,
+    ErrorKind,
+    Failed,
+    Failure,
+    FunctionCall,
+    FunctionResponse,
+    NonResolvedToolError,
+    Pending,
+    Rejected,
+    Running,
+    Text,
+    Tool,
+    ToolFailed,
+    ToolRunning,
+    validate,
+)
+from eventstore.dispatch import Dispatcher, FunctionTool
+from projections import current_tools, model_history, resume_plan
+
+CALL = FunctionCall("read_dir", {"path": "/"}, "call_abc")
+STATUSES = {
+    "Pending": Pending(),
+    "Approved": Approved(),
+    "Running": Running(1, {"path": "/"}),
+    "Completed": Completed(FunctionResponse("read_dir", ["a"], "call_abc")),
+    "Rejected": Rejected("no"),
+    "Failed": Failed(Failure(ErrorKind.INTERNAL, "timeout")),
+}
+
+
+def asked(chat: Conversation) -> Tool:
+    """A call that the model just made."""
+    return chat.request("read_dir", {"path": "/"}, "call_abc")
+
+
+def error_of(tool: Tool) -> Any:
+    """The one thing that the answer says."""
+    _, response = tool.to_tuple()
+    assert response is not None
+    assert set(response.result) == {"error"}
+    return response.result["error"]
+
+
+# --- tool.rs
+
+
+def test_new_starts_pending(chat: Conversation) -> None:
+    """A new call is pending, and nothing else."""
+    tool = asked(chat)
+    assert (tool.is_pending, tool.is_resolved, tool.is_executing) == (True, False, False)
+
+
+def test_lifecycle_transitions(chat: Conversation) -> None:
+    """Approved and running are executing; completed is resolved, with a response."""
+    asked(chat)
+    assert chat.approve("call_abc").is_executing
+    assert chat.start("call_abc").is_executing
+    tool = chat.complete("call_abc", "x")
+    assert (tool.is_resolved, tool.is_executing, tool.is_pending) == (True, False, False)
+    assert tool.response == FunctionResponse("read_dir", "x", "call_abc")
+
+
+def test_rejected_to_tuple_synthesizes_error(chat: Conversation) -> None:
+    """The reason follows the one sentence that every rejection begins with."""
+    asked(chat)
+    told = error_of(chat.reject("call_abc", "too dangerous"))
+    assert told == "User rejected this tool call: too dangerous"
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [(None, "User rejected this tool call"), ("", "User rejected this tool call: ")],
+)
+def test_rejected_to_tuple_without_a_reason(
+    chat: Conversation, reason: str | None, told: str
+) -> None:
+    """No reason adds nothing, an empty one its colon."""
+    asked(chat)
+    assert error_of(chat.reject("call_abc", reason)) == told
+
+
+def test_failed_to_tuple_synthesizes_error(chat: Conversation) -> None:
+    """A call may fail straight from pending."""
+    asked(chat)
+    assert error_of(chat.fail("call_abc", "timeout")) == "timeout"
+
+
+def test_pending_to_tuple_yields_no_response(chat: Conversation) -> None:
+    """The call half is there, the response half is not."""
+    tool = asked(chat)
+    assert tool.to_tuple() == (tool.call, None)
+
+
+def test_try_to_tuple_errors_on_pending(chat: Conversation) -> None:
+    """The error carries the id and the state, and names both."""
+    with pytest.raises(NonResolvedToolError) as caught:
+        asked(chat).try_to_tuple()
+    assert (caught.value.id, caught.value.state) == ("call_abc", "Pending")
+    assert str(caught.value) == "cannot send non-resolved Tool (id=call_abc, state=Pending)"
+
+
+def test_approved_with_edit_uses_edited_call(chat: Conversation) -> None:
+    """The edit is in force; the answer to a rejection still names the original."""
+    asked(chat)
+    tool = chat.approve("call_abc", {"path": "/tmp"})  # noqa: S108 - never opened
+    assert tool.to_tuple()[0].arguments == {"path": "/tmp"}  # noqa: S108
+    failed = chat.fail("call_abc", "x").to_tuple()[1]
+    assert failed == FunctionResponse("read_dir", {"error": "x"}, "call_abc")
+
+
+@pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
+def test_serde_round_trip(status: Any) -> None:
+    """Encoded and decoded, the call is equal."""
+    tool = Tool("call_abc", CALL, status)
+    assert Tool.decode(tool.encode()) == tool
+
+
+# --- section 1.1, the wire form of the status
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (Pending(), {"state": "Pending"}),
+        (Approved(), {"state": "Approved", "data": {}}),
+        (
+            Approved(FunctionCall("read_dir", {"path": "/a"})),
+            {
+                "state": "Approved",
+                "data": {
+                    "edited_call": {"id": None, "name": "read_dir", "arguments": {"path": "/a"}}
+                },
+            },
+        ),
+        (Running(1, {"path": "/"}), {"state": "Running"}),
+        (
+            Completed(FunctionResponse("read_dir", [1], "call_abc")),
+            {
+                "state": "Completed",
+                "data": {"response": {"id": "call_abc", "name": "read_dir", "result": [1]}},
+            },
+        ),
+        (Rejected(), {"state": "Rejected", "data": {}}),
+        (Rejected("no"), {"state": "Rejected", "data": {"reason": "no"}}),
+        (
+            Failed(Failure(ErrorKind.INTERNAL, "x")),
+            {"state": "Failed", "data": {"error": "x"}},
+        ),
+    ],
+)
+def test_the_status_is_adjacently_tagged(status: Any, expected: dict[str, Any]) -> None:
+    """State and data, the data left out where the state carries none."""
+    tool = Tool("call_abc", CALL, status, edit=getattr(status, "edited_call", None))
+    assert msgspec.json.decode(tool.encode()) == {
+        "id": "call_abc",
+        "call": {"id": "call_abc", "name": "read_dir", "arguments": {"path": "/"}},
+        "status": expected,
+    }
+
+
+# --- core/tests/tool_refactor.rs
+
+
+def test_completed_tool_projects_to_real_response(chat: Conversation) -> None:
+    """Also when nobody approved it before it ran."""
+    asked(chat)
+    chat.start("call_abc")
+    call, response = chat.complete("call_abc", {"files": ["a", "b"]}).to_tuple()
+    assert call.name == "read_dir"
+    assert response is not None
+    assert response.result == {"files": ["a", "b"]}
+
+
+def test_rejected_tool_projects_to_synthetic_error(chat: Conversation) -> None:
+    """The model reads why."""
+    asked(chat)
+    assert "forbidden" in error_of(chat.reject("call_abc", "forbidden"))
+
+
+def test_failed_tool_projects_to_synthetic_error(chat: Conversation) -> None:
+    """The model reads exactly the error."""
+    asked(chat)
+    chat.start("call_abc")
+    assert error_of(chat.fail("call_abc", "connection reset")) == "connection reset"
+
+
+def test_pending_approved_running_yield_no_response(chat: Conversation) -> None:
+    """What is open has no answer yet."""
+    ids = [chat.request("read_dir", {"n": n}).id for n in range(3)]
+    chat.approve(ids[1])
+    chat.start(ids[2])
+    tools = chat.tools
+    assert [tools[i].status.name for i in ids] == ["Pending", "Approved", "Running"]
+    assert [tools[i].to_tuple()[1] for i in ids] == [None, None, None]
+
+
+def test_try_to_tuple_is_strict(chat: Conversation) -> None:
+    """Pending is refused; completed straight from pending will do."""
+    with pytest.raises(NonResolvedToolError):
+        asked(chat).try_to_tuple()
+    assert chat.complete("call_abc", 1).try_to_tuple()[1].result == 1
+
+
+def test_edited_call_wins_in_projection(chat: Conversation) -> None:
+    """In the call half, and in what the model sees."""
+    asked(chat)
+    chat.approve("call_abc", {"path": "/home"})
+    call, _ = chat.complete("call_abc", 1).to_tuple()
+    assert call.arguments == {"path": "/home"}
+    shown = model_history(chat.events()).render("anthropic")["messages"]
+    assert shown[-2]["content"][0]["input"] == {"path": "/home"}
+
+
+def test_part_enum_tool_serde_round_trip(chat: Conversation) -> None:
+    """A completed call comes back equal, as JSON and from the log."""
+    asked(chat)
+    tool = chat.complete("call_abc", {"files": ["a"]})
+    assert Tool.decode(tool.encode()) == tool
+    assert current_tools(chat.events())["call_abc"] == tool
+
+
+def test_part_enum_tool_rejected_serde_round_trip(chat: Conversation) -> None:
+    """So does a rejected one, with its reason."""
+    asked(chat)
+    tool = chat.reject("call_abc", "forbidden")
+    assert Tool.decode(tool.encode()) == tool
+    assert current_tools(chat.events())["call_abc"] == tool
+
+
+def test_parts_iterator_helpers_filter_by_state(chat: Conversation) -> None:
+    """A message with a text, a pending and a completed call: two calls, one of each."""
+    first, _ = chat.record({
+        "role": "assistant",
+        "content": "let me look",
+        "tool_calls": [
+            {"id": i, "type": "function", "function": {"name": "read_dir", "arguments": "{}"}}
+            for i in ("1", "2")
+        ],
+    })  # fmt: skip
+    chat.complete(first.id, [])
+    tools = chat.tools.values()
+    assert len(tools) == 2
+    assert sum(tool.is_pending for tool in tools) == 1
+    assert sum(tool.is_resolved for tool in tools) == 1
+    assert next(chat.events()).event.parts == (Text("let me look"),)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_tool_status_state_name_matches_variant(name: str) -> None:
+    """The name of a state is one word for a user interface."""
+    assert STATUSES[name].name == name
+
+
+# --- types/tools.rs
+
+
+def test_an_auto_execute_collection_asked_about_an_unknown_name(chat: Conversation) -> None:
+    """There the answer is to ask a person. Here (design section 6) the call is closed: never run.
+
+    Both are fail-safe; an unknown tool that waits for approval would leave the turn open.
+    """
+    ran: list[str] = []
+    tool = chat.request("delete_everything")
+    (closed,) = Dispatcher(chat, [ran.append]).dispatch([tool])
+    assert closed.status.name == "Failed"
+    assert "not found" in error_of(closed)
+    assert ran == []
+
+
+def test_a_custom_strategy_reads_metadata_of_the_tool(chat: Conversation) -> None:
+    """What is marked as dangerous waits for a person, the rest runs beside it."""
+    danger = {"drop": True, "read": False}
+
+    def tool(name: str) -> FunctionTool:
+        return FunctionTool(lambda: name, name, needs_approval=lambda tool: danger[tool.call.name])
+
+    dispatcher = Dispatcher(chat, [tool("drop"), tool("read")])
+    calls = [chat.request("drop"), chat.request("read")]
+    assert [call.status.name for call in dispatcher.dispatch(calls)] == ["Pending", "Completed"]
+
+
+# --- provider conformance helper
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        (
+            "openai",
+            {
+                "role": "assistant",
+                "tool_calls": [
+                    {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+                ],
+            },
+        ),
+        (
+            "anthropic",
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}],
+            },
+        ),
+    ],
+)
+def test_tools_parsed_from_a_model_response_are_pending(
+    chat: Conversation, provider: str, message: dict[str, Any]
+) -> None:
+    """Whoever made the message, nothing has run."""
+    assert [tool.is_pending for tool in chat.record(message, provider)] == [True]
+
+
+# --- defects
+
+
+def test_defect_the_edit_is_lost_when_the_call_runs(chat: Conversation) -> None:
+    """An approved edit is what runs, what the log says ran, and what the model sees after."""
+    seen: list[str] = []
+
+    def read_dir(path: str) -> str:
+        seen.append(path)
+        return "done"
+
+    asked(chat)
+    chat.approve("call_abc", {"path": "/edited"})
+    (tool,) = Dispatcher(chat, [read_dir]).dispatch(["call_abc"])
+    assert seen == ["/edited"]
+    started = [r.event for r in chat.events() if isinstance(r.event, ToolRunning)]
+    assert [event.arguments for event in started] == [{"path": "/edited"}]
+    assert tool.effective_call.arguments == {"path": "/edited"}
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert shown[0]["tool_calls"][0]["function"]["arguments"] == '{"path":"/edited"}'
+
+
+def test_defect_the_id_is_minted_on_the_tool_alone(chat: Conversation) -> None:
+    """Call, response and both halves on the wire bear the one id."""
+    tool = chat.request("read_dir")
+    assert tool.id == tool.call.id
+    response = chat.complete(tool.id, []).response
+    assert response is not None
+    assert response.id == tool.id
+    shown = model_history(chat.events()).render("openai")["messages"]
+    assert shown[0]["tool_calls"][0]["id"] == shown[1]["tool_call_id"]
+    assert validate(shown, "openai") == []
+
+
+@pytest.mark.parametrize("call_id", ["call_abc", "toolu_01", "1", "é 名"])
+def test_defect_ids_that_are_no_uuid_cannot_be_read_back(call_id: str) -> None:
+    """Any text is an id."""
+    tool = Tool(call_id, FunctionCall("f", {}, call_id))
+    assert Tool.decode(tool.encode()) == tool
+
+
+def test_defect_a_running_call_is_decided_again_on_resume(chat: Conversation) -> None:
+    """A start without an end is an outcome that nobody knows; it does not run a second time."""
+    runs: list[str] = []
+
+    def read_dir(path: str) -> None:
+        runs.append(path)
+
+    asked(chat)
+    chat.start("call_abc")
+    Dispatcher(chat, [read_dir]).resume()
+    assert runs == []
+    assert chat.tools["call_abc"].status.name == "Running"
+    assert [step.tool.id for step in resume_plan(chat.events()).unknown] == ["call_abc"]
+
+
+def test_defect_a_retry_erases_what_ran_and_deferral_times_collapse(chat: Conversation) -> None:
+    """Every attempt stays in the log, and each call keeps the wait of its own."""
+    waits = {"a": 5.0, "b": 60.0}
+    for name, wait in waits.items():
+        call = chat.request(name)
+        chat.start(call.id)
+        chat.fail(call.id, f"{name} is busy", delay=wait)
+    chat.start(next(iter(chat.tools)))
+    failed = [r.event for r in chat.events() if isinstance(r.event, ToolFailed)]
+    assert [(e.failure.message, e.delay) for e in failed] == [
+        ("a is busy", 5_000_000), ("b is busy", 60_000_000),
+    ]  # fmt: skip
+    assert [tool.attempts for tool in chat.tools.values()] == [2, 1]
