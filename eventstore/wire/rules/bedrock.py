@@ -17,7 +17,7 @@ goes to the nearest one:
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def _turns(messages: list[_Message]) -> Iterator[_Turn]:
     for role, run in groupby(messages, lambda each: each.role):
         neighbours = list(run)
         groups += [neighbours] if role == "assistant" else [[each] for each in neighbours]
-    for group, after in zip(groups, [*(each[0] for each in groups[1:]), _NO_MESSAGE], strict=True):
-        yield _Turn(group, after)
+    for group, after in zip_longest(groups, groups[1:]):
+        yield _Turn(group, after[0] if after else _NO_MESSAGE)
 
 
 def _unpaired(history: _History) -> Iterator[Fault]:
@@ -277,7 +277,9 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path} must be a ContentBlock, but is {_shown(block.raw)}."
     elif block.kind == "text" and not isinstance(block.body, str):
         yield block.place, f"{block.path}.text must be a string, but is {_shown(block.body)}."
-    elif block.kind in _HOME and not isinstance(block.body, dict):
+    elif isinstance(block.raw, dict) and len(block.raw) > 1:
+        yield block.place, f"{block.path} is a union: one of its members must be set, not more."
+    elif block.kind not in ("text", "json") and not isinstance(block.body, dict):
         yield block.place, f"{block.path}.{block.kind} must be an object."
 
 
@@ -374,7 +376,7 @@ def _shown(value: object) -> str:
         return text if text and text.isprintable() else repr(text)
     if isinstance(value, type):
         return "(no id)"
-    return "null" if value is None else f"a {type(value).__name__}"
+    return "null" if value is None else type(value).__name__
 
 
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {

@@ -276,7 +276,7 @@ def _malformed_content(message: _Message) -> Iterator[Fault]:
 
 
 def _says_nothing(history: _History) -> Iterator[Fault]:
-    """MI03*: messages carry something, a result text alone, and the last is no system message."""
+    """MI03*: messages carry something, and the last is no system message."""
     for message in history.messages:
         content, place = message.body.get("content"), f"{message.place}.content"
         if message.role == "assistant":
@@ -284,10 +284,6 @@ def _says_nothing(history: _History) -> Iterator[Fault]:
                 yield place, "Assistant message must have either content or tool_calls"
         elif message.role in _ROLES and content is None:
             yield place, "Input should be a valid string or list, but is null"
-        elif message.role == "tool" and isinstance(content, list):
-            for index, chunk in enumerate(content):
-                if isinstance(chunk, dict) and chunk.get("type") not in (None, "text"):
-                    yield f"{place}[{index}]", "Unexpected content chunk types in tool message"
     for message in history.messages[-1:]:
         if message.role == "system":
             yield message.place, "Expected last role User or Tool for serving but got system"
@@ -302,7 +298,7 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         text = value if len(value) <= _MAX_SHOWN else f"{value[: _MAX_SHOWN - 3]}..."
         return text if text and text.isprintable() else repr(text)
-    return "null" if value is None else f"a {type(value).__name__}"
+    return "null" if value is None else type(value).__name__
 
 
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {

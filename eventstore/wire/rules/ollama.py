@@ -154,7 +154,7 @@ def _shown(value: object) -> str:
     """A value inside a sentence: short and printable, whatever it is; containers by type alone."""
     if isinstance(value, str):
         return repr(value if len(value) <= _MAX_SHOWN else f"{value[: _MAX_SHOWN - 3]}...")
-    return "null" if value is None else f"a {type(value).__name__}"
+    return "null" if value is None else type(value).__name__
 
 
 _CHECKS: Final[dict[str, Callable[[list[_Message]], Iterator[Fault]]]] = {
