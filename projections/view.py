@@ -160,9 +160,10 @@ def _turn(
         )  # fmt: skip
         if entry.role == "assistant" and len(entry.calls) != message.calls:
             turn.exact = False
-    turn.calls = [_call(call, turn, open_calls, notes, repairs) for call in entry.calls]
-    if turn.calls and all(call.hidden for call in turn.calls):
-        turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
+    if entry.calls:
+        turn.calls = [_call(call, turn, open_calls, notes, repairs) for call in entry.calls]
+        if all(call.hidden for call in turn.calls):
+            turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
     return turn
 
 

@@ -79,12 +79,13 @@ def parse_in_place(
 ) -> tuple[list[WireItem], list[int]]:
     """The items of messages, and for each the message that it comes from; see `parse`."""
     place = -1
+    known = all(type(message) is dict for message in messages) and _is_json(messages)
 
     def given() -> Iterator[Any]:  # every wire takes one message after the other
         nonlocal place
         for message in messages:
             place += 1
-            yield plain(message)
+            yield message if known else plain(message)
 
     items: list[WireItem] = []
     places: list[int] = []

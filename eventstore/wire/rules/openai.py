@@ -212,8 +212,10 @@ class _History:
 
 
 def _message(index: int, message: object) -> _Message:
-    body = _object(message)
-    role = _text(body.get("role"))
+    body: dict[object, Any] = message if isinstance(message, dict) else {}
+    role = body.get("role")
+    if not isinstance(role, str):
+        role = None
     calls = body.get("tool_calls") if role == "assistant" else None
     if not isinstance(calls, list):
         return _Message(index, role, body, ())
