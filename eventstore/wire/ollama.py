@@ -82,8 +82,7 @@ def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Wire
         and isinstance(content, str)
         and isinstance(message.get("tool_name"), str)
         and bool(message["tool_name"])
-        and call_id is None
-        and not message.get("images")
+        and all(message.get(key) is None for key in _NOT_OF_RESULTS)
     )
     return WireResult(
         call_id if isinstance(call_id, str) and call_id else None,
@@ -94,6 +93,9 @@ def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Wire
         bool(is_rejection(message)),
         exact,
     )
+
+
+_NOT_OF_RESULTS = ("images", "thinking", "tool_calls", "tool_call_id")
 
 
 def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
