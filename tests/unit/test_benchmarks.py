@@ -20,6 +20,7 @@ TINY = {
     "imports": ["--rounds", "1"],
     "prompt": ["--events", "10000", "--rounds", "3"],
     "rebuild": ["--events", "2000", "--rounds", "1"],
+    "repair": ["--messages", "200", "--rounds", "2"],
     "size": ["--events", "2000"],
 }
 every_script = pytest.mark.parametrize("script", sorted(TINY))

@@ -1,0 +1,109 @@
+"""Repairing a list of messages and rendering it for OpenAI Chat, in microseconds a message.
+
+`repair_messages(messages, "openai")` on lists of 20, 200 and 2,000 messages in which every tenth
+call has lost its result, and on one turn of 5,000 parallel calls with one result missing: judged,
+read, repaired and rendered. The calls of a message are not counted beside it, so that in the one
+turn each message counted stands for a call and its result. A valid list is judged and copied. The ratio is what a message costs in the longest list divided by
+what it costs in the one a tenth as long: repair is linear in the list's length.
+
+The clock is CPU time; each figure is the fastest of several rounds, the ratio their median.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from measure import Figure, arguments, in_turn, median, report, timed
+
+from projections import repair_messages
+
+LOST = 5
+"""One round of so many loses a result, of two calls each."""
+
+PARALLEL = 5_000
+
+Messages = list[dict[str, Any]]
+
+
+def call(name: str) -> dict[str, Any]:
+    """A call, as OpenAI has it."""
+    function = {"name": "find_order", "arguments": f'{{"order_id": "{name}", "details": true}}'}
+    return {"id": name, "type": "function", "function": function}
+
+
+def result(name: str) -> dict[str, Any]:
+    """The result of a call."""
+    content = '{"status": "shipped", "carrier": "DHL", "arrives": "Tuesday"}'
+    return {"role": "tool", "tool_call_id": name, "content": content}
+
+
+def conversation(length: int, *, broken: bool) -> Messages:
+    """So many messages: rounds of a question, two calls, their results and an answer."""
+    messages: Messages = [{"role": "system", "content": "You answer questions about orders."}]
+    number = 0
+    while len(messages) < length:
+        one, other = f"call_{number}_a", f"call_{number}_b"
+        messages += [
+            {"role": "user", "content": f"Where are orders {one} and {other}? They are late."},
+            {"role": "assistant", "content": None, "tool_calls": [call(one), call(other)]},
+            result(one),
+        ]
+        if not broken or number % LOST:
+            messages.append(result(other))
+        messages.append({"role": "assistant", "content": "Both were shipped: on Tuesday."})
+        number += 1
+    return messages
+
+
+def parallel(calls: int) -> Messages:
+    """One turn of so many calls, the last of them without its result."""
+    names = [f"call_{number}" for number in range(calls)]
+    return [
+        {"role": "user", "content": "Look them all up."},
+        {"role": "assistant", "content": None, "tool_calls": [call(name) for name in names]},
+        *(result(name) for name in names[:-1]),
+    ]
+
+
+def repair(messages: Messages) -> Messages:
+    """What is sent in their place."""
+    return repair_messages(messages, "openai").messages
+
+
+def per_message(messages: Messages, rounds: int) -> float:
+    """Microseconds that a message costs."""
+    return min(timed(time.process_time, lambda: repair(messages)) for _ in range(rounds)) * (
+        1e6 / len(messages)
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, messages=2_000, rounds=25)
+    longest = options.messages or 2_000
+    rounds = options.rounds or (7 if options.quick else 25)
+    tenth, long = (conversation(length, broken=True) for length in (longest // 10, longest))
+    valid = conversation(longest // 10, broken=False)
+    assert repair(valid) == valid
+    assert repair(long) != long
+    times = [
+        in_turn(time.process_time, lambda: repair(long), lambda: repair(tenth), swap=bool(n % 2))
+        for n in range(rounds)
+    ]
+    ratio = median(a / len(long) / (b / len(tenth)) for a, b in times)
+    figures = [Figure(f"{longest:,} messages / {longest // 10:,}", ratio, "", 1.5)]
+    for length in (longest // 100, longest // 10, longest):
+        messages = conversation(length, broken=True)
+        spent = per_message(messages, rounds * max(1, 2_000 // length // 4))
+        figures.append(Figure(f"{length:,} messages", spent, "us/message", 10))
+    many = parallel(longest * PARALLEL // 2_000)
+    figures += [
+        Figure(f"a turn of {len(many) - 1:,} calls", per_message(many, rounds), "us/message", 20),
+        Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message", 10),
+    ]
+    report(__file__, options, figures)
+
+
+if __name__ == "__main__":
+    main()
