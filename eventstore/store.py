@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 import weakref
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from itertools import count
 from struct import Struct
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +20,7 @@ from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, VersionConflict
 from eventstore.events import Event, Recorded, ToolEvent
 from eventstore.fingerprint import parse, render
-from eventstore.state import ConversationState, Identified, Staged, apart, apart_event
+from eventstore.state import ConversationState, Entry, Identified, Staged, apart, apart_event
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
 from eventstore.tool import Tool, evolve
 
@@ -33,27 +32,26 @@ CACHED = 1024
 
 Decide = Callable[[ConversationState], Sequence[Event]]
 
-_NOTHING = Staged([], [], {})
-
-
 def system_clock() -> int:
     """Microseconds since 1970 UTC."""
     return time.time_ns() // 1000
 
 
-_chance = random.Random()  # noqa: S311 - ids need chance, not secrecy; seeded by the system
+def _by_chance() -> count[int]:
+    return count(int.from_bytes(os.urandom(8)) >> 3)
 
 
+_low = _by_chance()
 _pack = Struct(">QQ").pack
 
 
 def event_ids(count: int, at: int) -> list[bytes]:
-    """`count` UUIDv7 in ascending order, for the microsecond `at`."""
+    """`count` UUIDv7 in ascending order, for the microsecond `at`.
+
+    Their lower half counts up from a number that each process draws by chance.
+    """
     high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
-    low = 0x8000_0000_0000_0000 | _chance.getrandbits(46) << 16
-    if count == 1:
-        return [_pack(high, low)]
-    return [_pack(high, low + n) for n in range(count)]
+    return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -117,7 +115,7 @@ class EventStore:
         self._storage = storage
         self._clock = clock
         self._lock = RLock()
-        self._states: OrderedDict[str, ConversationState] = OrderedDict()
+        self._states: dict[str, ConversationState] = {}  # the last used comes last
         self._appending = False
         self._closed = False
         _stores.add(self)
@@ -249,39 +247,40 @@ class EventStore:
                 )
             state = self._take(storage, conversation_id)
             task = Task(self, conversation_id, state, decide, expected_version, ids)
+            self._appending = True
             try:
-                self._appending = True
                 if ids:
                     task.stored = storage.known_ids(conversation_id, ids).keys()
-                while True:
-                    try:
-                        staged = task.stage()
-                    except EventStoreError:
-                        # It may be legal after what others have written.
-                        if task.take_in(storage.conversation(conversation_id, state.version)):
-                            continue
-                        self._put(conversation_id, state)
-                        raise
-                    if staged.drafts:
-                        done = task.done = storage.append(
-                            Append(
-                                conversation_id, state.version, state.as_of, staged.drafts,
-                                task.rebase,
-                            )
-                        )  # fmt: skip
-                        state.commit(task.staged, done.version, done.position)
-                        break
-                    if not task.take_in(storage.conversation(conversation_id, state.version)):
-                        break
-                self._put(conversation_id, state)
-                return task
+                self._carry_out(task, storage)
             finally:
                 self._appending = False
+            return task
+
+    def _carry_out(self, task: Task, storage: Storage) -> None:
+        state = task.state
+        while True:
+            try:
+                drafts = task.stage()
+            except EventStoreError:
+                # It may be legal after what others have written.
+                if task.take_in(storage.conversation(task.conversation_id, state.version)):
+                    continue
+                self._put(task.conversation_id, state)
+                raise
+            if drafts:
+                done = task.done = storage.append(
+                    Append(task.conversation_id, state.version, state.as_of, drafts, task.rebase)
+                )
+                state.commit(task.staged, done.version, done.position)  # type: ignore[arg-type]
+                break
+            if not task.take_in(storage.conversation(task.conversation_id, state.version)):
+                break
+        self._put(task.conversation_id, state)
 
     def _tool(self, conversation_id: str, decide: Decide) -> Tool:
         """Append one call's event, and give the call as it then stands."""
         done = self._append(conversation_id, decide)
-        for tool, _ in done.staged.tools.values():
+        for tool, _ in done.tools.values():
             return apart(tool)
         return self._named(conversation_id, done)[0]
 
@@ -291,7 +290,7 @@ class EventStore:
 
     def _named(self, conversation_id: str, done: Task) -> list[Tool]:
         names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
-        tools = {name: tool for name, (tool, _) in done.staged.tools.items()}
+        tools = {name: tool for name, (tool, _) in done.tools.items()}
         # Those that were so already are as they were.
         tools.update((n, e[0]) for n in names if n not in tools and (e := done.state.open.get(n)))
         if missing := set(names) - set(tools):
@@ -321,7 +320,7 @@ class EventStore:
     def _put(self, conversation_id: str, state: ConversationState) -> None:
         self._states[conversation_id] = state
         if len(self._states) > CACHED:
-            self._states.popitem(last=False)
+            del self._states[next(iter(self._states))]
 
     def _settled(self, conversation_id: str, names: set[str]) -> dict[str, Tool]:
         """The calls named, from the log: settled ones are not kept in memory."""
@@ -337,7 +336,7 @@ class EventStore:
 
     def _forked(self) -> None:
         self._lock = RLock()
-        self._states = OrderedDict()
+        self._states = {}
         self._appending = False
 
 
@@ -352,20 +351,27 @@ class Task(msgspec.Struct):
     ids: Sequence[bytes]
     stored: AbstractSet[bytes] = frozenset()
     events: Sequence[Event] = ()
-    staged: Staged = _NOTHING
+    staged: Staged | None = None
     done: Appended | None = None
+
+    @property
+    def tools(self) -> Mapping[str, Entry]:
+        """The calls as they stand after it."""
+        return self.staged.tools if self.staged else {}
 
     @property
     def recorded(self) -> list[Recorded]:
         """What was written, with its place in the log."""
-        return _recorded(self.conversation_id, self.staged, self.done) if self.done else []
+        if self.done is None or self.staged is None:
+            return []
+        return _recorded(self.conversation_id, self.staged, self.done)
 
-    def stage(self) -> Staged:
+    def stage(self) -> Sequence[Draft]:
         """Decide on the state as it is."""
         state, ids = self.state, self.ids
         if ids and self.stored >= set(ids):
-            self.events, self.staged = (), _NOTHING
-            return self.staged
+            self.events, self.staged = (), Staged([], [], {})
+            return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
         events = self.events = self.decide(state)
@@ -377,13 +383,13 @@ class Task(msgspec.Struct):
         elif self.stored:
             pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
-        self.staged = state.stage(events, ids, at, self._settled)
-        return self.staged
+        staged = self.staged = state.stage(events, ids, at, self._settled)
+        return staged.drafts
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
         """Decide again, behind what others have appended."""
         self.take_in(tail)
-        return self.stage().drafts
+        return self.stage()
 
     def take_in(self, tail: Iterable[Recorded]) -> bool:
         """Learn what others have appended; whether that was anything."""
@@ -433,7 +439,8 @@ _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    _chance.seed()
+    global _low  # noqa: PLW0603 - the parent goes on with its own
+    _low = _by_chance()
     for store in list(_stores):
         store._forked()  # noqa: SLF001 - one room
 
