@@ -158,7 +158,7 @@ class Conversation:
             minted = call_id or self._mint(turn, index, state.known)
             return (ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index),)
 
-        return self._one(decide)
+        return self._store._tool(self.id, decide)
 
     def approve(
         self,
@@ -176,7 +176,7 @@ class Conversation:
                 edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
             return (ToolApproved(call_id, edit, by, reason),)
 
-        return self._one(decide)
+        return self._store._tool(self.id, decide)
 
     def reject(
         self,
@@ -187,7 +187,7 @@ class Conversation:
         details: dict[str, Any] | None = None,
     ) -> Tool:
         """Refuse a call, for good. `source`: human, gate, hook, rule, limit or sibling."""
-        return self._one(
+        return self._store._tool(self.id, 
             lambda state: (
                 ToolRejected(self._known(state, call_id).id, reason, source, by, details),
             )
@@ -213,7 +213,7 @@ class Conversation:
             number = tool.attempts + 1 if attempt is None else attempt
             return (ToolRunning(call_id, number, call.arguments),)
 
-        return self._one(decide)
+        return self._store._tool(self.id, decide)
 
     def complete(self, call_id: str, result: Any, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it."""
@@ -334,10 +334,6 @@ class Conversation:
     ) -> Task:
         return self._store._append(self.id, decide, expected_version, ids)  # noqa: SLF001
 
-    def _one(self, decide: Decide) -> Tool:
-        """Append one call's event and return the call."""
-        return self._store._tool(self.id, decide)  # noqa: SLF001
-
     def _known(self, state: ConversationState, call_id: str) -> Tool:
         entry = state.open.get(call_id)
         if entry is not None:
@@ -361,7 +357,7 @@ class Conversation:
             response = FunctionResponse(tool.call.name, result, call_id)
             return (ToolCompleted(call_id, response, number, duration, synthetic),)
 
-        return self._one(decide)
+        return self._store._tool(self.id, decide)
 
     def _fail(
         self,
@@ -383,7 +379,7 @@ class Conversation:
                 )  # fmt: skip
             return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
 
-        return self._one(decide)
+        return self._store._tool(self.id, decide)
 
 
 class Attempt:

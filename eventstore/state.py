@@ -222,7 +222,7 @@ class ConversationState:
                 continue
             settle, evolve, tag = step
             event, payload, mark = settle(event)  # noqa: PLW2901
-            call_id = event.call_id
+            call_id = event.call.id if tag == "pending" else event.call_id
             entry = tools.get(call_id) or self.open.get(call_id)
             before = None
             if entry is not None:

@@ -51,6 +51,8 @@ def event_ids(count: int, at: int) -> list[bytes]:
     Their lower half counts up from a number that each process draws by chance.
     """
     high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
+    if count == 1:
+        return [_pack(high, 0x8000_0000_0000_0000 | next(_low))]
     return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
 
 
@@ -238,50 +240,55 @@ class EventStore:
 
         `decide` is asked again when others have written meanwhile, so it must be pure.
         """
-        storage = self._open()
+        if self._closed:
+            self._open()
         with self._lock:
             if self._appending:
                 raise EventStoreError(
                     "this thread is in the middle of an append already (this one comes from a "
                     "signal handler, a finalizer or the clock): append when that is done"
                 )
-            state = self._take(storage, conversation_id)
+            # Out of the cache while it changes: so who is interrupted, by Ctrl-C too, leaves
+            # nothing behind that is only half true.
+            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
             task = Task(self, conversation_id, state, decide, expected_version, ids)
             self._appending = True
             try:
-                if ids:
-                    task.stored = storage.known_ids(conversation_id, ids).keys()
-                self._carry_out(task, storage)
+                self._carry_out(task, state, self._storage)
             finally:
                 self._appending = False
             return task
 
-    def _carry_out(self, task: Task, storage: Storage) -> None:
-        state = task.state
+    def _carry_out(self, task: Task, state: ConversationState, storage: Storage) -> None:
+        conversation_id = task.conversation_id
+        if task.ids:
+            task.stored = storage.known_ids(conversation_id, task.ids).keys()
         while True:
             try:
                 drafts = task.stage()
             except EventStoreError:
                 # It may be legal after what others have written.
-                if task.take_in(storage.conversation(task.conversation_id, state.version)):
+                if task.take_in(storage.conversation(conversation_id, state.version)):
                     continue
-                self._put(task.conversation_id, state)
+                self._keep(conversation_id, state)
                 raise
             if drafts:
                 done = task.done = storage.append(
-                    Append(task.conversation_id, state.version, state.as_of, drafts, task.rebase)
+                    Append(conversation_id, state.version, state.as_of, drafts, task.rebase)
                 )
-                state.commit(task.staged, done.version, done.position)  # type: ignore[arg-type]
+                if task.staged is not None:  # else others had stored all of it
+                    state.commit(task.staged, done.version, done.position)
                 break
-            if not task.take_in(storage.conversation(task.conversation_id, state.version)):
+            if not task.take_in(storage.conversation(conversation_id, state.version)):
                 break
-        self._put(task.conversation_id, state)
+        self._keep(conversation_id, state)
 
     def _tool(self, conversation_id: str, decide: Decide) -> Tool:
         """Append one call's event, and give the call as it then stands."""
         done = self._append(conversation_id, decide)
-        for tool, _ in done.tools.values():
-            return apart(tool)
+        if done.staged is not None:
+            for tool, _ in done.staged.tools.values():
+                return apart(tool)
         return self._named(conversation_id, done)[0]
 
     def _tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
@@ -300,24 +307,19 @@ class EventStore:
     def _version(self, conversation_id: str) -> int:
         storage = self._open()
         with self._lock:
-            state = self._take(storage, conversation_id)
+            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
             state.extend(storage.conversation(conversation_id, state.version))
-            self._put(conversation_id, state)
+            self._keep(conversation_id, state)
             return state.version
 
-    def _take(self, storage: Storage, conversation_id: str) -> ConversationState:
-        """The state, out of the cache while it changes.
-
-        So who is interrupted, by Ctrl-C too, leaves nothing behind that is only half true.
-        """
-        state = self._states.pop(conversation_id, None)
-        if state is None:
-            # The heads are read first: what is appended in between counts as news.
-            state = ConversationState(min(storage.heads().values(), default=0))
-            state.extend(storage.conversation(conversation_id))
+    def _load(self, conversation_id: str) -> ConversationState:
+        storage = self._storage
+        # The heads are read first: what is appended in between counts as news.
+        state = ConversationState(min(storage.heads().values(), default=0))
+        state.extend(storage.conversation(conversation_id))
         return state
 
-    def _put(self, conversation_id: str, state: ConversationState) -> None:
+    def _keep(self, conversation_id: str, state: ConversationState) -> None:
         self._states[conversation_id] = state
         if len(self._states) > CACHED:
             del self._states[next(iter(self._states))]
@@ -368,19 +370,25 @@ class Task(msgspec.Struct):
 
     def stage(self) -> Sequence[Draft]:
         """Decide on the state as it is."""
-        state, ids = self.state, self.ids
-        if ids and self.stored >= set(ids):
-            self.events, self.staged = (), Staged([], [], {})
+        state = self.state
+        if self.ids or self.expected_version is not None:
+            return self._stage_expecting(state)
+        events = self.events = self.decide(state)
+        at = self.store._clock()  # noqa: SLF001 - one room
+        ids = events.ids if isinstance(events, Identified) else event_ids(len(events), at)
+        staged = self.staged = state.stage(events, ids, at, self._settled)
+        return staged.drafts
+
+    def _stage_expecting(self, state: ConversationState) -> Sequence[Draft]:
+        if self.ids and self.stored >= set(self.ids):
+            self.events, self.staged = (), None
             return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
         events = self.events = self.decide(state)
-        at = self.store._clock()  # noqa: SLF001 - one room
-        if isinstance(events, Identified):
-            ids = events.ids
-        elif not ids:
-            ids = event_ids(len(events), at)
-        elif self.stored:
+        at = self.store._clock()  # noqa: SLF001
+        ids = self.ids or event_ids(len(events), at)
+        if self.stored:
             pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
         staged = self.staged = state.stage(events, ids, at, self._settled)
