@@ -4,8 +4,9 @@ Library: `Conversation.request`, `start` and `complete`, one call after the othe
 decision, validation, fingerprint, encoding, digest, event id, commit, and the `Tool` it returns.
 
 Driver: the same statements on the same schema with the same pragmas through the same module, with
-rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, for a pending call the INSERT into the fingerprint index, COMMIT. The rows are those that
-the library wrote in a run before: the same bytes in every column.
+rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, for a pending call
+the INSERT into the fingerprint index, COMMIT. The rows are those that the library wrote in a run
+before: the same bytes in every column.
 
 Both work in turn, round for round, each round in a conversation of its own that was begun outside
 the clock. A ratio is the driver's time divided by the library's, the median over the rounds. On

@@ -50,11 +50,13 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(tag, schema) to the function that turns that schema's object into the next schema's."""
 
 _classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
-_decoders: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
+DECODERS: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
     (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(cls).decode for cls in EVENT_CLASSES
 }
+"""(tag, schema) to what reads a sound payload of it; `decode` reads any."""
+
 _readers: dict[Any, Callable[[bytes], Any]] = {
-    cls: _decoders[cls.tag, SCHEMAS[cls.tag]] for cls in EVENT_CLASSES
+    cls: DECODERS[cls.tag, SCHEMAS[cls.tag]] for cls in EVENT_CLASSES
 }
 _encode = msgspec.json.Encoder().encode
 _UNFIT = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
@@ -106,7 +108,7 @@ def _unencodable(event: Any, error: Exception) -> UnencodableEvent:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """The event of a stored payload; an `UnknownEvent` where this version cannot read it."""
     try:
-        decoder = _decoders.get((tag, schema))
+        decoder = DECODERS.get((tag, schema))
         if decoder is not None:
             event: Event = decoder(payload)
             return event

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
@@ -59,6 +60,8 @@ class Conversation:
     def __init__(self, store: EventStore, conversation_id: str) -> None:
         self._store = store
         self.id = conversation_id
+        # Append one call's event, and give the call as it then stands.
+        self._one = partial(store._tool, conversation_id)  # noqa: SLF001 - the same room
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id!r}>"
@@ -158,7 +161,7 @@ class Conversation:
             minted = call_id or self._mint(turn, index, state.known)
             return (ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index),)
 
-        return self._store._tool(self.id, decide)
+        return self._one(decide)
 
     def approve(
         self,
@@ -176,7 +179,7 @@ class Conversation:
                 edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
             return (ToolApproved(call_id, edit, by, reason),)
 
-        return self._store._tool(self.id, decide)
+        return self._one(decide)
 
     def reject(
         self,
@@ -187,7 +190,7 @@ class Conversation:
         details: dict[str, Any] | None = None,
     ) -> Tool:
         """Refuse a call, for good. `source`: human, gate, hook, rule, limit or sibling."""
-        return self._store._tool(self.id, 
+        return self._one(
             lambda state: (
                 ToolRejected(self._known(state, call_id).id, reason, source, by, details),
             )
@@ -213,7 +216,7 @@ class Conversation:
             number = tool.attempts + 1 if attempt is None else attempt
             return (ToolRunning(call_id, number, call.arguments),)
 
-        return self._store._tool(self.id, decide)
+        return self._one(decide)
 
     def complete(self, call_id: str, result: Any, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it."""
@@ -357,7 +360,7 @@ class Conversation:
             response = FunctionResponse(tool.call.name, result, call_id)
             return (ToolCompleted(call_id, response, number, duration, synthetic),)
 
-        return self._store._tool(self.id, decide)
+        return self._one(decide)
 
     def _fail(
         self,
@@ -379,7 +382,7 @@ class Conversation:
                 )  # fmt: skip
             return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
 
-        return self._store._tool(self.id, decide)
+        return self._one(decide)
 
 
 class Attempt:

@@ -30,12 +30,12 @@ from eventstore.fingerprint import render
 from eventstore.readable import nests_deeply, readable
 from eventstore.storage import Draft
 from eventstore.tool import (
+    STEPS,
     Approved,
     Completed,
     FunctionCall,
     FunctionResponse,
     Rejected,
-    STEPS,
     Running,
     Tool,
     evolve,
@@ -232,7 +232,7 @@ class ConversationState:
                     old = settled(self._settled(events))
                 before = old.get(call_id)
             begins = mark is not None
-            after = evolve(before, event, at, render(mark) if begins else None)
+            after = evolve(before, event, at, None if mark is None else render(mark))
             if after is before:
                 continue
             if mark is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -32,6 +32,7 @@ CACHED = 1024
 
 Decide = Callable[[ConversationState], Sequence[Event]]
 
+
 def system_clock() -> int:
     """Microseconds since 1970 UTC."""
     return time.time_ns() // 1000
@@ -56,6 +57,11 @@ def event_ids(count: int, at: int) -> list[bytes]:
     return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
 
 
+# base64 for URLs; the module that has it loads regular expressions
+_URL_SAFE = str.maketrans("+/", "-_")
+_FROM_URL_SAFE = str.maketrans("-_", "+/")
+
+
 class Cursor(msgspec.Struct, frozen=True, gc=False):
     """A place in the feed: a position for each lane, of one store. Opaque; `str()` to keep it."""
 
@@ -63,7 +69,8 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
-        return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+        text = b2a_base64(msgspec.json.encode(self), newline=False).decode()
+        return text.rstrip("=").translate(_URL_SAFE)
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
@@ -73,8 +80,9 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
             ValueError: the text is no cursor.
         """
         try:
-            return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=cls)
-        except (ValueError, TypeError) as error:
+            padded = text.translate(_FROM_URL_SAFE) + "=" * (-len(text) % 4)
+            return msgspec.json.decode(a2b_base64(padded), type=cls)
+        except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{text!r} is no cursor: pass what str(feed.cursor) gave") from error
 
 
@@ -86,12 +94,16 @@ class Feed:
             raise ValueError("the cursor is of another store: start without one")
         self._positions = dict(after.positions) if after else {}
         self._epoch = storage.epoch
+        self._last: Recorded | None = None
         self._events = self._give_out(storage.feed(dict(self._positions), limit))
 
     @property
     def cursor(self) -> Cursor:
         """Where to read on: behind the last event that was given out."""
-        return Cursor(self._epoch, tuple(sorted(self._positions.items())))
+        positions = self._positions
+        if self._last is not None:
+            positions = positions | {self._last.lane: self._last.position}
+        return Cursor(self._epoch, tuple(sorted(positions.items())))
 
     def __iter__(self) -> Iterator[Recorded]:
         return self._events
@@ -100,9 +112,14 @@ class Feed:
         return next(self._events)
 
     def _give_out(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
-        positions = self._positions
+        # One lane after the other: the place in it is told when it is asked for.
+        lane = -1
         for recorded in events:
-            positions[recorded.lane] = recorded.position
+            if recorded.lane != lane:
+                if self._last is not None:
+                    self._positions[lane] = self._last.position
+                lane = recorded.lane
+            self._last = recorded
             yield recorded
 
 
