@@ -4,9 +4,9 @@ Library: `Conversation.request`, `start` and `complete`, one call after the othe
 decision, validation, fingerprint, encoding, digest, event id, commit, and the `Tool` it returns.
 
 Driver: the same statements on the same schema with the same pragmas through the same module, with
-rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE ... RETURNING and its row,
-INSERT, for a pending call the INSERT into the fingerprint index, COMMIT. The rows are those that
-the library wrote in a run before: the same bytes in every column.
+rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, for a pending call
+the INSERT into the fingerprint index, COMMIT. The rows are those that the library wrote in a run
+before: the same bytes in every column.
 
 Both work in turn, round for round, each round in a conversation of its own that was begun outside
 the clock. A ratio is the driver's time divided by the library's, the median over the rounds. On
@@ -58,8 +58,7 @@ def commits(connection: Any, rows: list[bare.Row]) -> None:
     execute = cursor.execute
     for row in rows:
         execute("BEGIN IMMEDIATE")
-        execute(bare.ADVANCE, (1, 0))
-        cursor.fetchone()
+        execute(bare.ADVANCE, (row[1], 0, row[1] - 1))
         execute(bare.INSERT, row)
         if row[bare.TAG] == "pending":
             execute(bare.INDEX, bare.index_row(row))

@@ -12,7 +12,7 @@ from eventstore import EventStore
 Row = tuple[Any, ...]
 
 PRAGMAS = ("synchronous=FULL", "mmap_size=0", "foreign_keys=ON")
-ADVANCE = "UPDATE toolledger_lanes SET position=(position + ?) WHERE lane = ? RETURNING position"
+ADVANCE = "UPDATE toolledger_lanes SET position=? WHERE lane = ? AND position = ?"
 COLUMNS = (
     "lane, position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
     "digest, payload"

@@ -5,7 +5,7 @@ transition, fingerprints, encoding, digests, event ids, the commit, and the `Rec
 come back.
 
 Driver: the same statements on the same schema with the same pragmas through the same module, with
-rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE ... RETURNING and its row,
+rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE,
 `executemany` of the INSERT, `executemany` for the fingerprint index, COMMIT. The rows are those
 that the library wrote in a run before: the same bytes in every column.
 
@@ -56,8 +56,7 @@ def commit(connection: Any, rows: list[bare.Row]) -> None:
     """The driver's side: all rows in one transaction."""
     cursor = connection.cursor()
     cursor.execute("BEGIN IMMEDIATE")
-    cursor.execute(bare.ADVANCE, (len(rows), 0))
-    cursor.fetchone()
+    cursor.execute(bare.ADVANCE, (rows[-1][1], 0, rows[0][1] - 1))
     cursor.executemany(bare.INSERT, rows)
     cursor.executemany(
         bare.INDEX, [bare.index_row(row) for row in rows if bare.brings_arguments(row)]

@@ -50,13 +50,16 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(tag, schema) to the function that turns that schema's object into the next schema's."""
 
 _classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
-_decoders: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
+DECODERS: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
     (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(cls).decode for cls in EVENT_CLASSES
 }
+"""(tag, schema) to what reads a sound payload of it; `decode` reads any."""
+
 _readers: dict[Any, Callable[[bytes], Any]] = {
-    cls: _decoders[cls.tag, SCHEMAS[cls.tag]] for cls in EVENT_CLASSES
+    cls: DECODERS[cls.tag, SCHEMAS[cls.tag]] for cls in EVENT_CLASSES
 }
 _encode = msgspec.json.Encoder().encode
+_UNFIT = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
 
 
 def encode(event: Event) -> bytes:
@@ -71,10 +74,8 @@ def encode(event: Event) -> bytes:
             event.schema.to_bytes(4)
             return event.payload.encode()
         return _encode(event)
-    except (AttributeError, TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise UnencodableEvent(
-            f"{type(event).__name__} cannot be written as JSON ({error}): pass plain JSON values"
-        ) from error
+    except _UNFIT as error:
+        raise _unencodable(event, error) from error
 
 
 def as_stored(event: Any) -> tuple[Any, bytes]:
@@ -83,21 +84,31 @@ def as_stored(event: Any) -> tuple[Any, bytes]:
     Raises:
         UnencodableEvent: a member is no JSON value, or not what its field says.
     """
-    payload = encode(event)
-    if type(event) is UnknownEvent:
-        return event, payload
+    read = _readers.get(type(event))
+    if read is None:
+        return event, encode(event)
+    payload = None
     try:
-        return _readers[type(event)](payload), payload
-    except (ValueError, RecursionError) as error:
+        payload = _encode(event)
+        return read(payload), payload
+    except _UNFIT as error:
+        if payload is None:
+            raise _unencodable(event, error) from error
         raise UnencodableEvent(
             f"{type(event).__name__} could not be read back ({error}): pass what its fields name"
         ) from error
 
 
+def _unencodable(event: Any, error: Exception) -> UnencodableEvent:
+    return UnencodableEvent(
+        f"{type(event).__name__} cannot be written as JSON ({error}): pass plain JSON values"
+    )
+
+
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """The event of a stored payload; an `UnknownEvent` where this version cannot read it."""
     try:
-        decoder = _decoders.get((tag, schema))
+        decoder = DECODERS.get((tag, schema))
         if decoder is not None:
             event: Event = decoder(payload)
             return event

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
@@ -60,6 +61,8 @@ class Conversation:
     def __init__(self, store: EventStore, conversation_id: str) -> None:
         self._store = store
         self.id = conversation_id
+        # Append one call's event, and give the call as it then stands.
+        self._one = partial(store._tool, conversation_id)  # noqa: SLF001 - the same room
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id!r}>"
@@ -334,10 +337,6 @@ class Conversation:
         self, decide: Decide, expected_version: int | None = None, ids: Sequence[bytes] = ()
     ) -> Task:
         return self._store._append(self.id, decide, expected_version, ids)  # noqa: SLF001
-
-    def _one(self, decide: Decide) -> Tool:
-        """Append one call's event and return the call."""
-        return self._store._tool(self.id, decide)  # noqa: SLF001
 
     def _known(self, state: ConversationState, call_id: str) -> Tool:
         entry = state.open.get(call_id)

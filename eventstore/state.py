@@ -30,6 +30,7 @@ from eventstore.fingerprint import render
 from eventstore.readable import nests_deeply, readable
 from eventstore.storage import Draft
 from eventstore.tool import (
+    STEPS,
     Approved,
     Completed,
     FunctionCall,
@@ -54,7 +55,6 @@ class Identified(list[Event]):
         self.ids = ids
 
 
-_TOOL_EVENTS = frozenset(get_args(ToolEvent))
 _SETTLED = (Completed, Rejected)  # the state keeps none of these
 _KEPT = (ToolPending, ToolApproved, ToolRunning)  # whose arguments the state holds on to
 
@@ -88,7 +88,7 @@ def apart_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Event:
     return event  # type: ignore[no-any-return]
 
 
-class Staged(msgspec.Struct, frozen=True):
+class Staged(msgspec.Struct):
     """Events that fit the state, ready to be stored, and what the state becomes with them."""
 
     events: list[Event]
@@ -132,33 +132,36 @@ class ConversationState:
         except IllegalTransition:
             return
         mark = entry[1] if entry and _brought(event) is None else tool.effective_call.digest()
-        self._keep(tool, mark)
-
-    def commit(self, staged: Staged, version: int, as_of: int) -> None:
-        """Take in what was just stored."""
-        for tool, mark in staged.tools.values():
-            self._keep(tool, mark)
-        for event in staged.events:
-            self._place(event)
-        self.version = version
-        self.as_of = as_of
-
-    def _keep(self, tool: Tool, mark: bytes) -> None:
         self.known.add(tool.id)
         if type(tool.status) in _SETTLED:
             self.open.pop(tool.id, None)
         else:
             self.open[tool.id] = (tool, mark)
 
+    def commit(self, staged: Staged, version: int, as_of: int) -> None:
+        """Take in what was just stored."""
+        for call_id, entry in staged.tools.items():
+            self.known.add(call_id)
+            if type(entry[0].status) in _SETTLED:
+                self.open.pop(call_id, None)
+            else:
+                self.open[call_id] = entry
+        for event in staged.events:
+            self._place(event)
+        self.version = version
+        self.as_of = as_of
+
     def _place(self, event: Event) -> None:
-        if type(event) is ToolPending:
-            if event.turn is not None and event.turn >= self.turn:
-                self.index = event.index + 1 if event.turn == self.turn else 1
-                self.turn = event.turn
+        kind = type(event)
+        if kind is ToolPending:
+            turn = event.turn  # type: ignore[union-attr]
+            if turn is not None and turn >= self.turn:
+                self.index = event.index + 1 if turn == self.turn else 1  # type: ignore[union-attr]
+                self.turn = turn
             self.joinable = True
-        elif type(event) is MessageAdded and event.turn is not None:
-            if event.turn > self.turn:  # else it is a further piece of the turn
-                self.turn, self.index = event.turn, 0
+        elif kind is MessageAdded and event.turn is not None:  # type: ignore[union-attr]
+            if event.turn > self.turn:  # type: ignore[union-attr]  # else a further piece of it
+                self.turn, self.index = event.turn, 0  # type: ignore[union-attr]
             self.joinable = True
         else:
             self.joinable = False
@@ -206,39 +209,38 @@ class ConversationState:
         Raises:
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing is changed.
         """
-        staged = Staged([], [], {})
-        tools = staged.tools
+        kept: list[Event] = []
+        drafts: list[Draft] = []
+        tools: dict[str, Entry] = {}
         old: Mapping[str, Tool] | None = None
-        supply = iter(ids)
-        for event in events:
-            event_id = next(supply)
-            if type(event) in _TOOL_EVENTS:
-                event, payload, mark = settle(event)  # noqa: PLW2901 - as the log will hold it
-                call_id = event.call_id
-                entry = tools.get(call_id) or self.open.get(call_id)
-                if entry:
-                    before: Tool | None = entry[0]
-                elif call_id in self.known:
-                    if old is None:
-                        old = settled(self._settled(events))
-                    before = old.get(call_id)
-                else:
-                    before = None
-                begins = mark is not None
-                after = evolve(before, event, at, None if mark is None else render(mark))
-                if after is before:
-                    continue
-                if mark is None:
-                    mark = entry[1] if entry else after.effective_call.digest()
-                tools[call_id] = (after, mark)
-                tag = event.tag
-                draft = Draft(event_id, at, tag, codec.SCHEMAS[tag], payload, mark, begins)
-            else:
-                event, payload = codec.as_stored(event)  # noqa: PLW2901
-                draft = Draft(event_id, at, event.tag, _schema(event), payload)
-            staged.events.append(event)
-            staged.drafts.append(draft)
-        return staged
+        for event, event_id in zip(events, ids, strict=True):
+            step = _STEPS.get(type(event))
+            if step is None:
+                event, payload = codec.as_stored(event)  # noqa: PLW2901 - as the log will hold it
+                drafts.append(Draft(event_id, at, event.tag, _schema(event), payload))
+                kept.append(event)
+                continue
+            settle, evolve, tag = step
+            event, payload, mark = settle(event)  # noqa: PLW2901
+            call_id = event.call.id if tag == "pending" else event.call_id
+            entry = tools.get(call_id) or self.open.get(call_id)
+            before = None
+            if entry is not None:
+                before = entry[0]
+            elif call_id in self.known:
+                if old is None:
+                    old = settled(self._settled(events))
+                before = old.get(call_id)
+            begins = mark is not None
+            after = evolve(before, event, at, None if mark is None else render(mark))
+            if after is before:
+                continue
+            if mark is None:
+                mark = entry[1] if entry else after.effective_call.digest()
+            tools[call_id] = (after, mark)
+            drafts.append(Draft(event_id, at, tag, codec.SCHEMAS[tag], payload, mark, begins))
+            kept.append(event)
+        return Staged(kept, drafts, tools)
 
     def _settled(self, events: Sequence[Event]) -> set[str]:
         """Which of the calls that `events` name are settled."""
@@ -269,13 +271,16 @@ def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
         UnhashableArguments: arguments that JSON cannot say.
         UnencodableEvent: another member that JSON cannot say.
     """
-    call = _brought(event)
+    return _STEPS[type(event)][0](event)
+
+
+def _settle_call(event: Any) -> tuple[Any, bytes, bytes | None]:
+    call = event.call if type(event) is ToolPending else event.edited_call
     if call is None:
-        settled = _settle_result if type(event) is ToolCompleted else codec.as_stored
-        return *settled(event), None
+        return *codec.as_stored(event), None
     try:
         stored, payload = codec.as_stored(event)
-        kept = _brought(stored)
+        kept = stored.call if type(event) is ToolPending else stored.edited_call
         if kept != call:
             _require_json(call)
     except (UnencodableEvent, RecursionError):
@@ -284,21 +289,26 @@ def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
     return stored, payload, kept.digest()
 
 
+def _settle_other(event: Any) -> tuple[Any, bytes, None]:
+    stored, payload = codec.as_stored(event)
+    return stored, payload, None
+
+
 def _require_json(call: FunctionCall) -> None:
     if type(call.name) is not str:
         raise UnhashableArguments("$.name", f"a tool's name is text, not {call.name!r}")
     call.digest()
 
 
-def _settle_result(event: Any) -> tuple[ToolCompleted, bytes]:
+def _settle_result(event: Any) -> tuple[Any, bytes, None]:
     response = event.response
     if type(response) is not FunctionResponse:
-        return codec.as_stored(event)  # which says what is wrong
+        return _settle_other(event)  # which says what is wrong
     try:
         stored, payload = codec.as_stored(event)
         result = stored.response.result
         if result == response.result and not nests_deeply(result, payload):
-            return stored, payload
+            return stored, payload, None
     except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
         pass
     result, lossy = readable(response.result)
@@ -309,8 +319,20 @@ def _settle_result(event: Any) -> tuple[ToolCompleted, bytes]:
         native=None if lossy else event.native,
     )
     try:
-        return codec.as_stored(event)
+        return _settle_other(event)
     except UnencodableEvent:
         if event.native is None:
             raise
-        return codec.as_stored(msgspec.structs.replace(event, native=None, lossy=True))
+        return _settle_other(msgspec.structs.replace(event, native=None, lossy=True))
+
+
+# event class -> how it is settled, its step, its tag
+_STEPS: dict[type, tuple[Callable[[Any], tuple[Any, bytes, bytes | None]], Any, str]] = {
+    kind: (
+        _settle_result if kind is ToolCompleted
+        else _settle_call if kind in (ToolPending, ToolApproved)
+        else _settle_other,
+        STEPS[kind.tag], kind.tag,
+    )
+    for kind in get_args(ToolEvent)
+}  # fmt: skip

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 import weakref
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from itertools import count
 from struct import Struct
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +20,7 @@ from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, VersionConflict
 from eventstore.events import Event, Recorded, ToolEvent
 from eventstore.fingerprint import parse, render
-from eventstore.state import ConversationState, Identified, Staged, apart, apart_event
+from eventstore.state import ConversationState, Entry, Identified, Staged, apart, apart_event
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
 from eventstore.tool import Tool, evolve
 
@@ -33,27 +32,34 @@ CACHED = 1024
 
 Decide = Callable[[ConversationState], Sequence[Event]]
 
-_NOTHING = Staged([], [], {})
-
 
 def system_clock() -> int:
     """Microseconds since 1970 UTC."""
     return time.time_ns() // 1000
 
 
-_chance = random.Random()  # noqa: S311 - ids need chance, not secrecy; seeded by the system
+def _by_chance() -> count[int]:
+    return count(int.from_bytes(os.urandom(8)) >> 3)
 
 
+_low = _by_chance()
 _pack = Struct(">QQ").pack
 
 
 def event_ids(count: int, at: int) -> list[bytes]:
-    """`count` UUIDv7 in ascending order, for the microsecond `at`."""
+    """`count` UUIDv7 in ascending order, for the microsecond `at`.
+
+    Their lower half counts up from a number that each process draws by chance.
+    """
     high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
-    low = 0x8000_0000_0000_0000 | _chance.getrandbits(46) << 16
     if count == 1:
-        return [_pack(high, low)]
-    return [_pack(high, low + n) for n in range(count)]
+        return [_pack(high, 0x8000_0000_0000_0000 | next(_low))]
+    return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
+
+
+# base64 for URLs; the module that has it loads regular expressions
+_URL_SAFE = str.maketrans("+/", "-_")
+_FROM_URL_SAFE = str.maketrans("-_", "+/")
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +69,8 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
-        return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+        text = b2a_base64(msgspec.json.encode(self), newline=False).decode()
+        return text.rstrip("=").translate(_URL_SAFE)
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
@@ -73,8 +80,9 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
             ValueError: the text is no cursor.
         """
         try:
-            return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=cls)
-        except (ValueError, TypeError) as error:
+            padded = text.translate(_FROM_URL_SAFE) + "=" * (-len(text) % 4)
+            return msgspec.json.decode(a2b_base64(padded), type=cls)
+        except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{text!r} is no cursor: pass what str(feed.cursor) gave") from error
 
 
@@ -86,12 +94,16 @@ class Feed:
             raise ValueError("the cursor is of another store: start without one")
         self._positions = dict(after.positions) if after else {}
         self._epoch = storage.epoch
+        self._last: Recorded | None = None
         self._events = self._give_out(storage.feed(dict(self._positions), limit))
 
     @property
     def cursor(self) -> Cursor:
         """Where to read on: behind the last event that was given out."""
-        return Cursor(self._epoch, tuple(sorted(self._positions.items())))
+        positions = self._positions
+        if self._last is not None:
+            positions = positions | {self._last.lane: self._last.position}
+        return Cursor(self._epoch, tuple(sorted(positions.items())))
 
     def __iter__(self) -> Iterator[Recorded]:
         return self._events
@@ -100,9 +112,14 @@ class Feed:
         return next(self._events)
 
     def _give_out(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
-        positions = self._positions
+        # One lane after the other: the place in it is told when it is asked for.
+        lane = -1
         for recorded in events:
-            positions[recorded.lane] = recorded.position
+            if recorded.lane != lane:
+                if self._last is not None:
+                    self._positions[lane] = self._last.position
+                lane = recorded.lane
+            self._last = recorded
             yield recorded
 
 
@@ -117,7 +134,7 @@ class EventStore:
         self._storage = storage
         self._clock = clock
         self._lock = RLock()
-        self._states: OrderedDict[str, ConversationState] = OrderedDict()
+        self._states: dict[str, ConversationState] = {}  # the last used comes last
         self._appending = False
         self._closed = False
         _stores.add(self)
@@ -240,49 +257,55 @@ class EventStore:
 
         `decide` is asked again when others have written meanwhile, so it must be pure.
         """
-        storage = self._open()
+        if self._closed:
+            self._open()
         with self._lock:
             if self._appending:
                 raise EventStoreError(
                     "this thread is in the middle of an append already (this one comes from a "
                     "signal handler, a finalizer or the clock): append when that is done"
                 )
-            state = self._take(storage, conversation_id)
+            # Out of the cache while it changes: so who is interrupted, by Ctrl-C too, leaves
+            # nothing behind that is only half true.
+            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
             task = Task(self, conversation_id, state, decide, expected_version, ids)
+            self._appending = True
             try:
-                self._appending = True
-                if ids:
-                    task.stored = storage.known_ids(conversation_id, ids).keys()
-                while True:
-                    try:
-                        staged = task.stage()
-                    except EventStoreError:
-                        # It may be legal after what others have written.
-                        if task.take_in(storage.conversation(conversation_id, state.version)):
-                            continue
-                        self._put(conversation_id, state)
-                        raise
-                    if staged.drafts:
-                        done = task.done = storage.append(
-                            Append(
-                                conversation_id, state.version, state.as_of, staged.drafts,
-                                task.rebase,
-                            )
-                        )  # fmt: skip
-                        state.commit(task.staged, done.version, done.position)
-                        break
-                    if not task.take_in(storage.conversation(conversation_id, state.version)):
-                        break
-                self._put(conversation_id, state)
-                return task
+                self._carry_out(task, state, self._storage)
             finally:
                 self._appending = False
+            return task
+
+    def _carry_out(self, task: Task, state: ConversationState, storage: Storage) -> None:
+        conversation_id = task.conversation_id
+        if task.ids:
+            task.stored = storage.known_ids(conversation_id, task.ids).keys()
+        while True:
+            try:
+                drafts = task.stage()
+            except EventStoreError:
+                # It may be legal after what others have written.
+                if task.take_in(storage.conversation(conversation_id, state.version)):
+                    continue
+                self._keep(conversation_id, state)
+                raise
+            if drafts:
+                done = task.done = storage.append(
+                    Append(conversation_id, state.version, state.as_of, drafts, task.rebase)
+                )
+                if task.staged is not None:  # else others had stored all of it
+                    state.commit(task.staged, done.version, done.position)
+                break
+            if not task.take_in(storage.conversation(conversation_id, state.version)):
+                break
+        self._keep(conversation_id, state)
 
     def _tool(self, conversation_id: str, decide: Decide) -> Tool:
         """Append one call's event, and give the call as it then stands."""
         done = self._append(conversation_id, decide)
-        for tool, _ in done.staged.tools.values():
-            return apart(tool)
+        if done.staged is not None:
+            for tool, _ in done.staged.tools.values():
+                return apart(tool)
         return self._named(conversation_id, done)[0]
 
     def _tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
@@ -291,7 +314,7 @@ class EventStore:
 
     def _named(self, conversation_id: str, done: Task) -> list[Tool]:
         names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
-        tools = {name: tool for name, (tool, _) in done.staged.tools.items()}
+        tools = {name: tool for name, (tool, _) in done.tools.items()}
         # Those that were so already are as they were.
         tools.update((n, e[0]) for n in names if n not in tools and (e := done.state.open.get(n)))
         if missing := set(names) - set(tools):
@@ -301,27 +324,22 @@ class EventStore:
     def _version(self, conversation_id: str) -> int:
         storage = self._open()
         with self._lock:
-            state = self._take(storage, conversation_id)
+            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
             state.extend(storage.conversation(conversation_id, state.version))
-            self._put(conversation_id, state)
+            self._keep(conversation_id, state)
             return state.version
 
-    def _take(self, storage: Storage, conversation_id: str) -> ConversationState:
-        """The state, out of the cache while it changes.
-
-        So who is interrupted, by Ctrl-C too, leaves nothing behind that is only half true.
-        """
-        state = self._states.pop(conversation_id, None)
-        if state is None:
-            # The heads are read first: what is appended in between counts as news.
-            state = ConversationState(min(storage.heads().values(), default=0))
-            state.extend(storage.conversation(conversation_id))
+    def _load(self, conversation_id: str) -> ConversationState:
+        storage = self._storage
+        # The heads are read first: what is appended in between counts as news.
+        state = ConversationState(min(storage.heads().values(), default=0))
+        state.extend(storage.conversation(conversation_id))
         return state
 
-    def _put(self, conversation_id: str, state: ConversationState) -> None:
+    def _keep(self, conversation_id: str, state: ConversationState) -> None:
         self._states[conversation_id] = state
         if len(self._states) > CACHED:
-            self._states.popitem(last=False)
+            del self._states[next(iter(self._states))]
 
     def _settled(self, conversation_id: str, names: set[str]) -> dict[str, Tool]:
         """The calls named, from the log: settled ones are not kept in memory."""
@@ -337,7 +355,7 @@ class EventStore:
 
     def _forked(self) -> None:
         self._lock = RLock()
-        self._states = OrderedDict()
+        self._states = {}
         self._appending = False
 
 
@@ -352,38 +370,51 @@ class Task(msgspec.Struct):
     ids: Sequence[bytes]
     stored: AbstractSet[bytes] = frozenset()
     events: Sequence[Event] = ()
-    staged: Staged = _NOTHING
+    staged: Staged | None = None
     done: Appended | None = None
+
+    @property
+    def tools(self) -> Mapping[str, Entry]:
+        """The calls as they stand after it."""
+        return self.staged.tools if self.staged else {}
 
     @property
     def recorded(self) -> list[Recorded]:
         """What was written, with its place in the log."""
-        return _recorded(self.conversation_id, self.staged, self.done) if self.done else []
+        if self.done is None or self.staged is None:
+            return []
+        return _recorded(self.conversation_id, self.staged, self.done)
 
-    def stage(self) -> Staged:
+    def stage(self) -> Sequence[Draft]:
         """Decide on the state as it is."""
-        state, ids = self.state, self.ids
-        if ids and self.stored >= set(ids):
-            self.events, self.staged = (), _NOTHING
-            return self.staged
+        state = self.state
+        if self.ids or self.expected_version is not None:
+            return self._stage_expecting(state)
+        events = self.events = self.decide(state)
+        at = self.store._clock()  # noqa: SLF001 - one room
+        ids = events.ids if isinstance(events, Identified) else event_ids(len(events), at)
+        staged = self.staged = state.stage(events, ids, at, self._settled)
+        return staged.drafts
+
+    def _stage_expecting(self, state: ConversationState) -> Sequence[Draft]:
+        if self.ids and self.stored >= set(self.ids):
+            self.events, self.staged = (), None
+            return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
         events = self.events = self.decide(state)
-        at = self.store._clock()  # noqa: SLF001 - one room
-        if isinstance(events, Identified):
-            ids = events.ids
-        elif not ids:
-            ids = event_ids(len(events), at)
-        elif self.stored:
+        at = self.store._clock()  # noqa: SLF001
+        ids = self.ids or event_ids(len(events), at)
+        if self.stored:
             pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
-        self.staged = state.stage(events, ids, at, self._settled)
-        return self.staged
+        staged = self.staged = state.stage(events, ids, at, self._settled)
+        return staged.drafts
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
         """Decide again, behind what others have appended."""
         self.take_in(tail)
-        return self.stage().drafts
+        return self.stage()
 
     def take_in(self, tail: Iterable[Recorded]) -> bool:
         """Learn what others have appended; whether that was anything."""
@@ -433,7 +464,8 @@ _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    _chance.seed()
+    global _low  # noqa: PLW0603 - the parent goes on with its own
+    _low = _by_chance()
     for store in list(_stores):
         store._forked()  # noqa: SLF001 - one room
 

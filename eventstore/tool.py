@@ -11,6 +11,7 @@ that cannot be parsed).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -259,6 +260,14 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "failed": ("Pending", "Approved", "Running"),
 }
 
+_CLASSES: dict[str, Any] = {
+    kind.name: kind for kind in (Pending, Approved, Running, Completed, Failed, Rejected)
+}
+_STARTABLE, _COMPLETABLE, _FAILABLE, _REJECTABLE = (
+    frozenset(_CLASSES[name] for name in TRANSITIONS[tag])
+    for tag in ("running", "completed", "failed", "rejected")
+)
+
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.decode
 
@@ -286,7 +295,7 @@ def evolve(
     Raises:
         IllegalTransition: the status does not allow the event.
     """
-    return _STEPS[event.tag](tool, event, at, fingerprint)
+    return STEPS[event.tag](tool, event, at, fingerprint)
 
 
 def _pending(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
@@ -309,12 +318,12 @@ def _pending(tool: Tool | None, event: Any, at: int | None, mark: str | None) ->
 
 
 def _approved(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
-    tool = _legal(tool, "approved", event, also=Approved)
-    status = tool.status
-    if type(status) is Approved:
-        if same_json(status.edited_call, event.edited_call):
-            return tool
-        raise IllegalTransition("Approved", "approved", tool.id, "the first decision stands")
+    if tool is None or type(tool.status) is not Pending:
+        if tool is not None and type(tool.status) is Approved:
+            if same_json(tool.status.edited_call, event.edited_call):
+                return tool
+            raise IllegalTransition("Approved", "approved", tool.id, "the first decision stands")
+        raise _illegal(tool, event)
     return Tool(
         tool.id, tool.call, Approved(event.edited_call, event.by, event.reason), tool.attempts,
         event.edited_call, tool.provider_call_id, tool.turn, tool.index,
@@ -324,7 +333,8 @@ def _approved(tool: Tool | None, event: Any, at: int | None, mark: str | None) -
 
 
 def _running(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
-    tool = _legal(tool, "running", event)
+    if tool is None or type(tool.status) not in _STARTABLE:
+        raise _illegal(tool, event)
     attempt = event.attempt
     if attempt != tool.attempts + 1:
         raise IllegalTransition(
@@ -341,12 +351,14 @@ def _running(tool: Tool | None, event: Any, at: int | None, mark: str | None) ->
 
 
 def _completed(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
-    tool = _legal(tool, "completed", event, also=Completed)
-    status = tool.status
-    if type(status) is Completed:
-        if same_json(status.response.result, event.response.result):
-            return tool
-        raise IllegalTransition("Completed", "completed", tool.id, "the first completion stands")
+    if tool is None or type(tool.status) not in _COMPLETABLE:
+        if tool is not None and type(tool.status) is Completed:
+            if same_json(tool.status.response.result, event.response.result):
+                return tool
+            raise IllegalTransition(
+                "Completed", "completed", tool.id, "the first completion stands"
+            )
+        raise _illegal(tool, event)
     return Tool(
         tool.id, tool.call, Completed(event.response, event.synthetic), tool.attempts, tool.edit,
         tool.provider_call_id, tool.turn, tool.index,
@@ -356,7 +368,8 @@ def _completed(tool: Tool | None, event: Any, at: int | None, mark: str | None) 
 
 
 def _failed(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
-    tool = _legal(tool, "failed", event)
+    if tool is None or type(tool.status) not in _FAILABLE:
+        raise _illegal(tool, event)
     return Tool(
         tool.id, tool.call, Failed(event.failure), tool.attempts, tool.edit,
         tool.provider_call_id, tool.turn, tool.index,
@@ -366,7 +379,8 @@ def _failed(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> 
 
 
 def _rejected(tool: Tool | None, event: Any, at: int | None, mark: str | None) -> Tool:
-    tool = _legal(tool, "rejected", event)
+    if tool is None or type(tool.status) not in _REJECTABLE:
+        raise _illegal(tool, event)
     return Tool(
         tool.id, tool.call, Rejected(event.reason, event.source, event.by), tool.attempts,
         tool.edit, tool.provider_call_id, tool.turn, tool.index,
@@ -375,16 +389,15 @@ def _rejected(tool: Tool | None, event: Any, at: int | None, mark: str | None) -
     )  # fmt: skip
 
 
-def _legal(tool: Tool | None, tag: str, event: Any, also: type | None = None) -> Tool:
+def _illegal(tool: Tool | None, event: Any) -> IllegalTransition:
     if tool is None:
-        raise IllegalTransition("unknown", tag, event.call_id, "no such call: it was never pending")
-    status = tool.status
-    if status.name not in TRANSITIONS[tag] and type(status) is not also:
-        raise IllegalTransition(status.name, tag, tool.id)
-    return tool
+        return IllegalTransition(
+            "unknown", event.tag, event.call_id, "no such call: it was never pending"
+        )
+    return IllegalTransition(tool.status.name, event.tag, tool.id)
 
 
-_STEPS = {
+STEPS: dict[str, Callable[[Tool | None, Any, int | None, str | None], Tool]] = {
     "pending": _pending,
     "approved": _approved,
     "running": _running,
@@ -392,3 +405,4 @@ _STEPS = {
     "failed": _failed,
     "rejected": _rejected,
 }
+"""Event tag to its step; `evolve` for who knows the tag already."""

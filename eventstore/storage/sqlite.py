@@ -41,6 +41,9 @@ from eventstore.storage.sql import SqlStorage, unforked
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
+GLANCE = 0.001
+"""Seconds for which a file that was seen in its place is taken to be there."""
+
 
 def driver() -> ModuleType:
     """`pysqlite3` where it is installed (a newer SQLite), else Python's own `sqlite3`."""
@@ -79,6 +82,7 @@ class Sqlite:
         self._memory: Engine | None = None
         self._identity: tuple[int, ...] | None = None
         self._size = 1
+        self._good_until = 0.0
 
     def at(self, path: Path) -> Sqlite:
         """The same for a new file."""
@@ -128,8 +132,8 @@ class Sqlite:
         Raises:
             StoreCorrupt: SQLite would go on writing, to where nobody finds it.
         """
-        path = self.path
-        if path is None:
+        path, now = self.path, time.monotonic()
+        if path is None or now < self._good_until:
             return
         try:
             found = os.stat(self._name)  # noqa: PTH116 - twice as fast
@@ -148,6 +152,7 @@ class Sqlite:
                 "restore the file from a copy where need be, and open it again"
             )
         self._size = found.st_size
+        self._good_until = now + GLANCE
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, with the file named; or the same error."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -99,13 +100,18 @@ class _Slot(msgspec.Struct, gc=False):
 
 def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -> str:
     """A call id for a call that came without: the same for the same place, unique elsewhere."""
+    made = f"call_{_mark(conversation_id)}{turn:04x}{index:04x}"
     salt = 0
-    while True:
-        place = f"{turn}.{index}.{salt}.{conversation_id}"
-        made = f"call_{content_id(place.encode()).hex()[:24]}"
-        if made not in taken:
-            return made
+    while made in taken:
         salt += 1
+        made = f"call_{_mark(f'{conversation_id}.{turn}.{index}.{salt}')}{turn:04x}{index:04x}"
+    return made
+
+
+@lru_cache(1024)
+def _mark(text: str) -> str:
+    """16 hex digits for a text."""
+    return content_id(text.encode()).hex()[:16]
 
 
 def transcribe(

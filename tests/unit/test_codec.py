@@ -117,7 +117,7 @@ def test_older_schemas_go_through_their_upcasters(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(codec.SCHEMAS, "run_ended", 3)
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 1), lambda old: {"why": old["end"]})
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 2), lambda old: {"reason": old["why"]})
-    monkeypatch.delitem(codec._decoders, ("run_ended", 1))
+    monkeypatch.delitem(codec.DECODERS, ("run_ended", 1))
     assert codec.decode("run_ended", 1, '{"end":"completed"}') == RunEnded("completed")
     assert codec.decode("run_ended", 2, '{"why":"error"}') == RunEnded("error")
     damaged = codec.decode("run_ended", 1, '{"nothing":1}')
@@ -199,7 +199,7 @@ def test_a_parser_that_runs_out_of_stack_is_not_mistaken_for_damage(
     def exhausted(_: Any) -> None:
         raise RecursionError
 
-    monkeypatch.setitem(codec._decoders, ("rejected", 1), exhausted)
+    monkeypatch.setitem(codec.DECODERS, ("rejected", 1), exhausted)
     for payload in ("{}", b"{}"):
         with pytest.raises(RecursionError):
             codec.decode("rejected", 1, payload)
