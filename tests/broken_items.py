@@ -12,7 +12,7 @@ from typing import Any
 from broken_histories import IDS, JUNK, NAMES, TEXTS, Message, arguments, damage
 
 URL = "https://example.com/a.png"
-RED = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+RED = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAAC0lEQVR4nGP4-_8"
 
 
 def gemini(rng: random.Random) -> list[Message]:

@@ -155,7 +155,7 @@ def _part(part: Any) -> Iterator[Part]:
     if not said or _of(part, CALL) is not None:
         return
     text = said.get("text")
-    if text is not None and not said.get("thought"):
+    if text is not None and not (said.get("thought") and isinstance(text, str)):
         if text != "":
             yield Text(as_text(text))
     elif image := _image(said):

@@ -175,13 +175,15 @@ def _stranded(items: list[_Item]) -> Iterator[Fault]:
 
     Whether a call that stands alone came with reasoning cannot be seen.
     """
+    stranded: list[_Item] = []
     belongs = False
     for item in reversed(items):
-        if item.kind == "reasoning":
-            if not belongs:
-                yield item.place, _shown(item.body.get("id"))
-        else:
+        if item.kind != "reasoning":
             belongs = _is_the_models(item)
+        elif not belongs:
+            stranded.append(item)
+    for item in reversed(stranded):
+        yield item.place, _shown(item.body.get("id"))
 
 
 def _is_the_models(item: _Item) -> bool:
