@@ -3,8 +3,10 @@
 `repair_messages(messages, "openai")` on lists of 20, 200 and 2,000 messages in which every tenth
 call has lost its result, and on one turn of 5,000 parallel calls with one result missing: judged,
 read, repaired and rendered. The calls of a message are not counted beside it, so that in the one
-turn each message counted stands for a call and its result. A valid list is judged and copied. The ratio is what a message costs in the longest list divided by
-what it costs in the one a tenth as long: repair is linear in the list's length.
+turn each message counted stands for a call and its result. A valid list is judged and copied.
+
+The ratio is what a message costs in the longest list divided by what it costs in the one a tenth
+as long: repair is linear in the list's length.
 
 The clock is CPU time; each figure is the fastest of several rounds, the ratio their median.
 """
