@@ -70,7 +70,7 @@ class _Reading:
         items, places = parse_in_place(given, provider, is_error)
         if len(set(places)) < len(given):
             for place in sorted({*range(len(given))} - {*places}):
-                why = f"messages[{place}] says nothing"
+                why = f"{list_key(provider)}[{place}] says nothing"
                 self.repairs.append(Repair("dropped", "empty", why))
         transcript = transcribe_alone(items, provider)
         take = self.history.take
@@ -79,5 +79,5 @@ class _Reading:
             take(event, version, None, mark)
         for finding in transcript.findings:
             if finding.rule != "used-id":  # the renderer tells which ids it really changed
-                why = f"messages[{places[finding.item]}]: {finding.problem}"
+                why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"
                 self.repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))

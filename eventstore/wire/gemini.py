@@ -86,16 +86,14 @@ def _content(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    given, parts = content.get("role"), content.get("parts")
-    listed = isinstance(parts, list)
-    if not listed:
-        parts = [] if parts is None else [parts]
+    given, held = content.get("role"), content.get("parts")
+    parts: list[Any] = held if isinstance(held, list) else [] if held is None else [held]
     results = [part for part in parts if _of(part, RESPONSE) is not None]
     calls = [part for part in parts if _of(part, CALL) is not None]
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         role = "assistant" if calls else "user"
-    own = listed and isinstance(given, str) and OWN_ROLES.get(given) == role
+    own = isinstance(held, list) and isinstance(given, str) and OWN_ROLES.get(given) == role
     if len(results) == len(parts) and own:
         yield from (_result(part, is_error, is_rejection) for part in results)
         return
