@@ -15,7 +15,6 @@ from eventstore.envelope import CODES
         (Failure(ErrorKind.QUOTA, "x", code="insufficient_quota", http_status=429), "rate_limited"),
         (Failure(ErrorKind.INTERNAL, "x", code="timeout"), "deadline_exceeded"),
         (Failure(ErrorKind.INTERNAL, "x", code="cancelled"), "cancelled"),
-        (Failure(ErrorKind.INTERNAL, "x", code="serde"), "serde"),
         (Failure(ErrorKind.INTERNAL, "x", code="E42"), "internal_error"),
         (Failure(ErrorKind.TRANSIENT, "x"), "transport_failure"),
         (Failure(ErrorKind.RATE_LIMIT, "x"), "rate_limited"),
