@@ -1,0 +1,124 @@
+"""Every statement of the SQL storages: built with SQLAlchemy Core, compiled once a dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    Executable,
+    LargeBinary,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from eventstore.storage import schema as tables
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+_e = tables.events.c
+_READ = (
+    _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
+    _e.schema, _e.fingerprint,
+    # as bytes: what is no UTF-8 is for the codec to say, not for the driver
+    cast(_e.payload, LargeBinary),
+)  # fmt: skip
+
+
+class Statements:
+    """Every statement of the storage, compiled for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        e, c, lanes, f = tables.events, tables.conversations, tables.lanes, tables.fingerprints
+        p = bindparam
+        none: Any = literal_column("0")  # SQLite's dialect writes an offset anyway
+
+        def text(statement: Executable, *names: str) -> str:
+            compiled = _Statement(dialect, statement)
+            assert compiled.names == names, (compiled.names, names)  # noqa: S101
+            return compiled.text
+
+        self.advance = text(
+            update(lanes)
+            .where(lanes.c.lane == p("at"), lanes.c.position == p("last"))
+            .values(position=p("to")),
+            "to", "at", "last",
+        )  # fmt: skip
+        self.head = text(select(lanes.c.position).where(lanes.c.lane == p("at")), "at")
+        self.find = text(
+            select(c.c.conversation).where(
+                c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation_id == p("id")
+            ),
+            "at", "tenant", "id",
+        )  # fmt: skip
+        self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
+        self.insert = text(insert(e), *(column.name for column in e.columns))
+        self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
+        one = select(*_READ).where(
+            e.c.lane == p("at"), e.c.conversation == p("key"), e.c.version > p("after")
+        )
+        self.tail = text(one.order_by(e.c.version), "at", "key", "after")
+        self.conversation = text(
+            one.order_by(e.c.version).limit(p("most")).offset(none), "at", "key", "after", "most"
+        )
+        rows = (e.c.lane == p("at"), e.c.position > p("after"))
+        self.feed = text(
+            select(*_READ).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
+            "at", "after", "most",
+        )  # fmt: skip
+        self.check = text(
+            # As bytes: what is damaged may be no text any more.
+            select(
+                e.c.position, e.c.conversation, e.c.version, e.c.digest,
+                cast(e.c.payload, LargeBinary),
+            )
+            .where(*rows)
+            .order_by(e.c.position)
+            .limit(p("most")).offset(none),
+            "at", "after", "most",
+        )  # fmt: skip
+        self.name = text(
+            select(c.c.tenant, c.c.conversation_id).where(
+                c.c.lane == p("at"), c.c.conversation == p("key")
+            ),
+            "at", "key",
+        )  # fmt: skip
+        self.fingerprint = text(
+            select(f.c.conversation, f.c.version)
+            .where(f.c.lane == p("at"), f.c.fingerprint == p("digest"))
+            .order_by(f.c.conversation, f.c.version),
+            "at", "digest",
+        )  # fmt: skip
+        self.known = text(
+            select(e.c.version).where(
+                e.c.lane == p("at"), e.c.conversation == p("key"), e.c.event_id == p("id")
+            ),
+            "at", "key", "id",
+        )  # fmt: skip
+        self.conversations = text(
+            select(
+                c.c.conversation,
+                c.c.conversation_id,
+                select(func.max(e.c.version))
+                .where(e.c.lane == c.c.lane, e.c.conversation == c.c.conversation)
+                .scalar_subquery(),
+            )
+            .where(c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation > p("after"))
+            .order_by(c.c.conversation)
+            .limit(p("most")).offset(none),
+            "at", "tenant", "after", "most",
+        )  # fmt: skip
+
+
+class _Statement:
+    """A Core statement, compiled: its text, and the order of its parameters."""
+
+    def __init__(self, dialect: Dialect, statement: Executable) -> None:
+        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+        self.text: str = str(compiled)
+        self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
