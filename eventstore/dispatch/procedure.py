@@ -121,7 +121,7 @@ class Procedure:
         return decision
 
     def _seen_in(
-        self, number: int, offered: Mapping[int, GateDecision] | None
+        self, number: int, offered: dict[int, GateDecision] | None
     ) -> Steps[GateDecision | None]:
         """What the gates let the model see when it made the calls of a turn.
 
@@ -139,6 +139,8 @@ class Procedure:
         decision = yield from self._gating(context)
         if offered is None:
             self._offer, self._offer_turn = decision, number
+        else:
+            offered[number] = decision
         return decision
 
     def _before(self, number: int) -> list[Recorded]:

@@ -1,0 +1,90 @@
+"""`FunctionTool`: what a function needs in order to be a tool."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from eventstore import Failure, FunctionCall, FunctionTool
+from eventstore.dispatch.function_tool import registry
+
+
+def two(a: int, /, b: int, c: int = 3, *, d: int, e: int = 5) -> None:
+    """All kinds of parameters."""
+
+
+def anything(a: int, **more: int) -> None:
+    """Takes what comes."""
+
+
+class AsyncCallable:
+    """An object that is called as an async function is."""
+
+    async def __call__(self) -> None:
+        """Run."""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (two, {"b": 1, "d": 1}, None),
+        (two, {"b": 1, "c": 1, "d": 1, "e": 1}, None),
+        (two, {"b": 1}, "`t` is missing argument d"),
+        (two, {}, "`t` is missing arguments b, d"),
+        (two, {"a": 1, "b": 1, "d": 1}, "`t` takes no argument a"),
+        (anything, {"a": 1, "x": 2}, None),
+        (anything, {"x": 2}, "`t` is missing argument a"),
+        (dict, {"x": 2}, None),
+    ],
+)
+def test_arguments_are_checked_against_the_functions_own(
+    function: Any, arguments: dict[str, Any], message: str | None
+) -> None:
+    """By name; what cannot be looked into is called and sees for itself."""
+    failure = FunctionTool(function, "t").invalid(FunctionCall.of("t", arguments))
+    assert (failure.message if failure else None) == message
+    assert failure is None or isinstance(failure, Failure)
+
+
+def test_the_first_parameter_may_be_the_tools() -> None:
+    """The model does not name it."""
+    spec = FunctionTool(anything, takes_tool=True)
+    assert spec.invalid(FunctionCall.of("anything", {})) is None
+
+
+def test_a_tool_knows_whether_it_is_async() -> None:
+    """Also through a partial, and as an object."""
+
+    async def run() -> None:
+        pass
+
+    assert FunctionTool(run).is_async
+    assert FunctionTool(partial(run), "run").is_async
+    assert FunctionTool(AsyncCallable(), "run").is_async
+    assert not FunctionTool(two).is_async
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: FunctionTool(5), TypeError, "a tool is a function, got 5"),  # type: ignore[arg-type]
+        (lambda: FunctionTool(lambda: 1), ValueError, "has no name of its own: pass name="),
+        (lambda: FunctionTool(partial(two)), ValueError, "has no name of its own"),
+        (lambda: FunctionTool(two, timeout=0), ValueError, "timeout of tool 'two' is 0: pass"),
+        (lambda: FunctionTool(two, retry=3), TypeError, "retry of tool 'two' is 3: pass a Retry"),  # type: ignore[arg-type]
+        (lambda: registry([two, two]), ValueError, "two tools are named 'two': pass another"),
+    ],
+)
+def test_what_is_no_tool_is_refused(make: Any, error: type[Exception], message: str) -> None:
+    """With the name and the remedy."""
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_tool_shows_its_name() -> None:
+    """A new name leaves the old tool as it was."""
+    tool = FunctionTool(two)
+    assert repr(tool.named("other")) == "<FunctionTool 'other'>"
+    assert repr(tool) == "<FunctionTool 'two'>"
