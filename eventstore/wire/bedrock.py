@@ -180,10 +180,10 @@ def _part(block: Any) -> Iterator[Part]:
             yield Text(text)
     elif kind == "image" and (image := _image(body)):
         yield image
-    elif isinstance(kind, str) and isinstance(body, dict):
+    elif _is_exact_block(block):
         yield Opaque(NAME, block)
-    elif block not in (None, {}, ""):
-        yield Text(as_text(block))
+    elif (text := as_text(block)).strip() and block != {}:
+        yield Text(text)
 
 
 _NONE = (None, None)
@@ -235,8 +235,24 @@ def _is_exact_result(inner: dict[str, Any]) -> bool:
         isinstance(content, list)
         and bool(content)
         and inner.get("status") in ("success", "error", None)
-        and all(map(_is_exact_block, content))
-        and not any("toolUse" in block or "toolResult" in block for block in content)
+        and all(map(_is_exact_piece, content))
+    )
+
+
+def _is_exact_piece(block: Any) -> bool:
+    """Whether a result may hold it."""
+    if isinstance(block, dict) and len(block) == 1 and "json" in block:
+        return isinstance(block["json"], dict)
+    return _is_exact_block(block) and not block.keys() & {"toolUse", "toolResult"}
+
+
+def _is_exact_call(inner: dict[str, Any]) -> bool:
+    name, call_id = inner.get("name"), inner.get("toolUseId")
+    return (
+        isinstance(name, str)
+        and legal_text(name, NAME_LENGTH) == name
+        and isinstance(call_id, str)
+        and isinstance(inner.get("input"), dict)
     )
 
 
@@ -246,19 +262,17 @@ def _is_exact_block(block: Any) -> bool:
     kind, body = next(iter(block.items()))
     if kind == "text":
         return isinstance(body, str) and bool(body.strip())
-    if kind == "json":
-        return True
-    if not isinstance(kind, str) or not isinstance(body, dict):
+    if not isinstance(kind, str) or not isinstance(body, dict) or kind == "json":
         return False
-    if kind != "toolUse":
+    if kind not in ("toolUse", "toolResult"):
         return True
-    name, call_id = body.get("name"), body.get("toolUseId")
-    return (
-        isinstance(name, str)
-        and legal_text(name, NAME_LENGTH) == name
-        and isinstance(call_id, str)
-        and isinstance(body.get("input"), dict)
-    )
+    # Of tools that the service runs itself, nobody writes the ids but the service.
+    legal = _is_ours(block, kind) or _is_legal_id(body.get("toolUseId"))
+    return legal and (_is_exact_call if kind == "toolUse" else _is_exact_result)(body)
+
+
+def _is_legal_id(call_id: Any) -> bool:
+    return isinstance(call_id, str) and legal_text(call_id, ID_LENGTH) == call_id
 
 
 # out

@@ -254,14 +254,7 @@ def _malformed(history: _History) -> Iterator[Fault]:
             )
     for block in history.blocks:
         yield from _malformed_block(block)
-        if block.kind == "text" and isinstance(block.body, str) and not block.body.strip():
-            yield (
-                block.place,
-                (
-                    f"The text field in the ContentBlock object at {block.path} is blank. Add text "
-                    "to the text field, and try again."
-                ),
-            )
+        yield from _unsaid(block)
     for call in history.calls:
         if not isinstance(call.inner.get("input"), dict):
             yield (
@@ -272,6 +265,20 @@ def _malformed(history: _History) -> Iterator[Fault]:
         yield from _malformed_result(result)
 
 
+def _unsaid(block: _Block) -> Iterator[Fault]:
+    """What a result may hold, but no message."""
+    if block.kind == "json":
+        yield block.place, f"{block.path}: only a result holds json."
+    if block.kind == "text" and isinstance(block.body, str) and not block.body.strip():
+        yield (
+            block.place,
+            (
+                f"The text field in the ContentBlock object at {block.path} is blank. Add text "
+                "to the text field, and try again."
+            ),
+        )
+
+
 def _malformed_block(block: _Block) -> Iterator[Fault]:
     if block.kind is None:
         yield block.place, f"{block.path} must be a ContentBlock, but is {_shown(block.raw)}."
@@ -279,8 +286,14 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path}.text must be a string, but is {_shown(block.body)}."
     elif isinstance(block.raw, dict) and len(block.raw) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
-    elif block.kind not in ("text", "json") and not isinstance(block.body, dict):
-        yield block.place, f"{block.path}.{block.kind} must be an object."
+    elif block.kind != "text" and not isinstance(block.body, dict):
+        yield (
+            block.place,
+            (
+                f"The format of the value at {block.path}.{block.kind} is invalid. Provide a json "
+                "object for the field and try again."
+            ),
+        )
 
 
 def _malformed_result(result: _Block) -> Iterator[Fault]:
