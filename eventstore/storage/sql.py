@@ -16,9 +16,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import groupby
 from os import getpid
-from typing import Any, NoReturn, Protocol
-
-from sqlalchemy import Engine
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from eventstore.codec import DECODERS, decode
 from eventstore.errors import StoreClosed, StoreCorrupt
@@ -26,6 +24,9 @@ from eventstore.events import Recorded, ToolPending
 from eventstore.fingerprint import render, slice_of
 from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage.statements import Statements
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 CHUNK = 1000
 """Rows a read fetches at once: a read holds no transaction open between chunks."""
