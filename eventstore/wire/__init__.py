@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import ROLES
+from eventstore.message import ROLES, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.wire import anthropic, bedrock, gemini, mistral, ollama, openai, responses
 from eventstore.wire.content import copy
@@ -97,8 +97,33 @@ def parse_in_place(
 
 def render(turns: Sequence[Turn], name: str) -> Rendered:
     """The keyword arguments of the provider's SDK call for `turns`."""
-    rendered: Rendered = provider(name).render(turns)
+    module = provider(name)
+    unshown = _show_results(turns, name, shows=hasattr(module, "result_parts"))
+    rendered: Rendered = module.render(turns)
+    rendered.changes += unshown
     return rendered
+
+
+def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Change]:
+    """Give other providers' results the parts that they show; a change where `name` cannot.
+
+    A provider whose results hold more than text has `result_parts`.
+    """
+    changes: list[Change] = []
+    for turn in turns:
+        for call in turn.calls:
+            answer = call.answer
+            if answer.native is None or answer.provider == name or call.hidden:
+                continue
+            read = getattr(PROVIDERS.get(answer.provider or ""), "result_parts", None)
+            parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
+            if all(isinstance(part, Text) for part in parts):
+                continue
+            answer.parts = parts
+            if not shows or answer.is_error or any(isinstance(part, Opaque) for part in parts):
+                why = "what the result shows beside its text is named only"
+                changes.append(Change("wrapped", "foreign-part", why, call.id))
+    return changes
 
 
 def compact(item: WireItem, name: str) -> WireItem:

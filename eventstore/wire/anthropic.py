@@ -329,4 +329,14 @@ def _new_result(answer: Answer, name: str) -> dict[str, Any]:
     if answer.is_error:
         block["content"] = text if text.strip() else "error"
         block["is_error"] = True
+    elif answer.parts:
+        noted = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
+        block["content"] = _blocks(noted, [])
     return block
+
+
+def result_parts(native: Any) -> tuple[Part, ...]:
+    """What a result of ours shows."""
+    content = native.get("content")
+    return tuple(part for block in content for part in _part(block)) if isinstance(
+        content, list) else ()  # fmt: skip

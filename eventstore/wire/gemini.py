@@ -291,6 +291,9 @@ def _add_model(
             _response(call, _of(part, CALL)["name"], _id(_of(part, CALL))) for call, part in made
         ]
         contents.append({"role": "user", "parts": responses})
+        shown = [each for call, _ in made for each in _shown_apart(call, changes)]
+        if shown:
+            contents.append({"role": "user", "parts": shown})
 
 
 def _open(contents: list[dict[str, Any]], content: dict[str, Any], changes: list[Change]) -> None:
@@ -419,6 +422,25 @@ def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
     if answer.note:
         body["response"] = said
     return part
+
+
+def result_parts(native: Any) -> tuple[Part, ...]:
+    """What a response of ours shows."""
+    body = _of(native, RESPONSE)
+    shown = body.get("parts")
+    text = Text(_result_text(body.get("response"), None))
+    parts = [part for item in shown for part in _part(item)] if isinstance(shown, list) else []
+    return (text, *parts)
+
+
+def _shown_apart(call: Call, changes: list[Change]) -> list[dict[str, Any]]:
+    """What a result shows beside its text, as parts of the user's: older models take no other."""
+    answer = call.answer
+    if not answer.parts or answer.is_error or answer.provider == NAME:
+        return []
+    changes.append(Change("moved", "foreign-part", "what the result shows follows it", call.id))
+    media = tuple(part for part in answer.parts if not isinstance(part, Text))
+    return [{"text": f"[Shown by {call.name or 'the tool'}:]"}, *_parts(media, changes)]
 
 
 def _parts(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:

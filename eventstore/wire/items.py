@@ -56,13 +56,17 @@ WireItem = WireMessage | WireResult
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model reads as a call's result. `note` is a line of ours under it."""
+    """What the model reads as a call's result. `note` is a line of ours under it.
+
+    `parts` is what another provider's result shows, where that is more than text.
+    """
 
     text: str
     is_error: bool = False
     provider: str | None = None
     native: Any = None
     note: str | None = None
+    parts: tuple[Part, ...] = ()
 
 
 class Call(msgspec.Struct, gc=False):

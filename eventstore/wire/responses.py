@@ -376,12 +376,20 @@ def render_result(call: Call, name: str) -> dict[str, Any]:
         if answer.note:
             item["output"] = f"{answer.text}\n{answer.note}"
         return item
-    text = answer.text
+    text: Any = answer.text
     if answer.is_error:
         text = _encode({"error": text}).decode()
     if answer.note:
         text = f"{text}\n{answer.note}"
+    if answer.parts and not answer.is_error:
+        shown = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
+        text = [made for part in shown if (made := _rendered(part, "user", [])) is not None]
     return {"type": "function_call_output", "call_id": name, "output": text}
+
+
+def result_parts(native: Any) -> tuple[Part, ...]:
+    """What an output of ours shows."""
+    return _parts(native["output"])
 
 
 def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[str, Any]]:
