@@ -1,0 +1,457 @@
+"""Gemini's contents in and out."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventstore import (
+    Completed,
+    Conversation,
+    EventStore,
+    Failed,
+    Image,
+    MessageAdded,
+    Opaque,
+    Text,
+    validate,
+)
+from eventstore.wire import Answer, Call, Turn, parse, render
+from eventstore.wire.gemini import OPENING, UNSIGNED
+from projections import model_history, repair_messages
+
+Content = dict[str, Any]
+PIXEL = "iVBORw0KGgo-_w8="
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """An empty conversation."""
+    with EventStore.open("sqlite://") as store:
+        yield store.conversation("c")
+
+
+def user(*parts: object) -> Content:
+    """A user's content."""
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: object) -> Content:
+    """A content of the model's."""
+    return {"role": "model", "parts": list(parts)}
+
+
+def text(value: str = "hello") -> Content:
+    """A text part."""
+    return {"text": value}
+
+
+def call(name: str = "f", signature: str | None = "c2ln", **more: Any) -> Content:
+    """A part with a call."""
+    part: Content = {"functionCall": {"name": name, "args": {}, **more}}
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def result(name: str = "f", response: Any = None, **more: Any) -> Content:
+    """A part with a response."""
+    said = {"output": "R"} if response is None else response
+    return {"functionResponse": {"name": name, "response": said, **more}}
+
+
+def shown(chat: Conversation) -> Any:
+    """The contents that the log renders."""
+    return model_history(chat.events()).render("gemini")["contents"]
+
+
+def mended(*contents: Any, **options: Any) -> list[Content]:
+    """Contents repaired, which must be valid and stay as they are."""
+    repaired = repair_messages(list(contents), "gemini", **options)
+    assert validate(repaired.messages, "gemini") == []
+    assert repair_messages(repaired.messages, "gemini").messages == repaired.messages
+    return repaired.messages
+
+
+HISTORIES = [
+    pytest.param([user(text()), model(call(), call("g", None)), user(result(), result("g")),
+                  model(text())], id="without ids"),
+    pytest.param([user(text()), model(call(id="1")), user(result(id="1"))], id="with ids"),
+    pytest.param([user(text()), model({"text": "hm", "thought": True}, text("so"), call()),
+                  user(result(response={"a": [1], "$ref": "x"}, parts=[{"inlineData": {}}]))],
+                 id="thoughts and parts"),
+    pytest.param([user(text(), {"inline_data": {"mime_type": "image/png", "data": PIXEL}}),
+                  model({"executableCode": {"code": "1"}}, {"text": "x", "thoughtSignature": "s"}),
+                  user({"fileData": {"fileUri": "gs://b/f", "mimeType": "video/mp4"}})],
+                 id="media and code"),
+    pytest.param([user(text()),
+                  model({"function_call": {"name": "f", "args": None}, "thought_signature": "s"}),
+                  user({"function_response": {"name": "f", "response": {}}})], id="snake case"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("contents", HISTORIES)
+def test_what_nothing_changed_goes_back_as_it_came(
+    chat: Conversation, contents: list[Content]
+) -> None:
+    """Through the log, too, byte for byte: signatures, ids and spelling."""
+    assert validate(contents, "gemini") == []
+    chat.record_messages(contents, "gemini")
+    assert json.dumps(shown(chat)) == json.dumps(contents)
+    with EventStore.open("sqlite://") as store:
+        imported = store.conversation("i")
+        imported.import_messages(contents, "gemini")
+        assert json.dumps(shown(imported)) == json.dumps(contents)
+
+
+def test_a_call_without_an_id_gets_one_that_the_wire_never_sees(chat: Conversation) -> None:
+    """Minted for the log; the call and its response go back without."""
+    (made,) = chat.record(model(call()), "gemini")
+    assert made.id.startswith("call_")
+    assert made.provider_call_id is None
+    chat.complete(made.id, {"t": 1})
+    assert shown(chat)[1:] == [model(call()), user(result(response={"output": '{"t":1}'}))]
+    assert model_history(chat.events()).repairs_for("gemini")[0].rule == "GE03"
+
+
+def test_responses_without_ids_find_their_calls_by_name_and_place(chat: Conversation) -> None:
+    """The name first, then the order."""
+    chat.record_messages(
+        [
+            user(text()),
+            model(call("a"), call("b"), call("a")),
+            user(result("b", {"output": "B"}), result("a", {"output": "1"}),
+                 result("a", {"output": "2"})),
+        ],
+        "gemini",
+    )  # fmt: skip
+    found = [tool.status.response.result for tool in chat.tools.values()]  # type: ignore[union-attr]
+    assert found == ["1", "B", "2"]
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        ({"output": "x"}, "x"),
+        ({"result": "x"}, "x"),
+        ({"return_value": "x"}, "x"),
+        ({"output": 5}, '{"output":5}'),
+        ({"a": "x"}, '{"a":"x"}'),
+        ({"output": "x", "more": 1}, '{"output":"x","more":1}'),
+        ({}, ""),
+        ("x", "x"),
+        (None, "R"),
+    ],
+)
+def test_a_response_is_read_as_text(response: Any, said: str) -> None:
+    """What stands alone under a name that means nothing, else the whole object."""
+    (item,) = parse([user(result(response=response))], "gemini")
+    assert item.text == said  # type: ignore[union-attr]
+
+
+def test_an_error_is_one_both_ways(chat: Conversation) -> None:
+    """The key `error` alone says that a call failed."""
+    chat.record_messages([user(text()), model(call()), user(result(response={"error": "no"}))],
+                         "gemini")  # fmt: skip
+    (tool,) = chat.tools.values()
+    assert isinstance(tool.status, Failed)
+    other = model_history(chat.events()).render("anthropic")["messages"]
+    assert other[2]["content"][0]["is_error"] is True
+    back = repair_messages(other, "anthropic", "gemini").messages
+    assert back[2]["parts"][0]["functionResponse"]["response"] == {"error": "no"}
+    chat.record_messages([model(call()), user(result(response={"error": ""}))], "gemini")
+    assert isinstance(list(chat.tools.values())[1].status, Completed)
+
+
+def test_the_system_text_is_a_parameter() -> None:
+    """At the start; later it becomes a user's text."""
+    turns = [Turn("system", (Text("a"),)), Turn("developer", (Text("b"),)), Turn("system"),
+             Turn("user", (Text("q"),)), Turn("system", (Text("c"),))]  # fmt: skip
+    rendered = render(turns, "gemini").arguments
+    assert rendered == {
+        "system_instruction": "a\n\nb",
+        "contents": [user(text("q")), user(text("[system] c"))],
+    }
+    assert repair_messages([{"role": "system", "content": "s"}], "openai", "gemini").system == "s"
+    assert mended({"role": "system", "parts": [text("s")]}, user(text())) == [user(text())]
+
+
+def test_calls_from_elsewhere_carry_the_documented_word_for_a_signature() -> None:
+    """On the first call of each content; nobody else's signature, and no thoughts."""
+    turn = Turn(
+        "assistant",
+        (Opaque("anthropic", {"type": "thinking", "thinking": "hm", "signature": "sig"}),),
+        [
+            Call("a", "f", {"x": 1}, Answer("R")),
+            Call("b", "9 lives", [], Answer("E", is_error=True)),
+        ],
+    )
+    rendered = render([Turn("user", (Text("q"),)), turn], "gemini")
+    contents = rendered.arguments["contents"]
+    name = contents[1]["parts"][1]["functionCall"]["name"]
+    assert contents[1] == model(
+        {"functionCall": {"id": "a", "name": "f", "args": {"x": 1}}, "thoughtSignature": UNSIGNED},
+        {"functionCall": {"id": "b", "name": name, "args": {"raw_arguments": []}}},
+    )
+    assert contents[2] == user(
+        {"functionResponse": {"id": "a", "name": "f", "response": {"output": "R"}}},
+        {"functionResponse": {"id": "b", "name": name, "response": {"error": "E"}}},
+    )
+    assert {change.rule for change in rendered.changes} == {"reasoning", "name", "arguments"}
+    assert validate(contents, "gemini") == []
+
+
+def test_a_signature_that_gemini_left_out_is_added_where_something_is_mended() -> None:
+    """Older models sign nothing; what is valid without stays as it is."""
+    unsigned = [user(text()), model(call(signature=None)), user(result())]
+    assert repair_messages(unsigned, "gemini").messages == unsigned
+    repaired = repair_messages([*unsigned, user(result())], "gemini")
+    assert repaired.messages[1]["parts"][0]["thoughtSignature"] == UNSIGNED
+    assert ("added", "GE06") in {(r.what, r.rule) for r in repaired.repairs}
+
+
+def test_what_stood_beside_a_response_stands_behind_it(chat: Conversation) -> None:
+    """In a content of its own, where anything is mended at all."""
+    contents = [user(text()), model(call()), user(result(), text("go on"))]
+    assert repair_messages(contents, "gemini").messages == contents
+    chat.record_messages(contents, "gemini")
+    assert shown(chat) == [*contents[:2], user(result()), user(text("go on"))]
+    assert mended(user(text()), model(call()), user(text("hm"), result()), model(call())) == [
+        user(text()), model(call()), user(result()), user(text("hm")), model(call()),
+        user(result(response={"error": "[No result was recorded for this call: whether it ran is "
+                                       "not known.]"})),
+    ]  # fmt: skip
+
+
+def test_a_call_has_somebody_before_it() -> None:
+    """It joins what the model said before; at the start, an opening is put there."""
+    assert mended(model(call()), user(result())) == [
+        user(text(OPENING)), model(call()), user(result()),
+    ]  # fmt: skip
+    assert mended(model(text("a")), model(text("b")), model(call()), user(result())) == [
+        user(text(OPENING)), model(text("a"), text("b"), call()), user(result()),
+    ]  # fmt: skip
+
+
+def test_of_a_turn_that_lost_a_call_no_signature_stays() -> None:
+    """Thoughts and signatures are one with the whole of their turn."""
+    contents = [
+        user(text()),
+        model({"text": "hm", "thought": True}, {"text": "so", "thoughtSignature": "s"},
+              {"text": "", "thoughtSignature": "s"}, call("a"), call("b", None), call("a")),
+        user(result("a", {"error": "no"}), result("b"), result("a", {"output": "yes"})),
+    ]  # fmt: skip
+    collapsed = repair_messages(contents, "gemini", collapse="failed").messages
+    assert collapsed[1] == model(
+        text("so"), {**call("b", None), "thoughtSignature": UNSIGNED}, call("a", None)
+    )
+    response = collapsed[2]["parts"][1]["functionResponse"]["response"]
+    assert response == {"output": "yes\n[1 other attempt failed: no]"}
+    assert validate(collapsed, "gemini") == []
+
+
+def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
+    """With the arguments in force, and under the id that it has."""
+    made = chat.record_messages([user(text()), model(call(id="1"), call(id="2"))], "gemini")
+    chat.approve(made[0].id, edited_arguments={"x": 2})
+    for tool in made:
+        chat.complete(tool.id, "R")
+    parts = shown(chat)[1]["parts"]
+    assert parts[0] == {
+        "functionCall": {"id": "1", "name": "f", "args": {"x": 2}}, "thoughtSignature": UNSIGNED,
+    }  # fmt: skip
+    assert parts[1] == call(id="2", signature=None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"functionCall": {"name": "f", "args": "{"}},
+        {"functionCall": {"args": {}}},
+        {"functionCall": "f"},
+        {"functionCall": {"name": 5, "args": None, "id": 7}},
+        {"text": 5},
+        {"text": 1.5, "thought": True},
+        "words",
+        {},
+        None,
+        17,
+    ],
+)
+def test_a_part_that_is_none_is_mended_beside_those_that_are(broken: Any) -> None:
+    """The rest of its content stays as it was."""
+    repaired = mended(user(text()), model(text("so"), broken, call("g")), user(result("g")))
+    parts = repaired[1]["parts"]
+    assert parts[0] == text("so")
+    assert call("g") in parts or {
+        k: v for k, v in call("g").items() if k != "thoughtSignature"
+    } in ([{k: v for k, v in part.items() if k != "thoughtSignature"} for part in parts])
+
+
+@pytest.mark.parametrize(
+    ("content", "role"),
+    [
+        ("hello", "user"),
+        (text(), "user"),
+        ({"role": "assistant", "parts": [text()]}, "assistant"),
+        ({"role": "wizard", "parts": [text()]}, "user"),
+        ({"role": 5, "parts": [text()]}, "user"),
+        ({"role": "user", "parts": "hello"}, "user"),
+        ({"parts": [text()]}, "user"),
+        ({"candidates": [{"content": model(text())}]}, "assistant"),
+        (b"hello", "user"),
+    ],
+)
+def test_anything_that_says_something_is_read(content: Any, role: str) -> None:
+    """Text, parts alone, whole responses, other roles."""
+    (item,) = parse([content], "gemini")
+    assert item.role == role  # type: ignore[union-attr]
+    assert item.parts == (Text("hello"),)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, {}, "", user(), user({}), user(text("")), user(None), {"candidates": [{}]},
+     {"role": "user"}, model({"thought": True, "text": ""})],
+)  # fmt: skip
+def test_what_says_nothing_is_left_out(content: Any) -> None:
+    """Empty contents, and parts of nothing."""
+    assert [item for item in parse([content], "gemini") if item.parts] == []  # type: ignore[union-attr]
+    repaired = repair_messages([content, model(call())], "gemini")
+    assert [each["role"] for each in repaired.messages] == ["user", "model", "user"]
+    assert repaired.messages[0] == user(text(OPENING))
+
+
+def test_a_call_in_the_users_words_is_the_models() -> None:
+    """And a response in the model's is one all the same."""
+    moved = mended(user(text(), call()), user(result()))
+    made = moved[1]["parts"][0]
+    assert made["thoughtSignature"] == UNSIGNED
+    answer = result(id=made["functionCall"]["id"])
+    assert moved == [user(text(OPENING)), model(made), user(answer), user(text())]
+    assert mended(user(text()), model(call(), result()))[1:] == [model(call()), user(result())]
+    (first, second) = parse([{"role": "wizard", "parts": [call()]}, user(result())], "gemini")
+    assert first.role == "assistant"  # type: ignore[union-attr]
+    assert second.name == "f"  # type: ignore[union-attr]
+
+
+def test_images_travel_and_uploaded_files_stay() -> None:
+    """Bytes and public links go to any provider; Google's own files are named."""
+    content = user(
+        {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+        {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}},
+        {"fileData": {"mimeType": "image/png", "fileUri": "https://x.googleapis.com/v1/files/1"}},
+        {"fileData": {"fileUri": "https://example.com/a"}},
+        {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "mediaResolution": {}},
+        {"inlineData": {"mimeType": "image/png"}},
+        {"inlineData": "x"},
+    )
+    (item,) = parse([content], "gemini")
+    images = [part for part in item.parts if isinstance(part, Image)]  # type: ignore[union-attr]
+    assert images == [
+        Image(None, "iVBORw0KGgo+/w8=", "image/png"),
+        Image("https://example.com/a.png", None, "image/png"),
+    ]
+    repaired = repair_messages([content], "gemini", "openai")
+    kinds = [part["type"] for part in repaired.messages[0]["content"]]
+    assert kinds == ["image_url", "image_url", *["text"] * 5]
+    assert len(repaired.repairs) == 5
+    back = repair_messages(repaired.messages[:1], "openai", "gemini").messages[0]["parts"]
+    assert back[:2] == [
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo+/w8="}},
+        {"fileData": {"fileUri": "https://example.com/a.png"}},
+    ]
+    (again,) = render([Turn("user", (images[1], Image(None, "AA")))], "gemini").arguments[
+        "contents"
+    ]
+    assert again["parts"] == [
+        {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}},
+        {"inlineData": {"mimeType": "image/png", "data": "AA"}},
+    ]
+
+
+def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
+    """Into the result, or after it; where neither is possible, that is listed."""
+    image = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
+    contents = [user(text()), model(call()), user(result(parts=[image]))]
+    assert repair_messages(contents, "gemini").messages == contents
+    anthropic = repair_messages(contents, "gemini", "anthropic").messages
+    assert [block["type"] for block in anthropic[2]["content"][0]["content"]] == ["text", "image"]
+    chat = repair_messages(contents, "gemini", "openai")
+    assert chat.messages[2]["content"] == "R\n[image/png]"
+    assert ("wrapped", "foreign-part") in {(r.what, r.rule) for r in chat.repairs}
+    back = repair_messages(anthropic, "anthropic", "gemini").messages
+    assert back[2:] == [
+        user({"functionResponse": {**result()["functionResponse"],
+                                   "id": back[1]["parts"][0]["functionCall"]["id"],
+                                   "response": {"output": "R\n[image]"}}}),
+        user(text("[Shown by f:]"), image),
+    ]  # fmt: skip
+    file = {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://b/f"}}
+    (item,) = parse([user(result(response={}, parts=[file, {}, 5]))], "gemini")
+    assert item.text == "[application/pdf]\n[file]\n[file]"  # type: ignore[union-attr]
+    failed = [*contents[:2], user(result(response={"error": "no"}, parts=[image]))]
+    error = repair_messages(failed, "gemini", "anthropic").messages[2]["content"][0]
+    assert error["content"] == "no\n[image/png]"
+
+
+def test_code_that_google_ran_is_told_as_text() -> None:
+    """Other providers read what was run and what came of it; thoughts they do not."""
+    contents = [user(text()), model(
+        {"text": "hm", "thought": True}, {"thoughtSignature": "s"},
+        {"executableCode": {"language": "PYTHON", "code": "print(6*7)"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}},
+        {"toolCall": {"toolType": "GOOGLE_SEARCH"}},
+    )]  # fmt: skip
+    repaired = repair_messages(contents, "gemini", "openai")
+    said = "".join(part["text"] for part in repaired.messages[1]["content"])
+    assert "print(6*7)" in said
+    assert "42" in said
+    assert "toolCall of gemini" in said
+    assert "hm" not in said
+    assert [repair.what for repair in repaired.repairs].count("wrapped") == 3
+
+
+def test_a_log_cut_anywhere_gives_valid_contents(chat: Conversation) -> None:
+    """The strict rules included, also where the turns are Gemini's own."""
+    chat.record_messages(
+        [user(text()), model(text("so"), call(id="1"), call("g", None, id="1")), user(text("wait")),
+         user(result("g", id="1")), model(call(signature=None)), user(result(), text())],
+        "gemini",
+    )  # fmt: skip
+    events = list(chat.events())
+    for count in range(len(events) + 1):
+        contents = model_history(events[:count]).render("gemini")["contents"]
+        assert validate(contents, "gemini") == []
+
+
+def test_googles_own_objects_are_recorded(chat: Conversation) -> None:
+    """A whole response, a content, and parts inside a dict; what is rendered, the SDK takes."""
+    types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
+    part = types.Part(
+        function_call=types.FunctionCall(name="f", args={"a": 1}), thought_signature=b"sig"
+    )
+    content = types.Content(role="model", parts=[types.Part(text="so"), part])
+    response = types.GenerateContentResponse(candidates=[types.Candidate(content=content)])
+    chat.record(types.Content(role="user", parts=[types.Part(text="q")]), "gemini")
+    (made,) = chat.record(response, "gemini")
+    assert made.call.arguments == {"a": 1}
+    chat.record({"role": "user", "parts": [types.Part.from_function_response(
+        name="f", response={"output": "R"})]}, "gemini")  # fmt: skip
+    assert isinstance(chat.tools[made.id].status, Completed)
+    chat.record(content, "gemini")
+    contents = shown(chat)
+    assert validate(contents, "gemini") == []
+    taken = [types.Content.model_validate(each) for each in contents]
+    assert taken[1] == content
+    assert taken[3].parts[1].thought_signature == b"sig"
+
+
+def test_our_own_compact_form_is_stored_for_what_is_plain(chat: Conversation) -> None:
+    """Plain text needs no second copy in the log."""
+    contents = [user(text()), model(text("so")), model(call()), user(result())]
+    chat.record_messages(copy.deepcopy(contents), "gemini")
+    natives = [r.event.native for r in chat.events() if isinstance(r.event, MessageAdded)]
+    assert natives == [None, None, model(call())]
