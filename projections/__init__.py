@@ -16,11 +16,13 @@ from projections.gates import gate_context
 from projections.history import History, model_history
 from projections.messages import RepairedMessages, repair_messages
 from projections.recovery import ResumePlan, Step, resume_plan
+from projections.repair import Repair
 from projections.repeats import Cycle, Repeat, Repeats, repeats
 from projections.replay import Frame, Replay, replay
 from projections.statistics import ErrorStatistics, error_statistics
+from projections.tokens import token_counter
 from projections.tools import CurrentTools, current_tools
-from projections.view import ModelHistory, Repair
+from projections.view import ModelHistory
 
 __all__ = [
     "Anomaly",
@@ -51,4 +53,5 @@ __all__ = [
     "repeats",
     "replay",
     "resume_plan",
+    "token_counter",
 ]

@@ -24,17 +24,18 @@ from eventstore import (
     evolve,
 )
 from projections.fold import NAMELESS
+from projections.repair import Repair
 from projections.view import (
     Collapse,
     Entry,
     MadeCall,
     ModelHistory,
     OpenCalls,
-    Repair,
     orphan_text,
     result_text,
     show,
 )
+from projections.window import Window
 
 _STEPS = frozenset(get_args(ToolEvent))
 
@@ -156,6 +157,8 @@ class History:
         last_turns: int | None = None,
         max_tokens: int | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        since: int | None = None,
+        summary: str | None = None,
     ) -> ModelHistory:
         """What the model sees; see `model_history`."""
         return show(
@@ -163,9 +166,7 @@ class History:
             self.repairs,
             open_calls=open_calls,
             collapse=collapse,
-            last_turns=last_turns,
-            max_tokens=max_tokens,
-            count_tokens=count_tokens,
+            window=Window(last_turns, max_tokens, count_tokens, since, summary),
         )
 
 
@@ -188,14 +189,19 @@ def model_history(
     last_turns: int | None = None,
     max_tokens: int | None = None,
     count_tokens: Callable[[str], int] | None = None,
+    since: int | None = None,
+    summary: str | None = None,
 ) -> ModelHistory:
     """The history to show the model next, valid for any provider, from any prefix of any log.
 
     A call without a result is answered with what the log knows; `open_calls="raise"` refuses
     instead, `"drop"` leaves it out. `collapse="failed"` leaves out failed calls that a later one
     with the same arguments repeats before the user speaks again; `"all"` keeps one call of each
-    fingerprint, as `repair_history` does; `"none"` keeps everything. `last_turns`, or
-    `max_tokens` with `count_tokens`, cut older turns off, whole.
+    fingerprint, as `repair_history` does; `"none"` keeps everything.
+
+    Windows cut older turns off, whole: `last_turns` keeps the model's last so many, `max_tokens`
+    what fits (counted by `count_tokens`, else by `token_counter()`), `since` what something
+    happened to from that version on. `summary` is shown in place of what is cut off.
 
     The same events give the same bytes.
 
@@ -212,5 +218,7 @@ def model_history(
             last_turns=last_turns,
             max_tokens=max_tokens,
             count_tokens=count_tokens,
+            since=since,
+            summary=summary,
         )
     )

@@ -10,7 +10,8 @@ import msgspec
 from eventstore import ToolPending
 from eventstore.wire import copy, is_valid, list_key, parse_in_place, transcribe_alone
 from projections.history import History
-from projections.view import Collapse, Repair
+from projections.repair import Repair
+from projections.view import Collapse
 
 
 class RepairedMessages(msgspec.Struct):

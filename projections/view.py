@@ -6,7 +6,7 @@ clock, no randomness, so that the same log gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -26,28 +26,20 @@ from eventstore import (
     ToolRejected,
 )
 from eventstore.wire import ROLES, Answer, Call, Change, Turn, render
+from projections.explanation import explanation
+from projections.repair import Repair
+from projections.text import plural
+from projections.window import Cut, Window
 
 OpenCalls = Literal["answer", "raise", "drop"]
 Collapse = Literal["failed", "all", "none"]
+
+EVERYTHING = Window()
 
 REASONS_SHOWN = 3  # different reasons that a note on failed attempts gives
 REASON_LENGTH = 200  # characters of each
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Repair(msgspec.Struct, frozen=True, gc=False):
-    """One change that was made to show a valid history.
-
-    `what`: answered, moved, merged, collapsed, re-keyed, dropped, wrapped or added. `rule` is
-    the code of the rule that asked for it, `versions` are the events concerned.
-    """
-
-    what: str
-    rule: str
-    why: str
-    call_id: str | None = None
-    versions: tuple[int, ...] = ()
 
 
 class MadeCall(msgspec.Struct, gc=False):
@@ -98,6 +90,14 @@ class ModelHistory:
         made = render(self._turns, provider)
         return made.arguments, [*self.repairs, *repairs_of(made.changes)]
 
+    def explain(self, provider: str | None = None) -> str:
+        """The turns, their calls and answers, and why each change was made, as text.
+
+        With a `provider`, also what its form asks for.
+        """
+        repairs = self.repairs if provider is None else self.repairs_for(provider)
+        return explanation(self._turns, repairs)
+
 
 def repairs_of(changes: Iterable[Change]) -> list[Repair]:
     """A renderer's changes as repairs."""
@@ -110,25 +110,31 @@ def show(
     *,
     open_calls: OpenCalls,
     collapse: Collapse,
-    last_turns: int | None,
-    max_tokens: int | None,
-    count_tokens: Callable[[str], int] | None,
+    window: Window,
 ) -> ModelHistory:
     """What the model sees of `entries`; the options are those of `model_history`."""
     _one_of("open_calls", open_calls, get_args(OpenCalls))
     _one_of("collapse", collapse, get_args(Collapse))
-    if last_turns is not None and last_turns < 1:
-        raise ValueError(f"last_turns is {last_turns}: pass 1 or more, or None for all")
-    if (max_tokens is None) != (count_tokens is None):
-        raise ValueError("max_tokens goes with count_tokens, a function from text to a number")
     made = list(repairs)
     notes = _superseded(entries, collapse, made) if collapse != "none" else {}
     turns = [_turn(entry, open_calls, notes, made) for entry in entries]
-    if last_turns is not None:
-        _cut(turns, _start_of_last(turns, last_turns), f"the last {last_turns} turns", made)
-    if max_tokens is not None and count_tokens is not None:
-        _cut(turns, _start_within(turns, max_tokens, count_tokens), f"{max_tokens} tokens", made)
+    if window != EVERYTHING:
+        cuts = window.apply(turns, [_latest(entry) for entry in entries])
+        made += [_cut_off(entries, cut, window.summary) for cut in cuts]
     return ModelHistory(turns, made)
+
+
+def _latest(entry: Entry) -> int:
+    """The last event that concerns an entry."""
+    return max((entry.version, *(call.versions[-1] for call in entry.calls)))
+
+
+def _cut_off(entries: Sequence[Entry], cut: Cut, summary: str | None) -> Repair:
+    versions = tuple(entries[place].version for place in cut.turns)
+    told = f"{plural(len(cut.turns), 'older turn')} outside of {cut.window}"
+    if summary is None:
+        return Repair("dropped", "window", told, None, versions)
+    return Repair("collapsed", "window", f"a summary stands for {told}", None, versions)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -325,56 +331,3 @@ def _collapse(
 def _short(reason: str) -> str:
     line = " ".join(reason.split())
     return line if len(line) <= REASON_LENGTH else f"{line[: REASON_LENGTH - 1]}…"
-
-
-# windows
-
-
-def _cut(turns: list[Turn], start: int, window: str, repairs: list[Repair]) -> None:
-    """Hide the turns before `start`, but for the system's."""
-    hidden = [t for t in turns[:start] if t.role not in ("system", "developer") and not t.hidden]
-    for turn in hidden:
-        turn.hidden = True
-    if hidden:
-        repairs.append(
-            Repair("dropped", "window", f"{len(hidden)} older turns are outside of {window}")
-        )
-
-
-def _start_of_last(turns: Sequence[Turn], count: int) -> int:
-    """Where the last `count` assistant turns start, with the user's words before them."""
-    start = len(turns)
-    for place in range(len(turns) - 1, -1, -1):
-        if turns[place].hidden:
-            continue
-        if turns[place].role == "assistant":
-            if not count:
-                return start
-            count -= 1
-        start = place
-    return start
-
-
-def _start_within(turns: Sequence[Turn], most: int, count: Callable[[str], int]) -> int:
-    """Where the longest run of last turns starts that fits `most`; the last turn always stays."""
-    fixed = [turn for turn in turns if turn.role in ("system", "developer")]
-    left = most - sum(count(_all_text(turn)) for turn in fixed)
-    start = len(turns)
-    for place in range(len(turns) - 1, -1, -1):
-        turn = turns[place]
-        if turn.hidden or turn.role in ("system", "developer"):
-            continue
-        left -= count(_all_text(turn))
-        if left < 0 and start < len(turns):
-            break
-        start = place
-    return start
-
-
-def _all_text(turn: Turn) -> str:
-    """Everything of a turn that costs tokens, as text."""
-    said = [part.text if isinstance(part, Text) else _encode(part).decode() for part in turn.parts]
-    for call in turn.calls:
-        if not call.hidden:
-            said += [call.name, _encode(call.arguments).decode(), call.answer.text]
-    return "\n".join(said)

@@ -34,9 +34,9 @@ from projections.cli.output import print_json, say
 from projections.cli.requests import told
 from projections.history import model_history
 from projections.recovery import resume_plan
+from projections.repair import Repair
 from projections.statistics import error_statistics
 from projections.text import one_line
-from projections.view import Repair
 
 PROVIDERS = ("openai", "anthropic")
 ATTEMPTS = 3

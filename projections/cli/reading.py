@@ -30,11 +30,12 @@ from projections.cli.output import (
 )
 from projections.cli.requests import request_lines
 from projections.history import model_history
+from projections.repair import Repair
 from projections.replay import WIDTH, describe
 from projections.statistics import error_statistics
 from projections.text import arguments_text
 from projections.tools import CurrentTools
-from projections.view import Collapse, OpenCalls, Repair
+from projections.view import Collapse, OpenCalls
 
 Choice = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
 

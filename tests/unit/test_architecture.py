@@ -44,6 +44,7 @@ DOORS = {
         r"eventstore/(storage/.*|store\.py|migrate\.py)|projections/projector\.py",
         r"eventstore/(store|migrate)\.py",
     ),
+    "tiktoken": (r"projections/tokens\.py", r".*"),
     "typer": (r"projections/cli/.*", ""),
     "xxhash": (r"eventstore/fingerprint\.py", ""),
 }  # fmt: skip

@@ -138,6 +138,7 @@ PROJECTIONS = [
     "repeats",
     "replay",
     "resume_plan",
+    "token_counter",
 ]
 
 both = pytest.mark.parametrize(

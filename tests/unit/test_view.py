@@ -228,8 +228,9 @@ def test_a_token_budget_keeps_the_longest_run_of_last_turns(chat: Conversation) 
         ({"collapse": "some"}, "'some'"),
         ({"open_calls": "maybe"}, "'maybe'"),
         ({"last_turns": 0}, "last_turns is 0"),
-        ({"max_tokens": 5}, "count_tokens"),
         ({"count_tokens": len}, "max_tokens"),
+        ({"since": 0}, "since is 0"),
+        ({"summary": " "}, "summary is blank"),
     ],
 )
 def test_options_that_make_no_sense_are_named(
