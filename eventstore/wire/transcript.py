@@ -347,8 +347,10 @@ class _Window:
     def __init__(self) -> None:
         self._by_id: dict[str | None, deque[_Slot]] = {}
         self._order: deque[_Slot] = deque()
+        self._by_name: dict[int, dict[str, deque[_Slot]]] = {}  # of a queue, once asked for
 
     def add(self, slot: _Slot) -> None:
+        self._by_name.clear()
         self._by_id.setdefault(slot.provider_id, deque()).append(slot)
         self._order.append(slot)
 
@@ -363,13 +365,21 @@ class _Window:
         return self._first(self._by_id.get(None), name)
 
     def _first(self, slots: deque[_Slot] | None, name: str | None) -> _Slot | None:
-        while slots and slots[0].text is not None:
-            slots.popleft()
-        if not slots:
-            return None
-        if name is None or slots[0].name == name:
-            return slots[0]
-        return next((s for s in slots if s.text is None and s.name == name), slots[0])
+        first = _unanswered(slots)
+        if first is None or slots is None or name is None or first.name == name:
+            return first
+        named = self._by_name.get(id(slots))
+        if named is None:
+            named = self._by_name[id(slots)] = {}
+            for slot in slots:
+                named.setdefault(slot.name, deque()).append(slot)
+        return _unanswered(named.get(name)) or first
+
+
+def _unanswered(slots: deque[_Slot] | None) -> _Slot | None:
+    while slots and slots[0].text is not None:
+        slots.popleft()
+    return slots[0] if slots else None
 
 
 class _Taken(AbstractSet[str]):
