@@ -1,0 +1,414 @@
+"""The items of OpenAI Responses in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventstore import (
+    Completed,
+    Conversation,
+    EventStore,
+    Image,
+    MessageAdded,
+    Opaque,
+    Text,
+    validate,
+)
+from eventstore.wire import Answer, Call, Turn, parse, render
+from projections import model_history, repair_messages
+
+Item = dict[str, Any]
+OURS = "openai-responses"
+URL = "https://example.com/a.png"
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """An empty conversation."""
+    with EventStore.open("sqlite://") as store:
+        yield store.conversation("c")
+
+
+def says(role: str = "user", content: Any = "hello", **more: Any) -> Item:
+    """A message."""
+    return {"role": role, "content": content, **more}
+
+
+def call(call_id: str = "call_1", name: str = "f", arguments: Any = "{}", **more: Any) -> Item:
+    """A call of a function."""
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments,
+            **more}  # fmt: skip
+
+
+def output(call_id: str = "call_1", text: Any = "R", **more: Any) -> Item:
+    """The output of a call."""
+    return {"type": "function_call_output", "call_id": call_id, "output": text, **more}
+
+
+def reasoning(item_id: str | None = "rs_1") -> Item:
+    """A reasoning item."""
+    given = {} if item_id is None else {"id": item_id}
+    return {"type": "reasoning", **given, "summary": [], "encrypted_content": "gAAAA"}
+
+
+def output_text(text: str = "so", **more: Any) -> Item:
+    """An assistant's message as the API gives it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "role": "assistant", "status": "completed", "content": [part],
+            **more}  # fmt: skip
+
+
+SHELL = {"type": "custom_tool_call", "call_id": "call_9", "name": "shell", "input": "ls -l"}
+SHELL_OUTPUT = {"type": "custom_tool_call_output", "call_id": "call_9", "output": "a b"}
+SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+FIND = {"type": "tool_search_call", "call_id": "t", "execution": "client", "arguments": {"q": "x"}}
+FOUND = {"type": "tool_search_output", "call_id": "t", "execution": "client", "tools": []}
+TOOLS = {"type": "additional_tools", "role": "developer", "tools": []}
+
+
+def shown(chat: Conversation) -> Any:
+    """The input that the log renders."""
+    return model_history(chat.events()).render(OURS)["input"]
+
+
+def mended(*items: Any, **options: Any) -> list[Item]:
+    """Items repaired, which must be valid and stay as they are."""
+    repaired = repair_messages(list(items), OURS, **options)
+    assert validate(repaired.messages, OURS) == []
+    assert repair_messages(repaired.messages, OURS).messages == repaired.messages
+    return repaired.messages
+
+
+HISTORIES = [
+    pytest.param([says(), reasoning(), call(id="fc_1"), output(), output_text(id="msg_1")],
+                 id="reasoning and ids"),
+    pytest.param([says(), call("a"), call("b"), output("a"), output("b"), says("assistant")],
+                 id="parallel calls"),
+    pytest.param([says(), reasoning("rs_1"), call("a"), reasoning("rs_2"), call("b"), output("a"),
+                  output("b", [{"type": "input_image", "image_url": URL, "detail": "low"}])],
+                 id="reasoning between calls, an image given"),
+    pytest.param([says("system", "s"), says("developer", "d"), says(), FIND, FOUND, call(),
+                  output(), TOOLS, says()], id="a search for tools"),
+    pytest.param([says(), reasoning(), SEARCH, output_text(id="msg_1", phase="final_answer"),
+                  says(), SHELL, SHELL_OUTPUT], id="a server's search, a custom tool"),
+    pytest.param([says(), says("assistant", ""), call(namespace="n", status=None), output()],
+                 id="empty words, unknown members"),
+    pytest.param([says("user", [{"type": "input_text", "text": "a"}, {"type": "input_file"}]),
+                  says("assistant", [{"type": "refusal", "refusal": "no"}]),
+                  says("user", id="msg_7")], id="parts"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("items", HISTORIES)
+def test_what_nothing_changed_goes_back_as_it_came(chat: Conversation, items: list[Item]) -> None:
+    """Through the log, too, byte for byte, and also where it was imported item by item."""
+    assert validate(items, OURS) == []
+    chat.record_messages(items, OURS)
+    assert json.dumps(shown(chat)) == json.dumps(items)
+    for cut in range(len(items)):
+        with EventStore.open("sqlite://") as store:
+            imported = store.conversation("i")
+            imported.import_messages(items[:cut], OURS)
+            imported.import_messages(items, OURS)
+            assert json.dumps(shown(imported)) == json.dumps(items)
+
+
+def test_items_that_follow_each_other_are_one_turn(chat: Conversation) -> None:
+    """So that parallel calls are parallel for every other provider."""
+    chat.record_messages([says(), reasoning(), output_text(), call("a"), call("b"), output("b"),
+                          output("a"), call("c"), output("c")], OURS)  # fmt: skip
+    assert [(t.turn, t.index) for t in chat.tools.values()] == [(1, 0), (1, 1), (2, 0)]
+    messages = model_history(chat.events()).render("openai")["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "assistant",
+                                             "tool"]  # fmt: skip
+    assert messages[1]["content"] == [{"type": "text", "text": "so"}]
+    assert [m["tool_call_id"] for m in messages[2:4]] == ["a", "b"]
+
+
+def test_what_stands_between_parts_turns(chat: Conversation) -> None:
+    """A user's words, or an output, begin a new turn."""
+    chat.record_messages([call("a"), says(), call("b")], OURS)
+    assert [tool.turn for tool in chat.tools.values()] == [1, 2]
+
+
+def test_a_call_that_was_left_out_takes_the_reasoning_of_its_turn_along() -> None:
+    """And the ids under which the provider knows that there was some."""
+    items = [says(), reasoning(), output_text(id="msg_1"), SEARCH, call("a", id="fc_1"),
+             call("b", name="g", id="fc_2"), output("a", '{"error":"no"}', is_error=True),
+             output("b"), call("c", id="fc_3"), output("c")]  # fmt: skip
+    repaired = repair_messages(items, OURS, collapse="failed")
+    assert validate(repaired.messages, OURS) == []
+    assert repaired.messages == [
+        says(), output_text(), call("b", name="g"), output("b"), call("c", id="fc_3"),
+        output("c", 'R\n[1 other attempt failed: {"error":"no"}]'),
+    ]  # fmt: skip
+    assert ("dropped", "OR04") in {(r.what, r.rule) for r in repaired.repairs}
+
+
+def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
+    """With the arguments in force, without what was thought for the others."""
+    made = chat.record_messages([says(), reasoning(), call(id="fc_1")], OURS)
+    chat.approve(made[0].id, edited_arguments={"x": 2})
+    chat.complete(made[0].id, "R")
+    assert shown(chat) == [says(), call(arguments='{"x":2}'), output()]
+
+
+@pytest.mark.parametrize("follower", [[], [says()], [output("zz")]])
+def test_reasoning_without_what_came_after_it_is_left_out(follower: list[Item]) -> None:
+    """A run that broke off behind it."""
+    assert reasoning() not in mended(says(), reasoning(), *follower)
+
+
+def test_ids_that_were_used_or_are_none_are_left_out() -> None:
+    """Of items that need none; others go whole, and reasoning goes with what it belongs to."""
+    assert mended(says(id="item_1"), says(id="msg_1"), says(id="msg_1")) == [
+        says(), says(id="msg_1"), says(),
+    ]  # fmt: skip
+    assert mended(says(), reasoning("x"), call(id="fc_1"), output()) == [says(), call(), output()]
+    assert mended(says(), reasoning(), call("a"), output("a"), reasoning(), call("b"), output("b"))[
+        4:
+    ] == [call("b"), output("b")]
+    assert mended(says(), SEARCH, SEARCH, output_text()) == [says(), SEARCH, output_text()]
+    assert mended(says(), {**SEARCH, "id": []}, output_text(id=7)) == [
+        says(), says("assistant", "so"),
+    ]  # fmt: skip
+
+
+def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
+    """Nothing that is said stands between the two."""
+    assert mended(says(), call(), reasoning(), output_text(), says(), output(), output()) == [
+        says(), call(), output(), reasoning(), output_text(), says(),
+    ]  # fmt: skip
+    assert mended(output(), call(), says(), output("zz", "lost"))[:2] == [call(), output()]
+    assert "lost" in str(mended(output("zz", "lost")))
+
+
+@pytest.mark.parametrize(
+    ("broken", "arguments"),
+    [
+        (call(arguments={"a": 1}), '{"a":1}'),
+        (call(arguments=None), "{}"),
+        (call(arguments=[1]), '{"raw_arguments":"[1]"}'),
+        (call(name="a b"), "{}"),
+        (call(call_id=None), "{}"),  # type: ignore[arg-type]
+        (call(call_id="x" * 65), "{}"),
+        (call(id="call_1"), "{}"),
+    ],
+)
+def test_a_call_of_a_wrong_form_is_mended(broken: Item, arguments: str) -> None:
+    """Its output finds it all the same."""
+    repaired = mended(says(), reasoning(), broken, output(broken["call_id"]))
+    made = next(item for item in repaired if item.get("type") == "function_call")
+    assert (made["arguments"], len(repaired)) == (
+        arguments,
+        3 + (len(broken["call_id"] or "") > 64),
+    )
+    assert repaired[-1] == output(made["call_id"])
+
+
+def test_text_that_is_no_json_object_stays_as_the_model_wrote_it(chat: Conversation) -> None:
+    """The API passes it through, as it does the input of a custom tool."""
+    items = [says(), call(arguments="not json"), output(), SHELL, SHELL_OUTPUT]
+    chat.record_messages(items, OURS)
+    assert shown(chat) == items
+    other = model_history(chat.events()).render("anthropic")["messages"]
+    assert other[1]["content"][0]["input"] == {"raw_arguments": "not json"}
+    assert other[3]["content"][0]["input"] == {"raw_arguments": "ls -l"}
+
+
+def test_a_custom_call_without_an_output_gets_one_of_its_kind() -> None:
+    """And where the call had to be written anew, both halves are a function's."""
+    repaired = mended(says(), SHELL)
+    assert repaired[2]["type"] == "custom_tool_call_output"
+    assert mended(says(), {**SHELL, "name": "s h"}, SHELL_OUTPUT)[2]["type"] == (
+        "function_call_output"
+    )
+
+
+def test_turns_from_elsewhere_become_items() -> None:
+    """Parts as the role may say them; nobody else's reasoning."""
+    thinking = Opaque("anthropic", {"type": "thinking", "thinking": "hm"})
+    image = Image(URL)
+    turns = [
+        Turn("system", (Text("s"),)),
+        Turn("user", (Text("q"), image, Image(None, "AA"))),
+        Turn("assistant", (thinking, Text("so"), image), [
+            Call("a", "f", {"x": 1}, Answer("R")),
+            Call("b", "g.h", {}, Answer("E", is_error=True, note="[note]")),
+        ]),
+        Turn("assistant", (thinking,)),
+        Turn("assistant", (Text("a"), Text("b"))),
+        Turn("user", (), hidden=True),
+    ]  # fmt: skip
+    rendered = render(turns, OURS)
+    items = rendered.arguments["input"]
+    assert validate(items, OURS) == []
+    name = items[4]["name"]
+    assert items == [
+        says("system", "s"),
+        says("user", [
+            {"type": "input_text", "text": "q"},
+            {"type": "input_image", "image_url": URL, "detail": "auto"},
+            {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
+        ]),
+        says("assistant", [{"type": "output_text", "text": "so"},
+                           {"type": "output_text", "text": "[image]"}]),
+        call("a", arguments='{"x":1}'), call("b", name=name),
+        output("a"), output("b", '{"error":"E"}\n[note]'),
+        says("assistant", [{"type": "output_text", "text": "a"},
+                           {"type": "output_text", "text": "b"}]),
+    ]  # fmt: skip
+    assert {change.rule for change in rendered.changes} == {"reasoning", "foreign-part", "name"}
+
+
+def test_own_parts_without_their_native_form_are_items_again() -> None:
+    """As in a turn whose calls the log tells differently."""
+    parts = (Opaque(OURS, reasoning()), Opaque(OURS, {"type": "refusal", "refusal": "no"}),
+             Text("x"), Opaque(OURS, SEARCH))  # fmt: skip
+    turn = Turn("assistant", parts, [Call("a", "f", {}, Answer("R"))], OURS)
+    assert render([turn], OURS).arguments["input"] == [
+        reasoning(),
+        says("assistant", [{"type": "refusal", "refusal": "no"},
+                           {"type": "output_text", "text": "x"}]),
+        SEARCH, call("a"), output("a"),
+    ]  # fmt: skip
+
+
+def test_what_is_only_about_openais_tools_is_not_told_to_others() -> None:
+    """It is listed; what a server did is named."""
+    items = [says(), reasoning(), FIND, FOUND, TOOLS, SEARCH, output_text(), says()]
+    repaired = repair_messages(items, OURS, "anthropic")
+    assert repaired.messages[1]["content"] == [
+        {"type": "text", "text": "[web_search_call of openai-responses, not shown here]"},
+        {"type": "text", "text": "so"},
+    ]
+    kinds = [repair.what for repair in repaired.repairs]
+    assert (kinds.count("dropped"), kinds.count("wrapped")) == (4, 1)
+
+
+def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
+    """To Anthropic and back; to Gemini behind the response."""
+    parts = [{"type": "input_text", "text": "see"},
+             {"type": "input_image", "image_url": URL, "detail": "auto"}]  # fmt: skip
+    items = [says(), call(), output(text=parts)]
+    there = repair_messages(items, OURS, "anthropic").messages
+    assert there[2]["content"][0]["content"] == [
+        {"type": "text", "text": "see"}, {"type": "image", "source": {"type": "url", "url": URL}},
+    ]  # fmt: skip
+    assert repair_messages(there, "anthropic", OURS).messages == items
+    gemini = repair_messages(items, OURS, "gemini").messages
+    assert gemini[3]["parts"][1] == {"fileData": {"fileUri": URL}}
+    noted = repair_messages(
+        [*there[:2], {"role": "user", "content": [{**there[2]["content"][0], "is_error": True}]},
+         {**there[1], "content": [{**there[1]["content"][0], "id": "b"}]},
+         {"role": "user", "content": [{**there[2]["content"][0], "tool_use_id": "b"}]}],
+        "anthropic", OURS, collapse="failed",
+    ).messages  # fmt: skip
+    assert [part["type"] for part in noted[2]["output"]] == ["input_text", "input_image",
+                                                             "input_text"]  # fmt: skip
+    file = [{"type": "input_file", "file_id": "file_1"}]
+    repaired = repair_messages([says(), call(), output(text=file)], OURS, "anthropic")
+    assert ("wrapped", "foreign-part") in {(r.what, r.rule) for r in repaired.repairs}
+
+
+@pytest.mark.parametrize(
+    ("item", "role", "parts"),
+    [
+        ("hello", "user", (Text("hello"),)),
+        (b"hello", "user", (Text("hello"),)),
+        (says("human"), "user", (Text("hello"),)),
+        (says("wizard"), "user", (Text("hello"),)),
+        (says(5), "user", (Text("hello"),)),  # type: ignore[arg-type]
+        ({"content": "hello"}, "user", (Text("hello"),)),
+        (says("ai", 7), "assistant", (Text("7"),)),
+        (says("user", ["a", "", {"type": "input_text"}, {"x": 1}, {}, 3]), "user",
+         (Text("a"), Text('{"x":1}'), Text("3"))),
+        (says("user", [{"type": "input_image", "image_url": URL}]), "user", (Image(URL),)),
+        (says("user", [{"type": "input_image", "image_url": "data:image/gif;base64,AA"}]), "user",
+         (Image(None, "AA", "image/gif"),)),
+        (says("user", [{"type": "input_image", "file_id": "f"}]), "user",
+         (Opaque(OURS, {"type": "input_image", "file_id": "f"}),)),
+        ({"x": 1}, "assistant", (Text('{"x":1}'),)),
+        ({"output": [output_text()]}, "assistant", (Text("so"),)),
+    ],
+)  # fmt: skip
+def test_anything_that_says_something_is_read(item: Any, role: str, parts: Any) -> None:
+    """Text, other roles, other content, whole responses."""
+    (found,) = parse([item], OURS)
+    assert (found.role, found.parts) == (role, parts)  # type: ignore[union-attr]
+    mended(item, call(), says())
+
+
+@pytest.mark.parametrize(
+    "item", [None, "", {}, says(content=""), says(content=None), says("user", [])]
+)
+def test_what_says_nothing_is_left_out(item: Any) -> None:
+    """Empty items and messages."""
+    assert parse([item], OURS) == []
+
+
+def test_annotations_stay_and_say_their_text() -> None:
+    """A cited text is one part for us, and text for others."""
+    cited = {"type": "output_text", "text": "so", "annotations": [{"type": "url_citation"}]}
+    items = [says(), says("assistant", [cited])]
+    (_, found) = parse(items, OURS)
+    assert found.parts == (Opaque(OURS, cited),)  # type: ignore[union-attr]
+    assert repair_messages(items, OURS, "openai").messages[1]["content"] == [
+        {"type": "text", "text": "so"}
+    ]
+
+
+def test_messages_of_chat_completions_lose_no_result() -> None:
+    """Somebody mixed the two forms."""
+    items = [says(), call(), {"role": "tool", "tool_call_id": "call_1", "content": "R"}]
+    assert mended(*items) == [says(), call(), output()]
+
+
+def test_a_system_message_stands_where_it_stood() -> None:
+    """Neither role is a parameter of the request."""
+    items = [says("system"), says(), says("developer")]
+    repaired = repair_messages(items, "openai", OURS)
+    assert (repaired.messages, repaired.system) == (items, None)
+
+
+def test_a_log_cut_anywhere_gives_a_valid_input(chat: Conversation) -> None:
+    """By all rules, and the same from the list."""
+    chat.record_messages([says(), reasoning(), call("a"), SEARCH, call("b"), says("assistant"),
+                          says(), output("b"), reasoning("rs_2"), SHELL, output_text(id="msg_1"),
+                          SHELL_OUTPUT], OURS)  # fmt: skip
+    events = list(chat.events())
+    for count in range(len(events) + 1):
+        items = model_history(events[:count]).render(OURS)["input"]
+        assert validate(items, OURS) == []
+
+
+def test_openais_own_objects_are_recorded(chat: Conversation) -> None:
+    """A whole response, and its items one by one."""
+    types = pytest.importorskip("openai.types.responses", reason="openai is not installed")
+    response = types.Response.model_validate({
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "tools": [],
+        "parallel_tool_calls": True, "tool_choice": "auto",
+        "output": [reasoning(), output_text(id="msg_1"), call(id="fc_1")],
+    })  # fmt: skip
+    chat.record(says(), OURS)
+    (made,) = chat.record(response, OURS)
+    chat.record(output(), OURS)
+    assert isinstance(chat.tools[made.id].status, Completed)
+    items = shown(chat)
+    assert validate(items, OURS) == []
+    assert [item.get("id") for item in items] == [None, "rs_1", "msg_1", "fc_1", None]
+    assert items[1:4] == [item.model_dump(mode="json", exclude_none=True)
+                          for item in response.output]  # fmt: skip
+    again = chat.record_messages(response.output, OURS)
+    assert [tool.id for tool in again] == ["call_1_2"]
+
+
+def test_plain_words_of_a_user_are_stored_once(chat: Conversation) -> None:
+    """The log needs no second copy of what our own form gives back."""
+    chat.record_messages([says(), call(), output(), says("user", id="msg_1")], OURS)
+    natives = [r.event.native for r in chat.events() if isinstance(r.event, MessageAdded)]
+    assert natives == [None, [call()], says("user", id="msg_1")]
