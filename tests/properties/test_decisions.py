@@ -201,7 +201,7 @@ plain = [
     for cls in vars(builtins).values()
     if isinstance(cls, type)
     and issubclass(cls, BaseException)
-    and not issubclass(cls, BaseExceptionGroup | UnicodeError)
+    and not issubclass(cls, BaseExceptionGroup | UnicodeError | SyntaxError)  # want certain args
 ]
 exceptions = st.recursive(
     st.builds(lambda cls, args: cls(*args), st.sampled_from(plain), st.lists(values, max_size=2))
