@@ -15,6 +15,11 @@ PIXEL = b"\x89PNG"
 
 def mistral(rng: random.Random) -> list[Message]:
     """A history in Mistral's form, damaged."""
+    return damage(rng, whole_mistral(rng), _mangle_chat)
+
+
+def whole_mistral(rng: random.Random) -> list[Message]:
+    """A history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.3:
         messages.append({"role": "system", "content": "be brief"})
@@ -41,7 +46,7 @@ def mistral(rng: random.Random) -> list[Message]:
         if rng.random() < 0.8:
             said = rng.choice([f"answer {turn}", _thoughts("well")])
             messages.append({"role": "assistant", "content": said, "prefix": rng.random() < 0.1})
-    return damage(rng, messages, _mangle_chat)
+    return messages
 
 
 def _thoughts(text: str) -> list[Any]:
@@ -55,6 +60,11 @@ def _arguments(rng: random.Random) -> Any:
 
 def ollama(rng: random.Random) -> list[Message]:
     """A history in Ollama's form, damaged."""
+    return damage(rng, whole_ollama(rng), _mangle_chat)
+
+
+def whole_ollama(rng: random.Random) -> list[Message]:
+    """A history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.3:
         messages.append({"role": "system", "content": "be brief"})
@@ -74,7 +84,7 @@ def ollama(rng: random.Random) -> list[Message]:
                 {"role": "tool", "content": rng.choice(TEXTS), "tool_name": name} for name in names
             ]
         messages.append({"role": "assistant", "content": f"answer {turn}"})
-    return damage(rng, messages, _mangle_chat)
+    return messages
 
 
 def _mangle_chat(rng: random.Random, message: Message) -> Message:
@@ -113,6 +123,11 @@ def _mangle_chat(rng: random.Random, message: Message) -> Message:
 
 def bedrock(rng: random.Random) -> list[Message]:
     """A history in Bedrock's form, damaged."""
+    return damage(rng, whole_bedrock(rng), _mangle_bedrock)
+
+
+def whole_bedrock(rng: random.Random) -> list[Message]:
+    """A history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.1:
         messages.append({"role": "system", "content": [{"text": "be brief"}]})
@@ -147,7 +162,7 @@ def bedrock(rng: random.Random) -> list[Message]:
             else:
                 messages.append({"role": "user", "content": results})
         messages.append({"role": "assistant", "content": [{"text": f"answer {turn}"}]})
-    return damage(rng, messages, _mangle_bedrock)
+    return messages
 
 
 def _bedrock_result(rng: random.Random, call_id: str) -> dict[str, Any]:
