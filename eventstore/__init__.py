@@ -10,19 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.agent_errors import (
-    AgentError,
-    AuthErrorKind,
-    Cancelled,
-    ConfigError,
-    ContextOverflow,
-    InternalError,
-    ProviderError,
-    ProviderErrorKind,
-    ToolError,
-)
 from eventstore.conversation import Attempt, Conversation
-from eventstore.envelope import ErrorClass, ErrorEnvelope
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
@@ -62,20 +50,7 @@ from eventstore.events import (
 )
 from eventstore.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.fingerprint import fingerprint
-from eventstore.gate import (
-    Denial,
-    GateClass,
-    GateConflict,
-    GateDecision,
-    OpeningGate,
-    ToolGate,
-    ToolGateContext,
-    compose_gates,
-)
-from eventstore.importing import Imported
 from eventstore.message import Image, Opaque, Part, Text
-from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
-from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier, RetryPolicy
 from eventstore.store import Cursor, EventStore, Feed
 from eventstore.tool import (
     Approved,
@@ -90,9 +65,19 @@ from eventstore.tool import (
     ToolStatus,
     evolve,
 )
-from eventstore.wire import Finding, Violation, validate
 
 if TYPE_CHECKING:
+    from eventstore.agent_errors import (
+        AgentError,
+        AuthErrorKind,
+        Cancelled,
+        ConfigError,
+        ContextOverflow,
+        InternalError,
+        ProviderError,
+        ProviderErrorKind,
+        ToolError,
+    )
     from eventstore.dispatch import (
         Approve,
         AsyncDispatcher,
@@ -104,6 +89,21 @@ if TYPE_CHECKING:
         StuckLoopGuard,
         Terminate,
     )
+    from eventstore.envelope import ErrorClass, ErrorEnvelope
+    from eventstore.gate import (
+        Denial,
+        GateClass,
+        GateConflict,
+        GateDecision,
+        OpeningGate,
+        ToolGate,
+        ToolGateContext,
+        compose_gates,
+    )
+    from eventstore.importing import Imported
+    from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
+    from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier, RetryPolicy
+    from eventstore.wire import Finding, Violation, validate
 
 __all__ = [
     "AgentError",
@@ -205,15 +205,44 @@ __all__ = [
 ]
 
 _LAZY = {
+    "AgentError": "eventstore.agent_errors",
     "Approve": "eventstore.dispatch",
     "AsyncDispatcher": "eventstore.dispatch",
+    "AuthErrorKind": "eventstore.agent_errors",
+    "Cancelled": "eventstore.agent_errors",
+    "ConfigError": "eventstore.agent_errors",
+    "ContextOverflow": "eventstore.agent_errors",
+    "DefaultRetryClassifier": "eventstore.retry",
+    "Denial": "eventstore.gate",
     "Dispatcher": "eventstore.dispatch",
+    "ErrorClass": "eventstore.envelope",
+    "ErrorEnvelope": "eventstore.envelope",
+    "Finding": "eventstore.wire",
     "FunctionTool": "eventstore.dispatch",
+    "GateClass": "eventstore.gate",
+    "GateConflict": "eventstore.gate",
+    "GateDecision": "eventstore.gate",
+    "Imported": "eventstore.importing",
+    "InternalError": "eventstore.agent_errors",
+    "OpeningGate": "eventstore.gate",
     "Outcome": "eventstore.dispatch",
+    "ProviderError": "eventstore.agent_errors",
+    "ProviderErrorKind": "eventstore.agent_errors",
     "Reject": "eventstore.dispatch",
+    "RetryClass": "eventstore.retry",
+    "RetryClassifier": "eventstore.retry",
+    "RetryPolicy": "eventstore.retry",
     "Skip": "eventstore.dispatch",
     "StuckLoopGuard": "eventstore.dispatch",
     "Terminate": "eventstore.dispatch",
+    "ToolError": "eventstore.agent_errors",
+    "ToolErrorPolicy": "eventstore.policy",
+    "ToolErrorTerminal": "eventstore.policy",
+    "ToolGate": "eventstore.gate",
+    "ToolGateContext": "eventstore.gate",
+    "Violation": "eventstore.wire",
+    "compose_gates": "eventstore.gate",
+    "validate": "eventstore.wire",
 }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
-from uuid import UUID
 
 import msgspec
 
@@ -36,13 +35,15 @@ from eventstore.events import (
     UnknownEvent,
 )
 from eventstore.failure import ErrorKind, Failure
-from eventstore.importing import Import, Imported
 from eventstore.message import ROLES, Part, as_parts
 from eventstore.recovery import unknown_outcome
+from eventstore.state import mint
 from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolve
-from eventstore.wire import compact, copy, mint, parse, transcribe
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from eventstore.importing import Imported
     from eventstore.state import ConversationState
     from eventstore.store import EventStore, Task
 
@@ -306,6 +307,8 @@ class Conversation:
         Raises:
             ImportConflict: the conversation holds other messages; none were added.
         """
+        from eventstore.importing import Import  # noqa: PLC0415 - loads the wires
+
         tests = (is_error, is_rejection)
         return Import(self._store, self.id, provider, *tests, started).extend(messages)
 
@@ -320,6 +323,8 @@ class Conversation:
         *,
         imported: bool,
     ) -> list[Tool]:
+        from eventstore.wire import compact, parse, transcribe  # noqa: PLC0415 - likewise
+
         given = parse(messages, provider, is_error, is_rejection)
         items = [compact(item, provider) for item in given]
 
@@ -407,7 +412,7 @@ class Attempt:
         call = self.tool.effective_call
         if call.raw is not None:
             raise UnparsedArguments(self.tool.id, call.raw)
-        return copy(call.arguments)  # type: ignore[no-any-return]
+        return msgspec.to_builtins(call.arguments)  # type: ignore[no-any-return]
 
     def complete(self, result: Any) -> Tool:
         """Record the result."""
@@ -479,6 +484,8 @@ def _event_ids(given: Sequence[UUID | str | bytes] | None, count: int) -> list[b
 
 
 def _event_id(given: UUID | str | bytes) -> bytes:
+    from uuid import UUID  # noqa: PLC0415 - seldom needed, and slow to load
+
     try:
         raw = (
             given

@@ -15,9 +15,9 @@ import msgspec
 from eventstore.errors import ImportConflict
 from eventstore.events import Event, MessageAdded, RunStarted, ToolPending
 from eventstore.fingerprint import content_id
-from eventstore.state import ConversationState, Identified
+from eventstore.state import ConversationState, Identified, mint
 from eventstore.wire import WireItem, WireMessage, compact, parse, plain
-from eventstore.wire.transcript import Finding, mint, transcribe
+from eventstore.wire.transcript import Finding, transcribe
 
 if TYPE_CHECKING:
     from eventstore.store import EventStore

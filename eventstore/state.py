@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
@@ -26,7 +27,7 @@ from eventstore.events import (
     ToolRunning,
     UnknownEvent,
 )
-from eventstore.fingerprint import render
+from eventstore.fingerprint import content_id, render
 from eventstore.readable import nests_deeply, readable
 from eventstore.storage import Draft
 from eventstore.tool import (
@@ -43,6 +44,23 @@ from eventstore.tool import (
 
 Mint = Callable[[int, int, AbstractSet[str]], str]
 """Makes a call id for a turn and index that is none of those taken."""
+
+
+def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -> str:
+    """A call id for a call that came without: the same for the same place, unique elsewhere."""
+    made = f"call_{_mark(conversation_id)}{turn:04x}{index:04x}"
+    salt = 0
+    while made in taken:
+        salt += 1
+        made = f"call_{_mark(f'{conversation_id}.{turn}.{index}.{salt}')}{turn:04x}{index:04x}"
+    return made
+
+
+@lru_cache(1024)
+def _mark(text: str) -> str:
+    """16 hex digits for a text."""
+    return content_id(text.encode()).hex()[:16]
+
 
 Entry = tuple[Tool, bytes]  # a call and the digest of its arguments in force
 

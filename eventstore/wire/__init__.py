@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,6 @@ import msgspec
 
 from eventstore.message import ROLES, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire import anthropic, bedrock, gemini, mistral, ollama, openai, responses
 from eventstore.wire.content import copy
 from eventstore.wire.items import (
     Answer,
@@ -29,14 +29,20 @@ from eventstore.wire.items import (
     WireResult,
 )
 from eventstore.wire.rules import Violation, is_valid, validate
-from eventstore.wire.transcript import Finding, Transcript, mint, transcribe, transcribe_alone
+from eventstore.wire.transcript import Finding, Transcript, transcribe, transcribe_alone
 
 _encode = msgspec.json.Encoder().encode
 
-PROVIDERS: dict[str, ModuleType] = {
-    module.NAME: module
-    for module in (anthropic, bedrock, gemini, mistral, ollama, openai, responses)
+PROVIDERS: dict[str, str | ModuleType] = {
+    "anthropic": "eventstore.wire.anthropic",
+    "bedrock": "eventstore.wire.bedrock",
+    "gemini": "eventstore.wire.gemini",
+    "mistral": "eventstore.wire.mistral",
+    "ollama": "eventstore.wire.ollama",
+    "openai": "eventstore.wire.openai",
+    "openai-responses": "eventstore.wire.responses",
 }
+"""Provider to the module that speaks its form, or that module's name until it is asked for."""
 
 
 def provider(name: str) -> ModuleType:
@@ -48,6 +54,8 @@ def provider(name: str) -> ModuleType:
     known = PROVIDERS.get(name)
     if known is None:
         raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
+    if isinstance(known, str):
+        known = PROVIDERS[name] = import_module(known)
     return known
 
 
@@ -115,7 +123,9 @@ def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Chan
             answer = call.answer
             if answer.native is None or answer.provider == name or call.hidden:
                 continue
-            read = getattr(PROVIDERS.get(answer.provider or ""), "result_parts", None)
+            speaker = answer.provider or ""
+            known = speaker in PROVIDERS
+            read = getattr(provider(speaker), "result_parts", None) if known else None
             parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
             if all(isinstance(part, Text) for part in parts):
                 continue
@@ -213,7 +223,6 @@ __all__ = [
     "copy",
     "is_valid",
     "list_key",
-    "mint",
     "parse",
     "parse_in_place",
     "plain",

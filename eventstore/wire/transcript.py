@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -29,9 +28,8 @@ from eventstore.events import (
     ToolRejected,
 )
 from eventstore.failure import ErrorKind, Failure
-from eventstore.fingerprint import content_id
 from eventstore.message import Text
-from eventstore.state import ConversationState, Mint
+from eventstore.state import ConversationState, Mint, mint
 from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Rejected, Tool
 from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
 
@@ -96,22 +94,6 @@ class _Slot(msgspec.Struct, gc=False):
         elif tool.is_resolved:
             slot.text = ""
         return slot
-
-
-def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -> str:
-    """A call id for a call that came without: the same for the same place, unique elsewhere."""
-    made = f"call_{_mark(conversation_id)}{turn:04x}{index:04x}"
-    salt = 0
-    while made in taken:
-        salt += 1
-        made = f"call_{_mark(f'{conversation_id}.{turn}.{index}.{salt}')}{turn:04x}{index:04x}"
-    return made
-
-
-@lru_cache(1024)
-def _mark(text: str) -> str:
-    """16 hex digits for a text."""
-    return content_id(text.encode()).hex()[:16]
 
 
 def transcribe(

@@ -7,19 +7,10 @@ an older model or a literal reading of the documentation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 import msgspec
-
-from eventstore.wire.rules import (
-    anthropic,
-    bedrock,
-    gemini,
-    mistral,
-    ollama,
-    openai,
-    responses,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -57,16 +48,16 @@ class RuleBook(Protocol):
         """Code, place and detail of everything that breaks a rule."""
 
 
-PROVIDERS: Final[dict[str, RuleBook]] = {
-    "anthropic": anthropic,
-    "bedrock": bedrock,
-    "gemini": gemini,
-    "mistral": mistral,
-    "ollama": ollama,
-    "openai": openai,
-    "openai-responses": responses,
+PROVIDERS: Final[dict[str, str | RuleBook]] = {
+    "anthropic": "eventstore.wire.rules.anthropic",
+    "bedrock": "eventstore.wire.rules.bedrock",
+    "gemini": "eventstore.wire.rules.gemini",
+    "mistral": "eventstore.wire.rules.mistral",
+    "ollama": "eventstore.wire.rules.ollama",
+    "openai": "eventstore.wire.rules.openai",
+    "openai-responses": "eventstore.wire.rules.responses",
 }
-"""The rule books by provider; another provider is one more entry."""
+"""Provider to its rule book, or that module's name until it is asked for."""
 
 
 def validate(messages: object, provider: str) -> list[Violation]:
@@ -96,12 +87,13 @@ def is_valid(messages: object, provider: str) -> bool:
 
 
 def _book(provider: str) -> RuleBook:
-    try:
-        return PROVIDERS[provider]
-    except KeyError:
+    book = PROVIDERS.get(provider)
+    if book is None:
         known = ", ".join(sorted(PROVIDERS))
-        msg = f"no rules for provider {provider!r}: choose one of {known}"
-        raise ValueError(msg) from None
+        raise ValueError(f"no rules for provider {provider!r}: choose one of {known}")
+    if isinstance(book, str):
+        book = PROVIDERS[provider] = cast("RuleBook", import_module(book))
+    return book
 
 
 def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:
