@@ -106,7 +106,8 @@ def parse_in_place(
 def render(turns: Sequence[Turn], name: str) -> Rendered:
     """The keyword arguments of the provider's SDK call for `turns`."""
     module = provider(name)
-    unshown = _show_results(turns, name, shows=hasattr(module, "result_parts"))
+    shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
+    unshown = _show_results(turns, name, shows=shows)
     rendered: Rendered = module.render(turns)
     rendered.changes += unshown
     return rendered

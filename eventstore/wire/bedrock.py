@@ -411,7 +411,20 @@ def _answer(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
     if not text.strip():
         changes.append(Change("wrapped", "BE02", "a result that is blank says so", call.id))
         text = EMPTY
-    result: dict[str, Any] = {"toolUseId": name, "content": [{"text": text}]}
+    content = [{"text": text}]
+    if answer.parts and not answer.is_error:
+        shown = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
+        content = _blocks(shown, changes) or content
+    result: dict[str, Any] = {"toolUseId": name, "content": content}
     if answer.is_error:
         result["status"] = "error"
     return {"toolResult": result}
+
+
+def result_parts(native: Any) -> tuple[Part, ...]:
+    """What a result of ours shows."""
+    return tuple(part for block in native["toolResult"]["content"] for part in _shown(block))
+
+
+def _shown(block: dict[str, Any]) -> Iterator[Part]:
+    return iter((Text(as_text(block["json"])),)) if "json" in block else _part(block)

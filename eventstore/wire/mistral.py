@@ -35,6 +35,7 @@ from eventstore.wire.naming import call_ids, legal_text, nine_characters, tool_n
 NAME = "mistral"
 ID_LENGTH = 9
 NAME_LENGTH = 64
+SHOWS_RESULTS = False  # in text alone: the models before v15 take nothing else
 OPENING = "[The conversation begins here.]"
 
 ROLES = {
@@ -361,3 +362,8 @@ def render_result(call: Call, name: str) -> dict[str, Any]:
     if answer.note:
         text = f"{text}\n{answer.note}"
     return {"role": "tool", "tool_call_id": name, "content": text}
+
+
+def result_parts(native: Any) -> tuple[Part, ...]:
+    """What a result of ours shows."""
+    return _parts(native["content"])
