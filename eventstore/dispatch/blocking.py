@@ -162,7 +162,7 @@ def worst(errors: list[BaseException]) -> BaseException:
 def background(work: Callable[[], None]) -> threading.Thread:
     """A thread in the caller's context that keeps no program from ending."""
     context = contextvars.copy_context()
-    return threading.Thread(target=context.run, args=(work,), daemon=True)
+    return threading.Thread(target=context.run, args=(work,), name="dispatch", daemon=True)
 
 
 def _in_thread(function: Callable[[], T], timeout: float | None = None) -> T:

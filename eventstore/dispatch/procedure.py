@@ -422,7 +422,8 @@ class Procedure:
                 return
         elif due := resumption.due.get(call_id):
             yield Wait(turn, max(0, due - self._clock()) / 1_000_000)
-        yield from self._execute(turn, call)
+        if spec.invalid(call.tool.effective_call) is None:
+            yield from self._execute(turn, call)
 
     def _verify(self, turn: Turn, call: Call, spec: FunctionTool) -> Steps[bool]:
         """Ask the outside system and record what it says; whether the call may be run again."""

@@ -1,0 +1,132 @@
+"""Dispatchers are killed in the middle of turns; whoever resumes runs no unknown call again."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import workers
+from dispatching import check_log
+
+from eventstore import (
+    AsyncDispatcher,
+    Dispatcher,
+    EventStore,
+    FunctionTool,
+    Outcome,
+    RetryPolicy,
+    Tool,
+)
+from projections import resume_plan
+
+
+class Bank:
+    """An outside system: a file with a line for each payment, which takes its time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pay(self, tool: Tool, slow: float) -> str:
+        """Pay, once each time that it is called."""
+        time.sleep(slow / 2)  # a real tool takes a while, on both sides of its effect
+        with self.path.open("ab") as books:
+            books.write(f"{tool.id}\n".encode())
+            books.flush()
+            os.fsync(books.fileno())
+        time.sleep(slow / 2)
+        return tool.id
+
+    def flaky(self, tool: Tool, slow: float) -> str:
+        """Fail the first time; pay the second."""
+        if tool.attempts == 1:
+            raise ConnectionError("reset")
+        return self.pay(tool, slow)
+
+    def payments(self) -> Counter[str]:
+        """How often each call was paid."""
+        return Counter(self.path.read_text().split() if self.path.exists() else ())
+
+    def verify(self, tool: Tool) -> Outcome:
+        """Whether a call was paid."""
+        return Outcome.done(tool.id) if self.payments()[tool.id] else Outcome.not_done()
+
+    def tools(self, *, verify: bool) -> list[FunctionTool]:
+        """Alone, side by side, and retried."""
+        ask = self.verify if verify else None
+        return [
+            FunctionTool(self.pay, takes_tool=True, verify=ask),
+            FunctionTool(self.pay, "pay_beside", takes_tool=True, parallel=True, verify=ask),
+            FunctionTool(
+                self.flaky, takes_tool=True, verify=ask, retry=RetryPolicy(2, 0.002, 0.002)
+            ),
+        ]
+
+
+def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Connection) -> None:
+    """Turn after turn, and tell when it begins."""
+    chance = random.Random(seed)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        tools = Bank(Path(books)).tools(verify=False)
+        pipe.send("begun")
+        while True:
+            chat.add_message("user", "pay")
+            names = chance.choices(["pay", "pay_beside", "pay_beside", "flaky"], k=4)
+            given = [chat.request(name, {"slow": chance.random() / 200}) for name in names]
+            if kind == "threads":
+                Dispatcher(chat, tools).dispatch(given)
+            else:
+                import asyncio  # noqa: PLC0415 - as late as the library does
+
+                asyncio.run(AsyncDispatcher(chat, tools).dispatch(given))
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path, kind: str) -> None:
+    """Kill -9 at random moments; then resume, first without asking the bank, then with it."""
+    url, books = f"sqlite:///{tmp_path / 'agent.db'}", tmp_path / "books"
+    bank = Bank(books)
+    chance = random.Random(kind)
+    unknown_seen = 0
+    for seed in range(12 * workers.LONG):
+        job = partial(dispatch_without_end, url, str(books), seed, kind)
+        with workers.children([job]) as ((process, pipe),):
+            pipe.recv()
+            time.sleep(chance.random() / 20)  # a random moment; nothing is waited for
+            process.kill()
+            process.join()
+        with EventStore.open(url) as store:
+            unknown_seen += resume(store, bank)
+    assert unknown_seen > 0
+    with EventStore.open(url) as store:
+        tools = store.conversation("chat").tools
+        assert list(store.verify()) == []
+    paid = bank.payments()
+    assert max(paid.values()) == 1, "nobody paid twice"
+    assert {id_ for id_, tool in tools.items() if tool.response} == set(paid)
+    assert {tool.status.name for tool in tools.values()} == {"Completed"}
+
+
+def resume(store: EventStore, bank: Bank) -> int:
+    """Go on in this process, and say how many outcomes were unknown."""
+    chat = store.conversation("chat")
+    check_log(chat)
+    unknown = {step.id for step in resume_plan(chat.events()).unknown}
+    before = bank.payments()
+    Dispatcher(chat, bank.tools(verify=False)).resume()
+    after = bank.payments()
+    assert all(before[id_] == after[id_] for id_ in unknown), "an unknown call was run again"
+    assert {step.id for step in resume_plan(chat.events()).unknown} == unknown
+    Dispatcher(chat, bank.tools(verify=True)).resume()
+    plan: Any = resume_plan(chat.events())
+    assert not plan.unknown
+    assert not plan.safe
+    check_log(chat)
+    return len(unknown)

@@ -1,0 +1,368 @@
+"""What only asyncio can do to a turn: cancel it, anywhere; and loops where nobody awaits one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from dispatching import check_log, last, raising, tags
+
+from eventstore import (
+    AsyncDispatcher,
+    Conversation,
+    Dispatcher,
+    EventStore,
+    Failed,
+    FunctionTool,
+    Outcome,
+    RetryPolicy,
+    Tool,
+    ToolFailed,
+    ToolRejected,
+)
+
+VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """A conversation in which the user has asked for something."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("support-42")
+        chat.add_message("user", "please")
+        yield chat
+        check_log(chat)
+
+
+def add(a: int) -> int:
+    """Add."""
+    return a + 1
+
+
+async def cancelled_once(
+    dispatch: Coroutine[Any, Any, Any], begun: asyncio.Event, *, times: int = 1
+) -> None:
+    """Cancel the dispatch once something has begun, and see that it ends as cancelled."""
+    task = asyncio.ensure_future(dispatch)
+    await begun.wait()
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_cancel_is_recorded_and_the_turn_closed(
+    chat: Conversation, parallel: bool, times: int
+) -> None:
+    """What ran may have taken effect, what had not started did not run; both are answered."""
+    calls = [chat.request("endless"), chat.request("endless"), chat.request("add", {"a": 1})]
+
+    async def run() -> None:
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        tool = FunctionTool(endless, parallel=parallel)
+        await cancelled_once(AsyncDispatcher(chat, [tool, add]).dispatch(calls), begun, times=times)
+
+    asyncio.run(run())
+    expected = ["Failed", "Failed" if parallel else "Rejected", "Rejected"]
+    assert [tool.status.name for tool in chat.tools.values()] == expected
+    assert last(chat, ToolFailed).failure.code == "cancelled"
+    assert last(chat, ToolRejected).by == "cancelled"
+
+
+def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
+    """Every call is answered: it did not run."""
+    calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
+
+    async def run() -> None:
+        task = asyncio.ensure_future(AsyncDispatcher(chat, [add]).dispatch(calls))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
+    assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
+
+
+def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> None:
+    """The failure stands, with the announcement that `resume` can keep."""
+    begun = []
+
+    async def run() -> None:
+        waiting = asyncio.Event()
+
+        async def sleep(_: float) -> None:
+            waiting.set()
+            await asyncio.Event().wait()
+
+        spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(5, 60, 60))
+        dispatcher = AsyncDispatcher(chat, [spec], sleep=sleep)
+        await cancelled_once(dispatcher.dispatch([chat.request("bad")]), waiting)
+        begun.append(1)
+
+    asyncio.run(run())
+    assert begun
+    assert tags(chat) == ["pending", "running", "failed"]
+    assert last(chat, ToolFailed).delay is not None
+
+
+def test_a_cancel_while_a_person_is_asked_closes_the_turn(chat: Conversation) -> None:
+    """The question was this dispatcher's own, and nobody will answer it."""
+
+    async def run() -> None:
+        asked = asyncio.Event()
+
+        async def approver(tool: Tool) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        dispatcher = AsyncDispatcher(
+            chat, [FunctionTool(add, needs_approval=True)], approver=approver
+        )
+        await cancelled_once(dispatcher.dispatch([chat.request("add", {"a": 1})]), asked)
+
+    asyncio.run(run())
+    assert tags(chat) == ["pending", "rejected"]
+
+
+def test_a_cancel_while_the_outside_system_is_asked_leaves_the_call_unknown(
+    chat: Conversation,
+) -> None:
+    """Nothing new is known of it."""
+    call = chat.request("add", {"a": 1})
+    chat.start(call.id)
+
+    async def run() -> None:
+        asked = asyncio.Event()
+
+        async def verify(tool: Tool) -> Outcome:
+            asked.set()
+            await asyncio.Event().wait()
+            return Outcome.unknown()
+
+        dispatcher = AsyncDispatcher(chat, [FunctionTool(add, verify=verify)])
+        await cancelled_once(dispatcher.resume(), asked)
+
+    asyncio.run(run())
+    assert tags(chat) == ["pending", "running"]
+
+
+def test_a_tool_that_ends_in_spite_of_a_cancel_is_completed(chat: Conversation) -> None:
+    """Its result is real; whoever swallows a cancel goes on, as everywhere in asyncio."""
+    begun = asyncio.Event()
+
+    async def stubborn() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done all the same"
+        return ""
+
+    async def run() -> list[Tool]:
+        calls = [chat.request("stubborn"), chat.request("add", {"a": 1})]
+        task = asyncio.ensure_future(AsyncDispatcher(chat, [stubborn, add]).dispatch(calls))
+        await begun.wait()
+        task.cancel()
+        return await task
+
+    done = asyncio.run(run())
+    assert [tool.status.name for tool in done] == ["Completed", "Completed"]
+
+
+@pytest.mark.parametrize("kind", [Dispatcher, AsyncDispatcher])
+def test_a_tool_that_was_cancelled_inside_has_failed_and_that_is_all(
+    chat: Conversation, kind: Any
+) -> None:
+    """Nobody cancelled the run."""
+
+    async def awaits_cancelled() -> None:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    calls = [chat.request("awaits_cancelled"), chat.request("add", {"a": 1})]
+    done = kind(chat, [awaits_cancelled, add]).dispatch(calls)
+    if kind is AsyncDispatcher:
+        done = asyncio.run(done)
+    assert [tool.status.name for tool in done] == ["Failed", "Completed"]
+    assert done[0].status.failure.code == "cancelled"
+
+
+def test_a_failure_may_cancel_what_runs_beside_it(chat: Conversation) -> None:
+    """The sibling sees the cancel, both have failed, and the run goes on."""
+    saw: list[str] = []
+
+    async def run() -> list[Tool]:
+        here = asyncio.Event()
+
+        async def sibling() -> None:
+            here.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                saw.append("cancel")
+                raise
+
+        async def bad() -> None:
+            await here.wait()
+            raise KeyError("x")
+
+        tools = [
+            FunctionTool(sibling, parallel=True),
+            FunctionTool(bad, parallel=True, abort_siblings=True),
+            add,
+        ]
+        calls = [chat.request("sibling"), chat.request("bad"), chat.request("add", {"a": 1})]
+        return await AsyncDispatcher(chat, tools).dispatch(calls)
+
+    done = asyncio.run(run())
+    assert saw == ["cancel"]
+    assert [tool.status.name for tool in done] == ["Failed", "Failed", "Rejected"]
+    assert isinstance(done[0].status, Failed)
+    assert done[0].status.failure.code == "cancelled"
+
+
+def test_a_sibling_that_waits_for_its_place_never_starts(chat: Conversation) -> None:
+    """With one place for two, the second is still waiting when the first fails."""
+
+    async def bad() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("x")
+
+    tool = FunctionTool(bad, parallel=True, abort_siblings=True)
+    calls = [chat.request("bad"), chat.request("bad")]
+    done = asyncio.run(AsyncDispatcher(chat, [tool], max_parallel=1).dispatch(calls))
+    assert [tool.status.name for tool in done] == ["Failed", "Rejected"]
+
+
+def test_a_thread_that_is_left_behind_disturbs_nobody(chat: Conversation) -> None:
+    """Its answer comes after the timeout, or after the loop is gone."""
+    release = threading.Event()
+    left_behind: list[threading.Thread] = []
+
+    def slow() -> None:
+        left_behind.append(threading.current_thread())
+        release.wait(30)
+
+    spec = FunctionTool(slow, timeout=0.01)
+
+    async def run() -> list[Tool]:
+        done = await AsyncDispatcher(chat, [spec]).dispatch([chat.request("slow")])
+        release.set()
+        left_behind.pop().join()
+        await asyncio.sleep(0)  # here comes the late answer
+        return done
+
+    asyncio.run(run())
+    release.clear()
+    asyncio.run(AsyncDispatcher(chat, [spec]).dispatch([chat.request("slow")]))
+    release.set()
+    left_behind.pop().join()
+    assert [tool.status.name for tool in chat.tools.values()] == ["Failed", "Failed"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_tools_see_the_callers_context(
+    chat: Conversation, parallel: bool, timeout: float | None
+) -> None:
+    """Context variables come along into threads and loops."""
+
+    def look() -> str:
+        return VARIABLE.get()
+
+    async def look_async() -> str:
+        return VARIABLE.get()
+
+    tools = [FunctionTool(f, parallel=parallel, timeout=timeout) for f in (look, look_async)]
+    VARIABLE.set("seen")
+    for number in range(2):
+        calls = [chat.request(name) for name in ("look", "look_async")]
+        if number:
+            done = asyncio.run(AsyncDispatcher(chat, tools).dispatch(calls))
+        else:
+            done = Dispatcher(chat, tools).dispatch(calls)
+        assert [tool.response.result for tool in done if tool.response] == ["seen", "seen"]
+
+
+def test_async_tools_run_without_a_loop_and_beside_one(chat: Conversation) -> None:
+    """The plain dispatcher brings a loop of its own, also inside of another."""
+
+    async def double(n: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * n
+
+    def run() -> Any:
+        (done,) = Dispatcher(chat, [double]).dispatch([chat.request("double", {"n": 4})])
+        return done.response and done.response.result
+
+    async def inside() -> Any:
+        return run()
+
+    assert run() == 8
+    assert asyncio.run(inside()) == 8
+
+
+def test_a_plain_function_may_give_something_to_await(chat: Conversation) -> None:
+    """It is awaited, whichever the dispatcher."""
+
+    async def later() -> int:
+        return 5
+
+    tools: dict[str, Callable[[], Awaitable[int]]] = {"later": lambda: later()}  # noqa: PLW0108
+    (one,) = Dispatcher(chat, tools).dispatch([chat.request("later")])
+    (two,) = asyncio.run(AsyncDispatcher(chat, tools).dispatch([chat.request("later")]))
+    assert one.response is not None
+    assert two.response is not None
+    assert one.response.result == two.response.result == 5
+
+
+def test_async_hooks_and_verifiers_are_awaited(chat: Conversation) -> None:
+    """By both dispatchers."""
+    asked: list[str] = []
+
+    async def hook(tool: Tool) -> None:
+        asked.append("hook")
+
+    async def verify(tool: Tool) -> Outcome:
+        asked.append("verify")
+        return Outcome.done(1)
+
+    spec = FunctionTool(raising(TimeoutError()), "slow", verify=verify)
+    Dispatcher(chat, [spec], hooks=[hook]).dispatch([chat.request("slow")])
+    asyncio.run(AsyncDispatcher(chat, [spec], hooks=[hook]).dispatch([chat.request("slow")]))
+    assert asked == ["hook", "verify"] * 2
+
+
+def test_waits_may_be_awaited(chat: Conversation) -> None:
+    """A `sleep` that is async is."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 1, 1))
+    dispatcher = AsyncDispatcher(chat, [spec], sleep=sleep, chance=lambda: 1.0)
+    asyncio.run(dispatcher.dispatch([chat.request("bad")]))
+    assert waits == [1.0]
+
+
+def test_a_short_wait_passes(chat: Conversation) -> None:
+    """Without a `sleep` of the host's, too."""
+    spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 0.001, 0.001))
+    asyncio.run(AsyncDispatcher(chat, [spec]).dispatch([chat.request("bad")]))
+    Dispatcher(chat, [spec]).dispatch([chat.request("bad")])
+    assert [tool.attempts for tool in chat.tools.values()] == [2, 2]
