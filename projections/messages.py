@@ -49,6 +49,8 @@ def repair_messages(
     arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
     made = arguments[list_key(target)]
     system = arguments.get("system", arguments.get("system_instruction"))
+    if isinstance(system, list):  # Bedrock's blocks
+        system = "\n\n".join(block["text"] for block in system)
     repairs = [*reading.repairs, *repairs]
     if not repairs and target == provider and made != given:
         repairs = [Repair("merged", "form", "messages stand as the provider wants them")]
