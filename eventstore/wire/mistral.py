@@ -331,13 +331,13 @@ def _spoken(parts: tuple[Part, ...], changes: list[Change]) -> tuple[Part, ...]:
 
 def _content(parts: tuple[Part, ...], changes: list[Change]) -> Any:
     if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text
+        return parts[0].text or None
     return [chunk for part in parts if (chunk := _chunk(part, changes)) is not None] or None
 
 
 def _chunk(part: Part, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return {"type": "text", "text": part.text} if part.text else None
     if isinstance(part, Image):
         url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
         return {"type": "image_url", "image_url": {"url": url}}
