@@ -127,18 +127,18 @@ def _parts(content: Any) -> tuple[Part, ...]:
         return (Text(content),) if content else ()
     if isinstance(content, list):
         return tuple(part for item in content for part in _part(item))
-    return (Text(as_text(content)),)
+    return tuple(_part(content))
 
 
 def _part(item: Any) -> Iterator[Part]:
     if not isinstance(item, dict):
-        if item:
-            yield Text(as_text(item))
+        if said := as_text(item):
+            yield Text(said)
         return
-    kind, text = item.get("type"), item.get("text")
+    kind = item.get("type")
     if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
-        if text:
-            yield Text(as_text(text))
+        if said := as_text(item.get("text")):
+            yield Text(said)
     elif kind == "input_image" and (image := _image(item)):
         yield image
     elif isinstance(kind, str):
