@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import msgspec
 import pytest
@@ -53,9 +54,10 @@ def test_a_kind_may_be_given_by_its_word_and_another_word_is_refused() -> None:
         ErrorKindSet.empty().contains("odd")  # type: ignore[arg-type]
 
 
-def test_a_policy_takes_any_collection_of_kinds() -> None:
-    """A list will do, and is kept as a set."""
-    policy = ToolErrorPolicy([ErrorKind.AUTH, ErrorKind.AUTH])  # type: ignore[arg-type]
+@pytest.mark.parametrize("kinds", [[ErrorKind.AUTH, ErrorKind.AUTH], {"auth"}, ErrorKind.AUTH])
+def test_a_policy_takes_any_collection_of_kinds(kinds: Any) -> None:
+    """A list will do, or one kind, and is kept as a set."""
+    policy = ToolErrorPolicy(kinds)
     assert policy == ToolErrorPolicy.new().add_terminal_kind(ErrorKind.AUTH)
     assert policy.terminate_on == ErrorKindSet.singleton(ErrorKind.AUTH)
 
