@@ -105,13 +105,13 @@ def counts(call: Call) -> bool:
     return spec is not None and spec.counted and not spec.parallel
 
 
-def over_limit(most: int | None, calls: Sequence[Call], spent: int = 0) -> dict[str, Reject]:
+def over_limit(most: int, calls: Sequence[Call], spent: int = 0) -> dict[str, Reject]:
     """The calls beyond the first `most` that count, by id, with what they are told.
 
     `spent` calls of the turn have run before.
     """
     counted = [call for call in calls if counts(call)]
-    if most is None or len(counted) + spent <= most:
+    if len(counted) + spent <= most:
         return {}
     reason = (
         f"not executed: only the first {most} call{'s' * (most != 1)} of a turn may run "
