@@ -43,8 +43,7 @@ class ToolErrorPolicy(msgspec.Struct, frozen=True, gc=False):
         """Take a kind, or any collection of kinds, as a set."""
         given: Any = self.terminate_on
         if not isinstance(given, ErrorKindSet):
-            kinds = (given,) if isinstance(given, str) else given
-            force_setattr(self, "terminate_on", ErrorKindSet.of(*kinds))
+            force_setattr(self, "terminate_on", ErrorKindSet(given))
 
     @classmethod
     def new(cls) -> ToolErrorPolicy:

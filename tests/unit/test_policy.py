@@ -36,6 +36,7 @@ def test_a_set_of_kinds_is_what_a_set_is(some: list[ErrorKind], others: list[Err
     for kind in ErrorKind:
         assert (kind in one) == one.contains(kind) == (kind in some)
         assert one.with_(kind) == ErrorKindSet.of(*some, kind)
+    assert ErrorKindSet(some) == ErrorKindSet(frozenset(some)) == one  # type: ignore[arg-type]
     assert msgspec.json.decode(msgspec.json.encode(one), type=ErrorKindSet) == one
     assert eval(repr(one)) == one  # noqa: S307 - what it says is how it is built
 
