@@ -407,12 +407,18 @@ def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[st
             seen.add(item_id)
         kept.append(item)
     found: list[dict[str, Any]] = []
-    belongs = False
+    belongs = nameless = False
     for item in reversed(kept):
-        if _kind(item) == "reasoning" and not belongs:
+        if _kind(item) != "reasoning":
+            belongs = _is_the_models(item)
+            nameless = _kind(item) == "message" and item.get("id") is None
+        elif not belongs:
             changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
             continue
-        belongs = _kind(item) == "reasoning" or _is_the_models(item)
+        elif nameless and str(item.get("id", "")).startswith(PREFIXES["reasoning"]):
+            # What it thought is in it; by its id it would be missed what came after.
+            changes.append(Change("dropped", "OR04", "the id of reasoning whose message has none"))
+            item.pop("id")
         found.append(item)
     return found[::-1]
 
