@@ -154,7 +154,7 @@ def compact(item: WireItem, name: str) -> WireItem:
         ]
         messages = module.render([Turn(item.role, item.parts, calls)]).arguments[list_key(name)]
         ours = messages[0] if messages else None
-    if _encode(ours) != _encode(item.native):
+    if ours != item.native or _encode(ours) != _encode(item.native):  # 1 is 1.0, bytes are base64
         return item
     return msgspec.structs.replace(item, native=None)
 
