@@ -182,7 +182,7 @@ def _is_legal_id(kind: str | None, item_id: Any) -> bool:
         return True
     if not isinstance(item_id, str):
         return False
-    if kind == "reasoning" and _UUID.fullmatch(item_id):  # a compatible server's
+    if _UUID.fullmatch(item_id):  # a compatible server's
         return True
     return item_id.startswith(PREFIXES.get(kind or "", ""))
 

@@ -122,6 +122,7 @@ SOUND = [
         id="legal ids",
     ),
     pytest.param("OR03", [reasoning(id=UUID), call(), output()], id="a compatible server's"),
+    pytest.param("OR03", [says("assistant", id=UUID)], id="a compatible server's message"),
     pytest.param("OR03", [says(id=None), call(id=None), output(id=None)], id="null"),
     pytest.param("OR04", [reasoning(), reasoning(), call(), output()], id="a call follows"),
     pytest.param("OR04", [reasoning(), SEARCH, says("assistant")], id="a search follows"),

@@ -188,9 +188,8 @@ def test_ids_that_were_used_or_are_none_are_left_out() -> None:
 
 def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
     """Nothing that is said stands between the two."""
-    assert mended(says(), call(), reasoning(), output_text(id="msg_1"), says(), output(), output()) == [
-        says(), call(), output(), reasoning(), output_text(id="msg_1"), says(),
-    ]  # fmt: skip
+    said = [reasoning(), output_text(id="msg_1"), says()]
+    assert mended(says(), call(), *said, output(), output()) == [says(), call(), output(), *said]
     assert mended(output(), call(), says(), output("zz", "lost"))[:2] == [call(), output()]
     assert "lost" in str(mended(output("zz", "lost")))
 

@@ -151,7 +151,7 @@ def _unasked(items: list[_Item]) -> Iterator[Fault]:
 def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
     """OR03: ids of items are unique, and begin as their kind demands.
 
-    A reasoning item whose id is a UUID is a compatible server's: those give no other.
+    An id that is a UUID is a compatible server's: some give no other.
     """
     seen: set[str] = set()
     for item in items:
@@ -165,8 +165,8 @@ def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
         if given in seen:
             yield place, f"Duplicate item found with id {_named(given)}."
         seen.add(given)
-        foreign = item.kind == "reasoning" and _UUID.fullmatch(given)
-        if prefix is not None and not given.startswith(prefix) and not foreign:
+        own = prefix is None or given.startswith(prefix)
+        if not own and not _UUID.fullmatch(given):
             yield (
                 place,
                 f"Invalid '{place}': {_shown(given)}. Expected an ID that begins with '{prefix}'.",
