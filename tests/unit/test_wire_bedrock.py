@@ -253,12 +253,28 @@ def test_parts_made_by_hand_are_sent_as_they_are(chat: Conversation) -> None:
     ]  # fmt: skip
 
 
-def test_deep_input_is_passed_on() -> None:
+def test_foreign_parts_become_text_or_nothing(chat: Conversation) -> None:
+    """A message that says nothing is left out."""
+    chat.add_message("user", [Opaque("anthropic", {"type": "document"})])
+    chat.add_message("assistant", [Opaque("anthropic", {"type": "thinking"})])
+    chat.add_message("assistant", [Opaque("openai", {"type": "refusal", "refusal": "No."})])
+    assert model_history(chat.events()).render("bedrock")["messages"] == [
+        user({"text": "[document of anthropic, not shown here]"}), says({"text": "No."}),
+    ]  # fmt: skip
+    odd = user({"text": " "}, {"image": "x"}, {"image": {"format": "png", "source": {"a": 1}}})
+    (mended,) = repair_messages([odd], "bedrock").messages
+    assert mended == user({"text": '{"image":"x"}'}, odd["content"][2])
+
+
+def test_deep_input_is_passed_on(chat: Conversation) -> None:
     """Blobs are looked for where they can be, and no deeper."""
     deep: Any = {"a": 1}
     for _ in range(50):
         deep = {"a": [deep]}
     given = [user(), says(call(given=deep), call("call|1")), user(result(), result("call|1"))]
+    chat.record_messages(given[:2], "bedrock")
+    assert model_history(chat.events()).render("bedrock")["messages"][1]["content"][0] == given[1][
+        "content"][0]  # fmt: skip
     repaired = repair_messages(given, "bedrock").messages
     assert repaired[1]["content"][0] == given[1]["content"][0]
     (_, second) = repaired[1]["content"]

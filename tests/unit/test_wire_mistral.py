@@ -224,6 +224,18 @@ def test_a_role_is_told_from_what_a_message_holds(message: dict[str, Any], role:
     assert getattr(item, "role", "tool") == role
 
 
+def test_what_a_result_shows_travels_where_it_can() -> None:
+    """To a provider whose results hold images; older models here take text alone."""
+    chunks = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": "https://a.b/c"}]
+    given = [user(), calling(ID), result(content=chunks)]
+    crossed = repair_messages(given, "mistral", "anthropic").messages
+    (answer,) = crossed[2]["content"]
+    assert [block["type"] for block in answer["content"]] == ["text", "image"]
+    back = repair_messages(crossed, "anthropic", "mistral")
+    assert back.messages[2]["content"] == "see\n[image]"
+    assert "foreign-part" in {repair.rule for repair in back.repairs}
+
+
 def test_mistrals_own_objects_are_recorded(chat: Conversation) -> None:
     """What the SDK gives goes in as it is, and back."""
     models = pytest.importorskip("mistralai.client.models", reason="mistralai is not installed")
