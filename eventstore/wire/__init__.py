@@ -196,7 +196,10 @@ def _dumped(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return value
-    fields = dump(mode="json", exclude_none=True)
+    try:
+        fields = dump(mode="json", exclude_none=True)
+    except Exception:  # noqa: BLE001 - foreign code, which may look for files
+        return value
     if isinstance(fields, dict) and fields.get("role") == "assistant":
         fields.setdefault("content", None)
         if fields.get("annotations") == []:  # says nothing, and some servers refuse it

@@ -235,3 +235,11 @@ def test_ollamas_own_objects_are_recorded(chat: Conversation) -> None:
     assert validate(shown, "ollama") == []
     assert shown == [user(images=["AA=="]), calling(call("f", {"a": 1}), thinking="hm"), result()]
     assert ollama.Message(**shown[1]) == message
+
+
+def test_an_object_that_cannot_be_written_is_kept_readable(chat: Conversation) -> None:
+    """The client looks for the file of an image when it writes a message; it may be gone."""
+    ollama = pytest.importorskip("ollama", reason="ollama is not installed")
+    chat.record(ollama.Message(role="user", content="q", images=[ollama.Image(value="no.png")]),
+                "ollama")  # fmt: skip
+    assert "no.png" in str(model_history(chat.events()).render("ollama"))
