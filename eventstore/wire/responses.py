@@ -216,11 +216,13 @@ def render(turns: Sequence[Turn]) -> Rendered:
 
 
 def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
-    """The message that says `parts`, if they say anything."""
+    """The message that says `parts`, if they say anything; an assistant's texts are one each."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return [{"role": role, "content": parts[0].text}]
     content = [made for part in parts if (made := _rendered(part, role, changes)) is not None]
-    return [{"role": role, "content": content}] if content else []
+    if all(part.keys() == {"type", "text"} and part["type"] == "output_text" for part in content):
+        return [{"role": role, "content": part["text"]} for part in content]
+    return [{"role": role, "content": content}]
 
 
 def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:

@@ -191,3 +191,18 @@ def test_a_turn_of_thousands_of_parallel_calls_is_repaired_in_linear_time(
         return seen
 
     assert steps(5_000) < 2.5 * steps(2_500)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "openai", "openai-responses"])
+def test_what_is_written_is_what_the_sdks_own_types_take(provider: str) -> None:
+    """An independent judge of the form: the types that the providers publish."""
+    google = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
+    items = pytest.importorskip("openai.types.responses", reason="openai is not installed")
+    pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
+    an_item = pydantic.TypeAdapter(items.ResponseInputItemParam)
+    takes = {"gemini": google.Content.model_validate, "openai-responses": an_item.validate_python}
+    for messages in histories(provider, 60, "types"):
+        for target in OURS:
+            if target != provider:
+                for made in repair_messages(messages, provider, target).messages:
+                    takes[target](made)

@@ -254,7 +254,7 @@ def test_turns_from_elsewhere_become_items() -> None:
     rendered = render(turns, OURS)
     items = rendered.arguments["input"]
     assert validate(items, OURS) == []
-    name = items[4]["name"]
+    name = items[5]["name"]
     assert items == [
         says("system", "s"),
         says("user", [
@@ -262,12 +262,10 @@ def test_turns_from_elsewhere_become_items() -> None:
             {"type": "input_image", "image_url": URL, "detail": "auto"},
             {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
         ]),
-        says("assistant", [{"type": "output_text", "text": "so"},
-                           {"type": "output_text", "text": "[image]"}]),
+        says("assistant", "so"), says("assistant", "[image]"),
         call("a", arguments='{"x":1}'), call("b", name=name),
         output("a"), output("b", '{"error":"E"}\n[note]'),
-        says("assistant", [{"type": "output_text", "text": "a"},
-                           {"type": "output_text", "text": "b"}]),
+        says("assistant", "a"), says("assistant", "b"),
     ]  # fmt: skip
     assert {change.rule for change in rendered.changes} == {"reasoning", "foreign-part", "name"}
 
