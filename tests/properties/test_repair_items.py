@@ -206,3 +206,22 @@ def test_what_is_written_is_what_the_sdks_own_types_take(provider: str) -> None:
             if target != provider:
                 for made in repair_messages(messages, provider, target).messages:
                     takes[target](made)
+
+
+@pytest.mark.parametrize("provider", OURS)
+def test_every_option_of_the_view_gives_a_valid_history(provider: str) -> None:
+    """Calls left out or collapsed, older turns cut off: what is left is whole."""
+    options: list[dict[str, Any]] = [
+        {"open_calls": "drop"}, {"collapse": "all"}, {"collapse": "failed", "last_turns": 1},
+        {"open_calls": "drop", "collapse": "all", "last_turns": 2},
+        {"max_tokens": 60, "count_tokens": len},
+    ]  # fmt: skip
+    with EventStore.open("sqlite://") as store:
+        for number, messages in enumerate(histories(provider, max(ROUNDS // 2, 100), "view")):
+            chat = store.conversation(f"c{number}")
+            chat.record_messages(messages, provider, is_error=lambda result: "12C" in str(result))
+            fold = History().extend(chat.events())
+            for chosen in options:
+                for target in OURS:
+                    shown = fold.view(**chosen).render(target)[list_key(target)]
+                    assert validate(shown, target) == []
