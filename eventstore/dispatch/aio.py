@@ -50,7 +50,8 @@ class AsyncDispatcher(Procedure):
         import asyncio  # noqa: PLC0415 - see above
 
         try:
-            await asyncio.sleep(0)  # who is cancelled already starts nothing
+            if _is_cancelled():
+                await asyncio.sleep(0)  # where that is still to come, nothing starts
             return await self._drive(steps)
         except BaseException as error:
             try:
@@ -86,7 +87,9 @@ class AsyncDispatcher(Procedure):
 
     async def _run(self, run: Run) -> Ran:
         try:
-            return Ran(await _awaited(run.function, in_thread=not run.tool.is_async))
+            if run.tool.is_async:
+                return Ran(await run.function())
+            return Ran(await _awaited(run.function, in_thread=True))
         except BaseException as error:  # noqa: BLE001 - the procedure decides
             return Ran(error=error, cancelled=_is_cancelled())
 

@@ -116,12 +116,6 @@ class FunctionTool:
             return _invalid(f"`{call.name}` takes no {_listed(given - self._accepts)}")
         return None
 
-    def bound(self, tool: Tool, arguments: dict[str, Any]) -> Callable[[], Any]:
-        """The function with its arguments, ready to be called."""
-        if self.takes_tool:
-            return partial(self.function, tool, **arguments)
-        return partial(self.function, **arguments)
-
 
 Tools = Iterable[FunctionTool | Callable[..., Any]] | Mapping[str, Callable[..., Any]]
 """Functions, or functions by the name that the model calls them."""

@@ -175,7 +175,10 @@ class Procedure:
         """The calls that have not started, from there to their end; others stay as they are."""
         refusals = yield from self._refusals(turn.calls)
         for batch in turn.batches():
-            yield from self._together(turn, [c for c in batch if c.has_not_started], refusals)
+            if len(batch) == 1 and batch[0].has_not_started and self._is_free(batch[0], refusals):
+                yield from self._execute(turn, batch[0])
+            else:
+                yield from self._together(turn, [c for c in batch if c.has_not_started], refusals)
         return (yield from self._ended(turn))
 
     def _together(
@@ -329,12 +332,15 @@ class Procedure:
         assert spec is not None  # noqa: S101 - calls of unknown tools never get here
         while turn.stop is None:
             call.began = call.tool.attempts + 1
-            start = partial(self._chat.start, call.tool.id, call.began)
-            if not (yield from self._write(call, start)):
+            try:
+                call.tool = yield Log(partial(self._chat.start, call.tool.id, call.began))
+            except IllegalTransition:  # another worker has it, or somebody has decided otherwise
                 call.began = None
-                return  # another worker has it, or somebody has decided otherwise
+                call.tool = yield from self._current(call)
+                return
             attempt = Attempt(self._chat, call.tool)
-            ran: Ran = yield Run(spec, spec.bound(call.tool, attempt.arguments))
+            first = (call.tool,) if spec.takes_tool else ()
+            ran: Ran = yield Run(spec, partial(spec.function, *first, **attempt.arguments))
             if ran.error is None and type(ran.result) is not Failure:
                 yield from self._write(call, partial(attempt.complete, ran.result))
                 return
