@@ -125,6 +125,9 @@ def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Chan
             if answer.native is None or answer.provider == name or call.hidden:
                 continue
             speaker = answer.provider or ""
+            if answer.is_error and speaker in _FLAG_ERRORS and name not in _FLAG_ERRORS:
+                why = "an error has no flag here: its text says so"
+                changes.append(Change("wrapped", "error", why, call.id))
             known = speaker in PROVIDERS
             read = getattr(provider(speaker), "result_parts", None) if known else None
             parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
@@ -135,6 +138,9 @@ def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Chan
                 why = "what the result shows beside its text is named only"
                 changes.append(Change("wrapped", "foreign-part", why, call.id))
     return changes
+
+
+_FLAG_ERRORS = frozenset({"anthropic", "bedrock", "gemini"})  # whose results bear a mark for it
 
 
 def compact(item: WireItem, name: str) -> WireItem:
