@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LOCK = 0x746F6F6C
 """The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
 
+SHORTEST = 1000
+"""Milliseconds that a transaction may always stand still."""
+
 _SETTINGS = """\
 SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('lock_timeout', %s, false),
@@ -92,7 +95,9 @@ class Postgresql(Server):
         its lane for longer than the others wait for it.
         """
         wait = max(1, round(self.busy_timeout * 1000))
-        connection.execute(_SETTINGS, (str(wait), str(wait // 2), self.durability == "normal"))
+        connection.execute(
+            _SETTINGS, (str(wait), str(max(SHORTEST, wait // 2)), self.durability == "normal")
+        )
 
     def check_server(self, connection: Connection) -> None:
         """Text must be stored as it is.
@@ -110,6 +115,7 @@ class Postgresql(Server):
     def alone(self, connection: Connection) -> Iterator[None]:
         """In one transaction; an error undoes all of it."""
         connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
         yield
         connection.exec_driver_sql("COMMIT")

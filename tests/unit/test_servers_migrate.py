@@ -1,0 +1,212 @@
+"""The schema on servers: up, down, with data, at once, half-made, and beside a host's tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect
+
+from eventstore import migrate
+from eventstore.errors import NotAStore, SchemaTooNew, StorageError, StoreBusy
+from eventstore.storage.opening import migrating, open_storage
+from eventstore.storage.schema import metadata
+from eventstore.storage.sql import SqlStorage
+from eventstore.testing import append, message, together
+
+if TYPE_CHECKING:
+    from servers import MariaDB, PostgreSQL, Server
+
+OURS = {f"toolledger_{name}" for name in
+        ("conversations", "events", "fingerprints", "lanes", "store", "version")}  # fmt: skip
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    """An empty database."""
+    return server.database()
+
+
+def tables(server: Server, url: str) -> set[str]:
+    """The names of all tables."""
+    with server.connected(url) as connection:
+        return set(inspect(connection).get_table_names())
+
+
+def opened(url: str, *, new: bool = True) -> SqlStorage:
+    """A storage at the URL."""
+    return open_storage(url, "", "full", 30.0, new=new)
+
+
+def test_the_migrations_make_the_schema(server: Server, url: str) -> None:
+    """Alembic finds no difference between them and the tables that the storage uses."""
+    opened(url).close()
+    with server.connected(url) as connection:
+        context = MigrationContext.configure(
+            connection, opts={"version_table": migrate.VERSION_TABLE, "compare_type": True}
+        )
+        assert compare_metadata(context, metadata) == []
+    assert tables(server, url) == OURS
+
+
+def test_a_new_store_has_sixteen_lanes_on_a_server(server: Server, url: str) -> None:
+    """Fixed when it is made, and an epoch of its own."""
+    opened(url).close()
+    lanes = server.execute("SELECT lane, position FROM toolledger_lanes", database=url)
+    assert sorted(map(tuple, lanes)) == [(lane, 0) for lane in range(16)]
+    ((number, epoch, count),) = server.execute(
+        "SELECT id, epoch, lanes FROM toolledger_store", database=url
+    )
+    assert (number, len(epoch), count) == (1, 16, 16)
+
+
+def test_ids_are_compared_byte_for_byte_on_postgresql(postgresql: PostgreSQL) -> None:
+    """Whatever the database's own collation."""
+    found = postgresql.execute(
+        "SELECT column_name, collation_name FROM information_schema.columns "
+        "WHERE table_name = 'toolledger_conversations' AND collation_name IS NOT NULL",
+        database=postgresql.database(migrated=True),
+    )
+    assert dict(map(tuple, found)) == {"tenant": "C", "conversation_id": "C"}
+
+
+def test_ids_are_compared_byte_for_byte_on_mariadb(mariadb: MariaDB) -> None:
+    """The default and `utf8mb4_bin` merge ids that differ; blobs have no collation at all."""
+    found = mariadb.execute(
+        "SELECT DISTINCT collation_name FROM information_schema.columns "
+        "WHERE table_schema = DATABASE() AND table_name <> 'toolledger_version' "
+        "AND collation_name IS NOT NULL",
+        database=mariadb.database(migrated=True),
+    )
+    assert [tuple(row) for row in found] == [("utf8mb4_nopad_bin",)]
+
+
+def test_down_and_up_with_data(server: Server, url: str) -> None:
+    """What is taken down is gone, with the lanes' counters; up again it is another store."""
+    with_data = opened(url)
+    append(with_data, "chat", message("a"), message("b"))
+    assert migrate.move(url) == (migrate.REVISIONS[-1], migrate.REVISIONS[-1])
+    assert len(list(with_data.conversation("chat"))) == 2
+    assert migrate.move(url, "base") == (migrate.REVISIONS[-1], None)
+    assert tables(server, url) == {migrate.VERSION_TABLE}
+    with pytest.raises(StorageError, match="the tables are gone"):
+        list(with_data.conversation("chat"))
+    assert migrate.move(url) == (None, migrate.REVISIONS[-1])
+    again = opened(url)
+    assert again.epoch != with_data.epoch
+    assert list(again.conversation("chat")) == list(again.verify()) == []
+    for storage in (with_data, again):
+        storage.close()
+
+
+def test_a_hosts_tables_are_left_alone(server: Server, url: str) -> None:
+    """A database server's database is often shared: up and down, beside the host's own history."""
+    server.execute(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY)",
+        "CREATE TABLE alembic_version (version_num VARCHAR(32))",
+        "INSERT INTO alembic_version VALUES ('host')",
+        database=url,
+    )
+    opened(url).close()
+    assert tables(server, url) == OURS | {"orders", "alembic_version"}
+    migrate.move(url, "base")
+    assert tables(server, url) == {"orders", "alembic_version", migrate.VERSION_TABLE}
+    (row,) = server.execute("SELECT version_num FROM alembic_version", database=url)
+    assert row[0] == "host"
+
+
+def test_a_newer_schema_is_not_touched(server: Server, url: str) -> None:
+    """The error says what to upgrade."""
+    opened(url).close()
+    server.execute("UPDATE toolledger_version SET version_num = '9999'", database=url)
+    with pytest.raises(SchemaTooNew, match=r"is at revision 9999, .* upgrade toolledger"):
+        opened(url)
+
+
+def test_a_store_is_not_created_where_that_is_not_wanted(server: Server, url: str) -> None:
+    """`create=False` leaves the database as it is."""
+    with pytest.raises(NotAStore, match="holds no store: name another database"):
+        opened(url, new=False)
+    assert tables(server, url) == set()
+    opened(url).close()
+    opened(url, new=False).close()
+
+
+def test_our_tables_without_a_revision_are_refused(server: Server, url: str) -> None:
+    """With events in them, nobody can know what they are."""
+    with_data = opened(url)
+    append(with_data, "chat", message("a"))
+    with_data.close()
+    server.execute("DELETE FROM toolledger_version", database=url)
+    with pytest.raises(NotAStore, match="of our tables and the revision in toolledger_version"):
+        opened(url)
+    (row,) = server.execute("SELECT count(*) FROM toolledger_events", database=url)
+    assert row[0] == 1
+
+
+def test_threads_that_create_one_store_at_once_all_use_it(server: Server, url: str) -> None:
+    """However many find no tables, they are made once."""
+    storages: list[Any] = together(*[lambda: opened(url)] * 6)
+    assert len({storage.epoch for storage in storages}) == 1
+    for number, storage in enumerate(storages):
+        append(storage, f"chat-{number}", message())
+    assert len(list(storages[0].feed({}))) == 6
+    assert list(storages[0].verify()) == []
+    for storage in storages:
+        storage.close()
+
+
+def broken_after(statements: int) -> Any:
+    """An upgrade that breaks off behind some statements, as in a crash."""
+
+    def broken(connection: Any, to: str = "head") -> None:
+        from sqlalchemy import event  # noqa: PLC0415
+
+        left = iter(range(statements))
+
+        def count(_: Any, __: Any, statement: str, *___: Any) -> None:
+            if statement.lstrip().upper().startswith(("CREATE", "INSERT")):
+                try:
+                    next(left)
+                except StopIteration:
+                    raise KeyboardInterrupt from None
+
+        event.listen(connection, "before_cursor_execute", count)
+        whole(connection, to)
+
+    whole = migrate.upgrade
+    return broken
+
+
+@pytest.mark.parametrize("statements", range(9))
+def test_an_upgrade_that_breaks_off_is_begun_anew(
+    server: Server, url: str, monkeypatch: pytest.MonkeyPatch, statements: int
+) -> None:
+    """Wherever: a server without transactions for its schema has the rest cleared away first."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "upgrade", broken_after(statements))
+        with pytest.raises(KeyboardInterrupt):
+            opened(url)
+    storage = opened(url)
+    append(storage, "chat", message())
+    assert list(storage.verify()) == []
+    storage.close()
+    assert tables(server, url) == OURS
+
+
+def test_the_schema_is_changed_by_one_at_a_time(server: Server, url: str) -> None:
+    """The other waits, up to `busy_timeout`."""
+    with migrating(url), pytest.raises(StoreBusy, match="try again"):
+        open_storage(url, "", "full", 0.05)
+    open_storage(url, "", "full", 0.05).close()
+
+
+def test_a_database_in_another_encoding_is_refused(postgresql: PostgreSQL) -> None:
+    """It could not hold every text."""
+    postgresql.execute(
+        "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
+    )
+    with pytest.raises(NotAStore, match="encoding LATIN1: create it with ENCODING 'UTF8'"):
+        opened(postgresql.url("latin"))
