@@ -49,10 +49,11 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     """What another provider's part says in text, None where it says nothing to this one."""
     data = part.data if isinstance(part.data, dict) else {}
     kind, text = _kind(data), data.get("text")
-    if data.get("thought") is True or kind == "thoughtSignature":
+    body = data.get(kind)
+    if data.get("thought") is True or kind in _BESIDE:
         kind = "thinking"
-    if kind == "citationsContent" and isinstance(data[kind], dict):
-        kind, text = "text", as_text(data[kind].get("content"))
+    if kind == "citationsContent" and isinstance(body, dict):
+        kind, text = "text", as_text(body.get("content"))
     if kind in ("text", "input_text", "output_text") and isinstance(text, str):
         return text
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
@@ -64,17 +65,44 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         changes.append(Change("dropped", "foreign-part", f"{kind} is only for {part.provider}"))
         return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
-    body = data.get(kind)
-    for said in (body.get("code"), body.get("output")) if isinstance(body, dict) else ():
-        if isinstance(said, str):
-            return f"[{kind} of {part.provider}]\n{said}"
-    return f"[{kind} of {part.provider}, not shown here]"
+    return f"[{kind} of {part.provider}{_told(body, data.get('source'), data)}"
+
+
+def _told(*held: Any) -> str:
+    """What can be told of a part: its words, or where it is."""
+    for each in held:
+        if isinstance(each, dict):
+            if words := _words(each):
+                return f"]\n{words}"
+            found = [each[key] for key in _ADDRESSES if _is_text(each.get(key))]
+            if found and not found[0].startswith("data:"):
+                return f": {found[0]}]"
+    return ", not shown here]"
+
+
+_BESIDE = ("thoughtSignature", "thought_signature")  # what no part is, but stands on one
+_ADDRESSES = ("fileUri", "file_uri", "url", "file_url", "document_url", "filename", "file_id")
 
 
 def _kind(data: dict[str, Any]) -> str:
     """What a part is: its type, or the member that it is kept under."""
     kind = data.get("type")
-    return kind if isinstance(kind, str) else str(next(iter(data), kind))
+    if isinstance(kind, str):
+        return kind
+    return str(next((key for key in data if key not in _BESIDE), next(iter(data), "part")))
+
+
+def _words(held: dict[str, Any]) -> str | None:
+    """The words in a part that is more than words: a document's text, code and what it printed."""
+    if held.get("type") == "text" and _is_text(held.get("data")):
+        return str(held["data"])
+    if held.get("type") in ("content", "search_result"):
+        return as_text(held.get("content"))
+    return next((str(held[key]) for key in ("code", "output") if _is_text(held.get(key))), None)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def as_text(value: Any) -> str:

@@ -456,3 +456,11 @@ def test_our_own_compact_form_is_stored_for_what_is_plain(chat: Conversation) ->
     chat.record_messages(copy.deepcopy(contents), "gemini")
     natives = [r.event.native for r in chat.events() if isinstance(r.event, MessageAdded)]
     assert natives == [None, None, model(call())]
+
+
+def test_keys_that_are_no_text_can_be_imported(chat: Conversation) -> None:
+    """What JSON cannot say is read for what it holds, in an import as in a recording."""
+    contents = [user(text()), model(call(args={1: 2})), user({3: 4})]
+    chat.import_messages(contents, "gemini")
+    assert chat.import_messages(contents, "gemini").added == 0
+    assert validate(shown(chat), "gemini") == []
