@@ -80,13 +80,14 @@ def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tup
         asyncio.Runner() as runner,
         EventStore.open(f"sqlite:///{Path(place) / 'agent.db'}") as store,
     ):
+        loop = runner.get_loop()
         for number in range(rounds):
             ours = begin(store, f"dispatched-{number}", name, calls)
             theirs = begin(store, f"by-hand-{number}", name, calls)
             if awaited:
                 dispatcher: Any = AsyncDispatcher(ours[0], TOOLS)
-                dispatch = partial(_awaited, runner, dispatcher.dispatch, ours[1])
-                hand = partial(_awaited, runner, by_hand_async, *theirs)
+                dispatch = partial(_awaited, loop, dispatcher.dispatch, ours[1])
+                hand = partial(_awaited, loop, by_hand_async, *theirs)
             else:
                 dispatch = partial(Dispatcher(ours[0], TOOLS).dispatch, ours[1])
                 hand = partial(by_hand, *theirs)
@@ -95,8 +96,9 @@ def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tup
     return times
 
 
-def _awaited(runner: asyncio.Runner, function: Any, *args: Any) -> object:
-    return runner.run(function(*args))
+def _awaited(loop: asyncio.AbstractEventLoop, function: Any, *args: Any) -> object:
+    # `Runner.run` would set up signals each time
+    return loop.run_until_complete(function(*args))
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ class AsyncDispatcher(Procedure):
         """Run the calls of a turn; see `Dispatcher.dispatch`."""
         import asyncio  # noqa: PLC0415 - slow to load: whoever is here has it anyway
 
-        turn = self._turn(tools, asyncio.Event())
+        turn = await self._drive(self._turn(tools, asyncio.Event()))
         return await self._finish(turn, self._dispatching(turn))
 
     async def resume(self) -> list[Tool]:
@@ -50,8 +50,7 @@ class AsyncDispatcher(Procedure):
         import asyncio  # noqa: PLC0415 - see above
 
         try:
-            if _is_cancelled():
-                await asyncio.sleep(0)  # where that is still to come, nothing starts
+            await asyncio.sleep(0)  # who is cancelled already starts nothing
             return await self._drive(steps)
         except BaseException as error:
             try:

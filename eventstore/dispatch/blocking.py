@@ -24,12 +24,14 @@ class Dispatcher(Procedure):
 
     - `tools`: functions or `FunctionTool`s, or either by name.
     - `gates`: which tools the model may see. `gate_context` makes what they decide on of the
-      log (`projections.gate_context` does); without it they see no messages.
+      log (`projections.gate_context` does); without it they see no messages. `on_all_empty`
+      is "deny" where nothing is offered if all gates allow nothing, and not everything.
     - `hooks`: asked in order before a call starts: None goes on, `Approve` ends the asking,
       `Reject`, `Skip` and `Terminate` keep the call from running.
     - `approver`: decides on calls that need approval; without one, or where it gives None, they
       stay pending for whoever decides later.
     - `policy`: the failures that end the run, with `ToolErrorTerminal`.
+    - `retry_classifier`: which failures may pass, of tools that carry a `RetryPolicy`.
     - `max_calls_per_turn`: the calls beyond it are rejected. `max_parallel`: how many run at once.
     - `clock` gives microseconds since 1970 UTC, `chance` a number from 0 to 1, `sleep` waits for
       some seconds.
@@ -55,7 +57,7 @@ class Dispatcher(Procedure):
                 stays open. So do calls whose result could not be recorded.
             BaseException: Ctrl-C and the like. Calls that had not started are rejected.
         """
-        turn = self._turn(tools, threading.Event())
+        turn = self._drive(self._turn(tools, threading.Event()))
         return self._finish(turn, self._dispatching(turn))
 
     def resume(self) -> list[Tool]:

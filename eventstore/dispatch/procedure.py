@@ -155,10 +155,10 @@ class Procedure:
 
     # the calls of a turn
 
-    def _turn(self, tools: Iterable[Tool | str], stopping: Any) -> Turn:
+    def _turn(self, tools: Iterable[Tool | str], stopping: Any) -> Steps[Turn]:
         given = list(tools)
         if any(isinstance(tool, str) for tool in given):
-            known = self._chat.tools
+            known: dict[str, Tool] = yield Log(lambda: self._chat.tools)
             given = [
                 (known.get(tool) or no_call(tool, self._chat.id)) if isinstance(tool, str) else tool
                 for tool in given
@@ -321,7 +321,7 @@ class Procedure:
         yield from self._write(call, verb)
 
     def _fail_unstarted(self, turn: Turn, call: Call, failure: Failure) -> Steps[None]:
-        if (yield from self._write(call, partial(self._chat.fail, call.tool.id, failure))):
+        if (yield from self._fail(call, failure)):
             self._judge(turn, call, failure)
 
     # one call, from its start to its end
@@ -442,7 +442,9 @@ class Procedure:
             if not may_run and not (yield from self._verify(turn, call, spec)):
                 return
         elif due := resumption.due.get(call_id):
-            yield Wait(turn, max(0, due - self._clock()) / 1_000_000)
+            seconds = max(0, due - self._clock()) / 1_000_000
+            # a clock that was set back is no reason to wait for longer than was announced
+            yield Wait(turn, min(seconds, spec.retry.max_backoff) if spec.retry else seconds)
         if spec.invalid(call.tool.effective_call) is None:
             yield from self._execute(turn, call)
 
@@ -460,7 +462,7 @@ class Procedure:
         if outcome.found == "done":
             yield from self._write(call, partial(chat.complete, call_id, outcome.result))
         elif outcome.found == "failed" and type(call.tool.status) is Running:
-            yield from self._write(call, partial(chat.fail, call_id, outcome.failure))
+            yield from self._fail(call, outcome.failure)
         return outcome.found == "not_done"
 
     # closing
@@ -483,7 +485,7 @@ class Procedure:
                 cut = "the run was cut short while it was under way"
                 told = f"{cut}. {MAY_HAVE_TAKEN_EFFECT}"
                 failure = Failure(ErrorKind.INTERNAL, cut, told, code="interrupted")
-                yield from self._write(call, partial(self._chat.fail, call.tool.id, failure))
+                yield from self._fail(call, failure)
         yield from self._refuse_rest(turn, Stop.cancelled())
 
     def _refuse_rest(self, turn: Turn, stop: Stop) -> Steps[None]:
@@ -501,6 +503,14 @@ class Procedure:
             call.tool = yield from self._current(call)
             return False
         return True
+
+    def _fail(self, call: Call, failure: Failure) -> Steps[bool]:
+        """Record a failure, unless another worker has meanwhile begun the next attempt."""
+        verb = partial(
+            self._chat._fail,  # noqa: SLF001 - which attempt it is, as `Attempt` says it
+            call.tool.id, failure, None, attempt=call.tool.attempts,
+        )  # fmt: skip
+        return (yield from self._write(call, verb))
 
     def _current(self, call: Call) -> Steps[Tool]:
         tools: dict[str, Tool] = yield Log(lambda: self._chat.tools)

@@ -39,6 +39,7 @@ from eventstore import (
     ToolRunning,
     UnknownCall,
 )
+from eventstore.testing import together
 
 
 @pytest.fixture(params=["threads", "asyncio"])
@@ -327,6 +328,29 @@ def test_who_completes_a_running_call_first_has_completed_it(kind: str, chat: Co
     assert first.response is not None
     assert second.response is not None
     assert (first.response.result, second.response.result) == ("by hand", "by itself")
+
+
+def test_another_workers_attempt_is_not_failed_by_one_that_lacks_the_tool(
+    kind: str, chat: Conversation
+) -> None:
+    """It has the call, and this one has an old picture of it."""
+    call = chat.request("pay")
+    chat.start(call.id)
+    (tool,) = make(kind, chat, [add]).dispatch([call])
+    assert tool.status.name == "Running"
+
+
+def test_two_workers_that_dispatch_one_turn_share_it(kind: str, chat: Conversation) -> None:
+    """Each call runs once, whoever gets it."""
+    runs: list[int] = []
+    calls = [chat.request("run", {"n": n}) for n in range(30)]
+
+    def work() -> None:
+        make(kind, chat, {"run": lambda n: [runs.append(n)]}).dispatch(calls)
+
+    assert together(work, work, work) == [None] * 3
+    assert sorted(runs) == list(range(30))
+    assert {tool.status.name for tool in chat.tools.values()} == {"Completed"}
 
 
 # retries

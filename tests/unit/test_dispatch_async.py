@@ -58,8 +58,9 @@ async def cancelled_once(
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("timeout", [None, 60.0])
 def test_a_cancel_is_recorded_and_the_turn_closed(
-    chat: Conversation, parallel: bool, times: int
+    chat: Conversation, parallel: bool, times: int, timeout: float | None
 ) -> None:
     """What ran may have taken effect, what had not started did not run; both are answered."""
     calls = [chat.request("endless"), chat.request("endless"), chat.request("add", {"a": 1})]
@@ -71,7 +72,7 @@ def test_a_cancel_is_recorded_and_the_turn_closed(
             begun.set()
             await asyncio.Event().wait()
 
-        tool = FunctionTool(endless, parallel=parallel)
+        tool = FunctionTool(endless, parallel=parallel, timeout=timeout)
         await cancelled_once(AsyncDispatcher(chat, [tool, add]).dispatch(calls), begun, times=times)
 
     asyncio.run(run())

@@ -170,6 +170,20 @@ def test_an_announced_retry_is_made_when_it_is_due(
     assert chat.tools["soon"].attempts == 2
 
 
+def test_a_clock_that_was_set_back_delays_nothing(
+    kind: str, chat: Conversation, clock: FrozenClock
+) -> None:
+    """No wait is longer than the policy allows."""
+    chat.request("pay", call_id="a")
+    chat.start("a")
+    chat.fail("a", ConnectionError("reset"), delay=2)
+    clock.advance(-86_400)
+    bank, waits = Bank(), Waits()
+    tool = bank.tool(retry=RetryPolicy(3, 1, 5))
+    resuming(kind, chat, tool, clock=clock, sleep=waits).resume()
+    assert (bank.paid, waits.seconds) == (["a"], [5])
+
+
 def test_attempts_are_counted_over_the_crash(kind: str, chat: Conversation) -> None:
     """The policy's maximum is of the call, not of the process."""
     chat.request("bad", call_id="a")
