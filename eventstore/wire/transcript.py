@@ -166,7 +166,7 @@ class _Writer:
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
         self._early: list[tuple[int, WireResult]] = []
         self._window = _Window()
-        self._last = -1  # the item of the last message
+        self._last = -1  # the item that the last message or turn began with
         self._fresh = True  # the window still grows: no result and no other message came
         for tool, _ in state.open.values():
             slot = _Slot.of(tool)
@@ -183,14 +183,15 @@ class _Writer:
         events = self.events[number]
         if not item.exact:
             self._found(number, _FORM, None)
-        self._last = number
         if item.role != "assistant":
+            self._last = number
             self._fresh = self._goes_on = False
             events.append(self._added(item, None))
             return
         piece = item.piece and self._goes_on
         self._goes_on = item.piece
         if not piece and (item.key is None or item.key != self._key):
+            self._last = number
             self._key = item.key
             self._turn += 1
             self._index = 0
@@ -281,7 +282,7 @@ class _Writer:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
                 return
-        if number > slot.item != self._last:
+        if slot.item < min(number, self._last):
             self._found(number, _MOVED, slot.id)
         slot.text, slot.error = item.text, error
         if slot.provider_id:

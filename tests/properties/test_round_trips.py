@@ -1,0 +1,162 @@
+"""A history goes from any provider to any other and back, and says the same."""
+
+from __future__ import annotations
+
+import copy
+import os
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wires import READ, WRITE, Call, Said, Story
+
+from eventstore import EventStore, validate
+from eventstore.wire import PROVIDERS, list_key
+from projections import model_history, repair_messages
+
+PAIRS = sorted(permutations(sorted(PROVIDERS), 2))
+WITHOUT_IDS = ("gemini", "ollama")
+"""Whose calls may come without an id."""
+
+FLAGGING = ("anthropic", "bedrock", "gemini")
+"""Whose results bear a mark for errors."""
+
+EXAMPLES = 100 if os.environ.get("TOOLLEDGER_LONG") else 5
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).map(
+    lambda text: f"said {text}."
+)
+results = st.one_of(texts, st.sampled_from(["", " ", "12C", "[1, 2]", '{"a": 1}', "höh 𝄞"]))
+values = st.one_of(
+    st.integers(-(2**53), 2**53), st.booleans(), st.none(), st.text(
+        st.characters(exclude_categories=["Cs"]), max_size=6), st.floats(
+        allow_nan=False, allow_infinity=False, width=32)
+)  # fmt: skip
+arguments = st.dictionaries(
+    st.text("abc_$é ", min_size=1, max_size=4),
+    st.one_of(values, st.lists(values, max_size=2), st.dictionaries(st.text("xy", max_size=2),
+                                                                     values, max_size=2)),
+    max_size=3,
+)  # fmt: skip
+calls = st.builds(
+    Call,
+    st.sampled_from(["get_weather", "read-file", "F", "x" * 64]),
+    arguments,
+    results,
+    st.booleans(),
+)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """What a user and an assistant with tools said and did, the user first and last."""
+    story: Story = []
+    for _ in range(draw(st.integers(1, 3))):
+        story.append(Said("user", draw(texts), (), draw(st.sampled_from([None, "iVBORw=="]))))
+        for _ in range(draw(st.integers(0, 2))):
+            made = draw(st.lists(calls, min_size=1, max_size=3))
+            story.append(Said("assistant", draw(st.one_of(st.just(""), texts)), tuple(made)))
+        story.append(Said("assistant", draw(texts)))
+    story.append(Said("user", draw(texts)))
+    for number, call in enumerate(call for said in story for call in said.calls):
+        call.id = f"abcdefg{number:02d}"  # nine letters and digits, which everybody takes
+        if call.failed:
+            call.result = f"no {number}"
+    return story
+
+
+def without_ids(story: Story) -> Story:
+    """The story as those see it who look at what was said and done alone."""
+    story = copy.deepcopy(story)
+    for said in story:
+        for call in said.calls:
+            call.id = None
+    return story
+
+
+def shown_by(story: Story, provider: str) -> Story:
+    """The story as far as `provider` can tell it: Bedrock's results are never blank."""
+    story = copy.deepcopy(story)
+    for said in story:
+        for call in said.calls:
+            if provider == "bedrock" and not call.result.strip():
+                call.result = "[The result is empty.]"
+    return story
+
+
+def written(story: Story, provider: str) -> list[Any]:
+    """The story in the form of `provider`, which is valid."""
+    messages = WRITE[provider](copy.deepcopy(story))
+    assert [found for found in validate(messages, provider) if found.level == "hard"] == []
+    return messages
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+@given(story=stories())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_a_story_is_heard_as_it_was_written(provider: str, story: Story) -> None:
+    """Writing and reading of the tests themselves: nothing is lost on their way."""
+    heard = READ[provider](written(story, provider))
+    assert without_ids(heard) == without_ids(story)
+
+
+@pytest.mark.parametrize(("provider", "target"), PAIRS)
+@given(story=stories())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_another_provider_hears_the_same_story(provider: str, target: str, story: Story) -> None:
+    """Calls, arguments, results, errors, order, text and images; and so does the first again."""
+    given_ = written(story, provider)
+    there = repair_messages(given_, provider, target)
+    assert validate(there.messages, target) == []
+    heard = READ[target](there.messages)
+    expected = shown_by(story, target)
+    assert without_ids(heard) == without_ids(expected)
+    back = repair_messages(there.messages, target, provider)
+    assert validate(back.messages, provider) == []
+    again = READ[provider](back.messages)
+    assert without_ids(again) == without_ids(shown_by(expected, provider))
+
+
+@pytest.mark.parametrize(("provider", "target"), PAIRS)
+@given(story=stories())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_what_a_wire_cannot_carry_is_listed(provider: str, target: str, story: Story) -> None:
+    """Ids that are left out, errors without a flag and blank results: each has its repair."""
+    there = repair_messages(written(story, provider), provider, target)
+    listed = [(repair.what, repair.rule) for repair in there.repairs]
+    heard = READ[target](there.messages)
+    count = sum(len(said.calls) for said in story)
+    ids = [call.id for said in heard for call in said.calls]
+    if provider not in WITHOUT_IDS and target == "ollama":
+        assert listed.count(("dropped", "OL01")) == (count > 0)
+    elif provider not in WITHOUT_IDS:
+        assert ids == [call.id for said in story for call in said.calls]
+    failed = sum(call.failed for said in story for call in said.calls)
+    if provider in FLAGGING and target not in FLAGGING:
+        assert listed.count(("wrapped", "error")) == failed
+    blank = sum(not call.result.strip() for said in story for call in said.calls)
+    if target == "bedrock":
+        assert listed.count(("wrapped", "BE02")) == blank
+    explained = {"OL01", "error", "BE02", "text"} | ({"id"} if provider in WITHOUT_IDS else set())
+    if provider == "bedrock" and blank:
+        explained.add("form")
+    assert {rule for _, rule in listed} <= explained
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+@given(story=stories())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_a_log_tells_every_provider_the_same_story(provider: str, story: Story) -> None:
+    """What was recorded from one wire is heard over each of the others."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.record_messages(written(story, provider), provider)
+        history = model_history(chat.events(), collapse="none")
+    for target in PROVIDERS:
+        messages = history.render(target)[list_key(target)]
+        assert validate(messages, target) == [] or target == provider
+        expected = story if target == provider == "bedrock" else shown_by(story, target)
+        heard = READ[target](messages)
+        assert without_ids(shown_by(heard, target)) == without_ids(shown_by(expected, target))
