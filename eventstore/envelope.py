@@ -5,6 +5,7 @@ The code, the error kind and the text for the model are three views of one failu
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ class ErrorEnvelope(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return cls(
             code,
             CODES[code].error_class,
-            None if seconds is None else int(seconds),
+            int(seconds) if seconds is not None and math.isfinite(seconds) else None,
             failure.http_status if failure.http_status in _ERRORS else None,
         )
 

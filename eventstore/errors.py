@@ -1,4 +1,4 @@
-"""The errors of the library itself.
+"""The errors of the library itself; those of an agent are in `agent_errors`.
 
     EventStoreError
     ├── VersionConflict          an append expected another version

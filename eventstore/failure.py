@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import math
 import re
+from collections.abc import Collection
 from enum import StrEnum
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -83,10 +85,15 @@ class ErrorKindSet(msgspec.Struct, frozen=True, gc=False):
     bits: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse bits that stand for no kind."""
-        if not isinstance(self.bits, int) or not 0 <= self.bits < 1 << len(_BITS):
+        """Take a kind, or any collection of kinds, and refuse bits that stand for no kind."""
+        given: Any = self.bits
+        if isinstance(given, Collection):
+            kinds = (given,) if isinstance(given, str) else given
+            given = reduce(or_, (_BITS[ErrorKind(kind)] for kind in kinds), 0)
+            force_setattr(self, "bits", given)
+        if not isinstance(given, int) or not 0 <= given < 1 << len(_BITS):
             raise ValueError(
-                f"bits is {self.bits!r}: build a set with ErrorKindSet.of(ErrorKind.AUTH, ...)"
+                f"bits is {given!r}: build a set with ErrorKindSet.of(ErrorKind.AUTH, ...)"
             )
 
     @classmethod
@@ -97,12 +104,12 @@ class ErrorKindSet(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def singleton(cls, kind: ErrorKind) -> ErrorKindSet:
         """The set of one kind."""
-        return cls(_BITS[ErrorKind(kind)])
+        return cls.of(kind)
 
     @classmethod
     def of(cls, *kinds: ErrorKind) -> ErrorKindSet:
         """The set of these kinds."""
-        return reduce(cls.with_, kinds, cls())
+        return cls(kinds)  # type: ignore[arg-type]
 
     def with_(self, kind: ErrorKind) -> ErrorKindSet:
         """A new set, with `kind` in it."""

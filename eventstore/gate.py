@@ -47,6 +47,10 @@ class ToolGateContext(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Keep copies: what a decision was made on stays as it was."""
+        if isinstance(self.available_tool_names, str):
+            raise TypeError(
+                f"available_tool_names is {self.available_tool_names!r}: pass a list of names"
+            )
         force_setattr(self, "messages", tuple(self.messages))
         force_setattr(self, "available_tool_names", tuple(self.available_tool_names))
 

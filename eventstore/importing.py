@@ -15,6 +15,7 @@ import msgspec
 from eventstore.errors import ImportConflict
 from eventstore.events import Event, MessageAdded, RunStarted, ToolPending
 from eventstore.fingerprint import content_id
+from eventstore.readable import readable
 from eventstore.state import ConversationState, Identified, mint
 from eventstore.wire import WireItem, WireMessage, compact, parse, plain
 from eventstore.wire.transcript import Finding, transcribe
@@ -83,7 +84,12 @@ class Import:
 
     def _message(self, message: Any) -> _Message:
         given = plain(message)
-        self._place = content_id(self._place, _encode(given))[:_PLACE]
+        try:
+            form = _encode(given)
+        except TypeError:  # keys of objects that are no text
+            given = readable(given)[0]
+            form = _encode(given)
+        self._place = content_id(self._place, form)[:_PLACE]
         items = parse([given], self._provider, *self._tests)
         return _Message(self._place, [compact(item, self._provider) for item in items])
 

@@ -85,7 +85,7 @@ def move(url: str, to: str | None = None) -> tuple[str | None, str | None]:
     Raises:
         SchemaTooNew, StorageError: the schema is left as it was.
     """
-    from eventstore.storage.sqlite import migrating  # noqa: PLC0415 - loads SQLAlchemy
+    from eventstore.storage.opening import migrating  # noqa: PLC0415 - loads SQLAlchemy
 
     with migrating(url) as connection:
         before = revision(connection)

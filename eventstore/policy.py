@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -40,10 +40,10 @@ class ToolErrorPolicy(msgspec.Struct, frozen=True, gc=False):
     terminate_on: ErrorKindSet = ErrorKindSet()
 
     def __post_init__(self) -> None:
-        """Take any collection of kinds as a set."""
-        given: ErrorKindSet | Iterable[ErrorKind] = self.terminate_on
+        """Take a kind, or any collection of kinds, as a set."""
+        given: Any = self.terminate_on
         if not isinstance(given, ErrorKindSet):
-            force_setattr(self, "terminate_on", ErrorKindSet.of(*given))
+            force_setattr(self, "terminate_on", ErrorKindSet(given))
 
     @classmethod
     def new(cls) -> ToolErrorPolicy:

@@ -11,6 +11,7 @@ import os
 from alembic import context
 from sqlalchemy import create_engine
 
+from eventstore.storage.opening import parse
 from eventstore.storage.schema import metadata
 
 VERSION_TABLE = "toolledger_version"
@@ -44,7 +45,7 @@ def main() -> None:
     url = options.get("sqlalchemy.url") or os.environ.get("TOOLLEDGER_URL")
     if not url:
         raise SystemExit("name the database: set TOOLLEDGER_URL, for example sqlite:///agent.db")
-    with create_engine(url).begin() as connection:
+    with create_engine(parse(url)).begin() as connection:
         run(connection)
 
 

@@ -7,7 +7,10 @@ prompt = model_history(chat.events()).render("openai")
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from eventstore.recovery import OpenAttempt
+from projections.approvals import PendingApproval, pending_approvals
 from projections.durations import Percentiles
 from projections.entries import HistoryEntry, repair_history
 from projections.figures import Statistics
@@ -24,6 +27,9 @@ from projections.tokens import token_counter
 from projections.tools import CurrentTools, current_tools
 from projections.view import ModelHistory
 
+if TYPE_CHECKING:  # loaded late, as it needs SQLAlchemy
+    from projections.projector import Lag, Parked, Progress, Projector, TimeBucket
+
 __all__ = [
     "Anomaly",
     "CurrentTools",
@@ -32,10 +38,15 @@ __all__ = [
     "Frame",
     "History",
     "HistoryEntry",
+    "Lag",
     "ModelHistory",
     "OpenAttempt",
+    "Parked",
+    "PendingApproval",
     "Percentiles",
+    "Progress",
     "Projection",
+    "Projector",
     "Repair",
     "RepairedMessages",
     "Repeat",
@@ -44,10 +55,12 @@ __all__ = [
     "ResumePlan",
     "Statistics",
     "Step",
+    "TimeBucket",
     "current_tools",
     "error_statistics",
     "gate_context",
     "model_history",
+    "pending_approvals",
     "repair_history",
     "repair_messages",
     "repeats",
@@ -55,3 +68,18 @@ __all__ = [
     "resume_plan",
     "token_counter",
 ]
+
+_LATE = frozenset({"Lag", "Parked", "Progress", "Projector", "TimeBucket"})
+
+
+def __getattr__(name: str) -> object:
+    """Load the projector when it is asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from projections import projector  # noqa: PLC0415 - it loads SQLAlchemy
+
+    return getattr(projector, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -69,6 +69,20 @@ class Durations:
         for bucket, count in other._buckets.items():
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
+    def counts(self) -> dict[int, int]:
+        """How many there are in each bucket, for `of` to take up; none stays exact."""
+        self._empty(self._latest)
+        self._latest = array("q")
+        return self._buckets
+
+    @classmethod
+    def of(cls, counts: dict[int, int], longest: int) -> Durations:
+        """The durations that `counts` gave, and the longest of them."""
+        durations = cls()
+        durations._buckets = counts
+        durations.longest = longest
+        return durations
+
     def percentiles(self) -> Percentiles:
         """The percentiles, by nearest rank: each is a value that occurred, or its bucket's."""
         counted = list(self._counted())

@@ -110,6 +110,8 @@ def anthropic(rng: random.Random) -> list[Message]:
                 blocks.append({"type": "thinking", "thinking": "hm", "signature": "sig"})
             if rng.random() < 0.3:
                 blocks.append({"type": "text", "text": "looking"})
+            if rng.random() < 0.2:
+                blocks += _served(rng, f"srvtoolu_{turn}")
             blocks += [
                 {"type": "tool_use", "id": i, "name": "get_weather", "input": arguments(rng)}
                 for i in ids
@@ -124,6 +126,17 @@ def anthropic(rng: random.Random) -> list[Message]:
                 messages.append({"role": "user", "content": results})
         messages.append({"role": "assistant", "content": f"answer {turn}"})
     return damage(rng, messages, _mangle_anthropic)
+
+
+def _served(rng: random.Random, call_id: str) -> list[Any]:
+    """A call that the provider's own servers run, and mostly its result."""
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {"q": "x"}}
+    result = {
+        "type": "web_search_tool_result",
+        "tool_use_id": call_id,
+        "content": [{"type": "hit"}],
+    }
+    return [call, result][: rng.randint(1, 3)]
 
 
 def _anthropic_result(rng: random.Random, call_id: str) -> dict[str, Any]:

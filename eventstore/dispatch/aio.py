@@ -50,7 +50,8 @@ class AsyncDispatcher(Procedure):
         import asyncio  # noqa: PLC0415 - see above
 
         try:
-            await asyncio.sleep(0)  # who is cancelled already starts nothing
+            if _is_cancelled():
+                await asyncio.sleep(0)  # where that is still to come, nothing starts
             return await self._drive(steps)
         except BaseException as error:
             try:
@@ -68,15 +69,15 @@ class AsyncDispatcher(Procedure):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer, error = await self._perform(effect), None
+                answer = effect.verb() if type(effect) is Log else await self._perform(effect)
+                error = None
             except BaseException as raised:  # noqa: BLE001 - the procedure decides
                 answer, error = None, raised
 
     async def _perform(self, effect: Effect) -> Any:
-        if type(effect) is Log:
-            return effect.verb()
         if type(effect) is Run:
-            return await self._run(effect)
+            timeout = effect.tool.timeout
+            return await (self._run(effect) if timeout is None else self._run_in(timeout, effect))
         if type(effect) is Ask:
             return await self._ask(effect)
         if type(effect) is Wait:
@@ -85,20 +86,23 @@ class AsyncDispatcher(Procedure):
         return await self._together_in_tasks(effect)
 
     async def _run(self, run: Run) -> Ran:
+        try:
+            if run.tool.is_async:
+                return Ran(await run.function())
+            return Ran(await _awaited(run.function, in_thread=True))
+        except BaseException as error:  # noqa: BLE001 - the procedure decides
+            return Ran(error=error, cancelled=_is_cancelled())
+
+    async def _run_in(self, seconds: float, run: Run) -> Ran:
         import asyncio  # noqa: PLC0415 - see above
 
-        deadline = asyncio.timeout(run.tool.timeout)
-        try:
-            async with deadline:
-                return Ran(await _awaited(run.function, in_thread=not run.tool.is_async))
-        except TimeoutError as error:
-            if deadline.expired():
-                late = TimeoutError(f"no result within {run.tool.timeout:g} s")
-                return Ran(error=late)
-            return Ran(error=error)
-        except BaseException as error:  # noqa: BLE001 - the procedure decides
-            task = asyncio.current_task()
-            return Ran(error=error, cancelled=bool(task and task.cancelling()))
+        async with asyncio.timeout(seconds) as deadline:
+            ran = await self._run(run)
+        if not isinstance(ran.error, asyncio.CancelledError):
+            return ran
+        if deadline.expired() and not _is_cancelled():
+            return Ran(error=TimeoutError(f"no result within {seconds:g} s"))
+        return Ran(error=ran.error, cancelled=_is_cancelled())
 
     async def _ask(self, ask: Ask) -> Any:
         if ask.outside:
@@ -141,6 +145,14 @@ class AsyncDispatcher(Procedure):
         errors = [error for task in tasks if (error := _error_of(task)) is not None]
         if errors:
             raise worst(errors)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to end."""
+    import asyncio  # noqa: PLC0415 - see above
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _all_ended(

@@ -90,13 +90,12 @@ class Dispatcher(Procedure):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer, error = self._perform(effect), None
+                answer = effect.verb() if type(effect) is Log else self._perform(effect)
+                error = None
             except BaseException as raised:  # noqa: BLE001 - the procedure decides
                 answer, error = None, raised
 
     def _perform(self, effect: Effect) -> Any:
-        if type(effect) is Log:
-            return effect.verb()
         if type(effect) is Run:
             return self._run(effect)
         if type(effect) is Ask:
@@ -108,15 +107,12 @@ class Dispatcher(Procedure):
 
     def _run(self, run: Run) -> Ran:
         try:
-            return Ran(self._result(run))
+            if run.tool.timeout is None or run.tool.is_async:
+                return Ran(_awaited(run.function(), run.tool.timeout))
+            timeout = run.tool.timeout
+            return Ran(_in_thread(lambda: _awaited(run.function(), None), timeout))
         except BaseException as error:  # noqa: BLE001 - the procedure decides
             return Ran(error=error)
-
-    def _result(self, run: Run) -> Any:
-        timeout = run.tool.timeout
-        if timeout is None or run.tool.is_async:
-            return _awaited(run.function(), timeout)
-        return _in_thread(lambda: _awaited(run.function(), timeout), timeout)
 
     def _wait(self, wait: Wait) -> None:
         if self._sleep is not None:

@@ -110,17 +110,11 @@ class FunctionTool:
                 "Call it again with a JSON object.",
             )
         given = call.arguments.keys()
-        if missing := self._requires - given:
-            return _invalid(f"`{call.name}` is missing {_listed(missing)}")
-        if self._accepts is not None and (unknown := given - self._accepts):
-            return _invalid(f"`{call.name}` takes no {_listed(unknown)}")
+        if not given >= self._requires:
+            return _invalid(f"`{call.name}` is missing {_listed(self._requires - given)}")
+        if self._accepts is not None and not given <= self._accepts:
+            return _invalid(f"`{call.name}` takes no {_listed(given - self._accepts)}")
         return None
-
-    def bound(self, tool: Tool, arguments: dict[str, Any]) -> Callable[[], Any]:
-        """The function with its arguments, ready to be called."""
-        if self.takes_tool:
-            return partial(self.function, tool, **arguments)
-        return partial(self.function, **arguments)
 
 
 Tools = Iterable[FunctionTool | Callable[..., Any]] | Mapping[str, Callable[..., Any]]

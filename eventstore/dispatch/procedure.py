@@ -69,6 +69,7 @@ class Procedure:
     ) -> None:
         self._chat = conversation
         self._tools = registry(tools)
+        self._names = tuple(self._tools)
         self._gates = tuple(gates)
         self._hooks = tuple(hooks)
         self._approver = approver
@@ -92,7 +93,7 @@ class Procedure:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The tools by name, in the order they were given."""
-        return tuple(self._tools)
+        return self._names
 
     def ends_run(self, tools: Iterable[Tool]) -> bool:
         """Whether all of a turn's calls that have a say (`ends_run`) let the run end.
@@ -174,7 +175,10 @@ class Procedure:
         """The calls that have not started, from there to their end; others stay as they are."""
         refusals = yield from self._refusals(turn.calls)
         for batch in turn.batches():
-            yield from self._together(turn, [c for c in batch if c.has_not_started], refusals)
+            if len(batch) == 1 and batch[0].has_not_started and self._is_free(batch[0], refusals):
+                yield from self._execute(turn, batch[0])
+            else:
+                yield from self._together(turn, [c for c in batch if c.has_not_started], refusals)
         return (yield from self._ended(turn))
 
     def _together(
@@ -182,8 +186,10 @@ class Procedure:
     ) -> Steps[None]:
         ready: list[Call] = []
         for call in batch:
-            if turn.stop is None and (yield from self._prepare(turn, call, refusals)):
-                ready += (call,)
+            if turn.stop is not None:
+                break
+            if self._is_free(call, refusals) or (yield from self._prepare(turn, call, refusals)):
+                ready.append(call)
         if len(ready) == 1:
             yield from self._execute(turn, ready[0])
         elif ready:
@@ -216,21 +222,33 @@ class Procedure:
         offered = resumption.offered if resumption else None
         refusals: dict[str, Failure | Reject] = {}
         fit: dict[int, list[Call]] = {}
+        seen: dict[int, GateDecision | None] = {}
         for call in calls:
             if call.waits or not call.has_not_started:
                 continue
-            seen = yield from self._seen_in(call.tool.turn, offered)
-            refusal = preflight(call, seen, self._gates, self.tool_names)
+            number = call.tool.turn
+            if number not in seen:
+                seen[number] = yield from self._seen_in(number, offered)
+                fit[number] = []
+            refusal = preflight(call, seen[number], self._gates, self._names)
             if refusal is not None:
                 refusals[call.tool.id] = refusal
             else:
-                fit.setdefault(call.tool.turn, []).append(call)
-        for number, some in fit.items():
-            spent = resumption.spent[number] if resumption else 0
-            refusals |= over_limit(self._most, some, spent)
+                fit[number].append(call)
+        if self._most is not None:
+            for number, some in fit.items():
+                spent = resumption.spent[number] if resumption else 0
+                refusals |= over_limit(self._most, some, spent)
         return refusals
 
     # one call, before it starts
+
+    def _is_free(self, call: Call, refusals: Mapping[str, Failure | Reject]) -> bool:
+        """Whether nobody has to be asked: most calls, and it saves them the asking."""
+        spec, tool = call.spec, call.tool
+        if spec is None or self._hooks or tool.id in refusals or tool.edit is not None:
+            return False
+        return spec.needs_approval is False
 
     def _prepare(
         self, turn: Turn, call: Call, refusals: Mapping[str, Failure | Reject]
@@ -314,13 +332,16 @@ class Procedure:
         assert spec is not None  # noqa: S101 - calls of unknown tools never get here
         while turn.stop is None:
             call.began = call.tool.attempts + 1
-            start = partial(self._chat.start, call.tool.id, call.began)
-            if not (yield from self._write(call, start)):
+            try:
+                call.tool = yield Log(partial(self._chat.start, call.tool.id, call.began))
+            except IllegalTransition:  # another worker has it, or somebody has decided otherwise
                 call.began = None
-                return  # another worker has it, or somebody has decided otherwise
+                call.tool = yield from self._current(call)
+                return
             attempt = Attempt(self._chat, call.tool)
-            ran: Ran = yield Run(spec, spec.bound(call.tool, attempt.arguments))
-            if ran.error is None and not isinstance(ran.result, Failure):
+            first = (call.tool,) if spec.takes_tool else ()
+            ran: Ran = yield Run(spec, partial(spec.function, *first, **attempt.arguments))
+            if ran.error is None and type(ran.result) is not Failure:
                 yield from self._write(call, partial(attempt.complete, ran.result))
                 return
             failure = self._failure(spec, ran)

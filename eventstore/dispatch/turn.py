@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -88,15 +87,17 @@ class Turn:
 
     def batches(self) -> Iterator[list[Call]]:
         """What runs at once: neighbours that are safe beside each other, else one by one."""
-        for parallel, calls in groupby(self.calls, _is_parallel):
-            if parallel:
-                yield list(calls)
-            else:
-                yield from ([call] for call in calls)
-
-
-def _is_parallel(call: Call) -> bool:
-    return call.spec is not None and call.spec.parallel
+        batch: list[Call] = []
+        for call in self.calls:
+            if call.spec is not None and call.spec.parallel:
+                batch.append(call)
+                continue
+            if batch:
+                yield batch
+                batch = []
+            yield [call]
+        if batch:
+            yield batch
 
 
 def counts(call: Call) -> bool:
@@ -105,13 +106,13 @@ def counts(call: Call) -> bool:
     return spec is not None and spec.counted and not spec.parallel
 
 
-def over_limit(most: int | None, calls: Sequence[Call], spent: int = 0) -> dict[str, Reject]:
+def over_limit(most: int, calls: Sequence[Call], spent: int = 0) -> dict[str, Reject]:
     """The calls beyond the first `most` that count, by id, with what they are told.
 
     `spent` calls of the turn have run before.
     """
     counted = [call for call in calls if counts(call)]
-    if most is None or len(counted) + spent <= most:
+    if len(counted) + spent <= most:
         return {}
     reason = (
         f"not executed: only the first {most} call{'s' * (most != 1)} of a turn may run "

@@ -2,31 +2,74 @@
 
 `conversation` is an integer key, the lane position of the conversation's first event: text
 ids would be repeated in every index. The same definitions are in `migrations/`; a test holds
-the two together.
+the two together on every engine.
+
+Servers compare ids byte for byte, as SQLite does: `COLLATE "C"` on PostgreSQL, a collation without
+padding and folding on MariaDB (the migration names it). Their keys have a longest entry, so
+there a conversation id has at most 512 characters and a tenant 128.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy import (
+    BigInteger,
     Column,
     Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects import mysql
+
+if TYPE_CHECKING:
+    from sqlalchemy.types import TypeEngine
+
+LONGEST_ID = 512
+"""Characters of a conversation id on servers; SQLite has no such limit."""
+
+LONGEST_TENANT = 128
+"""Characters of a tenant on servers."""
+
+LONGEST_TAG = 64
+"""Characters of an event's tag on MariaDB."""
+
+_MYSQL = ("mysql", "mariadb")
 
 metadata = MetaData()
+
+
+def _name(longest: int) -> TypeEngine[str]:
+    text: TypeEngine[str] = Text()
+    return text.with_variant(String(longest, collation="C"), "postgresql").with_variant(
+        mysql.VARCHAR(longest), *_MYSQL
+    )
+
+
+def _hash() -> TypeEngine[bytes]:
+    return LargeBinary().with_variant(mysql.BINARY(16), *_MYSQL)
+
+
+def _big() -> TypeEngine[int]:
+    return BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _word() -> TypeEngine[str]:
+    return Text().with_variant(mysql.VARCHAR(LONGEST_TAG), *_MYSQL)
+
 
 store = Table(
     "toolledger_store",
     metadata,
     Column("id", Integer, autoincrement=False, nullable=False),
-    Column("epoch", Text, nullable=False),
+    Column("epoch", _word(), nullable=False),
     Column("lanes", Integer, nullable=False),
-    Column("created_at", Integer, nullable=False),
+    Column("created_at", _big(), nullable=False),
     PrimaryKeyConstraint("id", name="toolledger_store_pk"),
 )
 
@@ -34,7 +77,7 @@ lanes = Table(
     "toolledger_lanes",
     metadata,
     Column("lane", Integer, autoincrement=False, nullable=False),
-    Column("position", Integer, nullable=False),
+    Column("position", _big(), nullable=False),
     PrimaryKeyConstraint("lane", name="toolledger_lanes_pk"),
 )
 
@@ -42,9 +85,9 @@ conversations = Table(
     "toolledger_conversations",
     metadata,
     Column("lane", Integer, nullable=False),
-    Column("conversation", Integer, nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("conversation_id", Text, nullable=False),
+    Column("conversation", _big(), nullable=False),
+    Column("tenant", _name(LONGEST_TENANT), nullable=False),
+    Column("conversation_id", _name(LONGEST_ID), nullable=False),
     Column("slice", Integer, nullable=False),
     PrimaryKeyConstraint("lane", "conversation", name="toolledger_conversations_pk"),
     UniqueConstraint("lane", "tenant", "conversation_id", name="toolledger_conversations_id"),
@@ -54,16 +97,16 @@ events = Table(
     "toolledger_events",
     metadata,
     Column("lane", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("conversation", Integer, nullable=False),
+    Column("position", _big(), nullable=False),
+    Column("conversation", _big(), nullable=False),
     Column("version", Integer, nullable=False),
-    Column("event_id", LargeBinary, nullable=False),
-    Column("recorded_at", Integer, nullable=False),
-    Column("tag", Text, nullable=False),
+    Column("event_id", _hash(), nullable=False),
+    Column("recorded_at", _big(), nullable=False),
+    Column("tag", _word(), nullable=False),
     Column("schema", Integer, nullable=False),
-    Column("fingerprint", LargeBinary, nullable=True),
-    Column("digest", LargeBinary, nullable=False),
-    Column("payload", Text, nullable=False),
+    Column("fingerprint", _hash(), nullable=True),
+    Column("digest", _hash(), nullable=False),
+    Column("payload", Text().with_variant(mysql.LONGTEXT(), *_MYSQL), nullable=False),
     PrimaryKeyConstraint("lane", "position", name="toolledger_events_pk"),
     UniqueConstraint("lane", "conversation", "version", name="toolledger_events_version"),
     UniqueConstraint("lane", "conversation", "event_id", name="toolledger_events_id"),
@@ -73,8 +116,8 @@ fingerprints = Table(
     "toolledger_fingerprints",
     metadata,
     Column("lane", Integer, nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("conversation", Integer, nullable=False),
+    Column("fingerprint", _hash(), nullable=False),
+    Column("conversation", _big(), nullable=False),
     Column("version", Integer, nullable=False),
     PrimaryKeyConstraint(
         "lane", "fingerprint", "conversation", "version", name="toolledger_fingerprints_pk"

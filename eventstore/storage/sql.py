@@ -170,6 +170,9 @@ class SqlStorage:
                 connection = self._engine.raw_connection()
             try:
                 yield connection.cursor()
+            except BaseException:
+                connection.invalidate()  # gone, or out of step with its server
+                raise
             finally:
                 connection.close()
         except Exception as error:  # noqa: BLE001 - raised again in our own words
@@ -556,8 +559,8 @@ class SqlStorage:
                 cursor.execute(self._sql.check, (lane, position, CHUNK))
                 rows = cursor.fetchall()
                 names = self._named(cursor, lane, [(0, 0, row[1]) for row in rows])
-                lost = [key for key, name in names.items() if name is None and key not in versions
-                        and not cursor.execute(self._sql.name, (lane, key)).fetchall()]  # fmt: skip
+                unknown = (k for k, name in names.items() if name is None and k not in versions)
+                lost = [key for key in unknown if not self._is_listed(cursor, lane, key)]
             for at, conversation, version, digest, payload in rows:
                 name = names[conversation]
                 where = (lane, at, name, version)
@@ -576,6 +579,10 @@ class SqlStorage:
                 break
         if head is not None:
             yield from self._verify_head(lane, head, position)
+
+    def _is_listed(self, cursor: Any, lane: int, key: int) -> bool:
+        cursor.execute(self._sql.name, (lane, key))
+        return cursor.fetchone() is not None
 
     def _verify_head(self, lane: int, head: int, position: int) -> Iterator[Damage]:
         if position < head:

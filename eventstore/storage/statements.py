@@ -25,9 +25,14 @@ _e = tables.events.c
 _READ = (
     _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
     _e.schema, _e.fingerprint,
-    # as bytes: what is no UTF-8 is for the codec to say, not for the driver
-    cast(_e.payload, LargeBinary),
 )  # fmt: skip
+
+
+def _as_bytes(dialect: Dialect) -> Any:
+    """The payload as bytes: what is no UTF-8 is for the codec to say, not for the driver."""
+    if dialect.name == "postgresql":  # where a cast would read it as an escaped string
+        return func.convert_to(_e.payload, literal_column("'UTF8'"))
+    return cast(_e.payload, LargeBinary)
 
 
 class Statements:
@@ -37,6 +42,9 @@ class Statements:
         e, c, lanes, f = tables.events, tables.conversations, tables.lanes, tables.fingerprints
         p = bindparam
         none: Any = literal_column("0")  # SQLite's dialect writes an offset anyway
+        payload = _as_bytes(dialect)
+        # PostgreSQL holds text to be UTF-8
+        read = (*_READ, _e.payload if dialect.name == "postgresql" else payload)
 
         def text(statement: Executable, *names: str) -> str:
             compiled = _Statement(dialect, statement)
@@ -49,7 +57,10 @@ class Statements:
             .values(position=p("to")),
             "to", "at", "last",
         )  # fmt: skip
-        self.head = text(select(lanes.c.position).where(lanes.c.lane == p("at")), "at")
+        # SQLite's dialect leaves the lock out: there the whole database is locked.
+        self.head = text(
+            select(lanes.c.position).where(lanes.c.lane == p("at")).with_for_update(), "at"
+        )
         self.find = text(
             select(c.c.conversation).where(
                 c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation_id == p("id")
@@ -59,7 +70,7 @@ class Statements:
         self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
         self.insert = text(insert(e), *(column.name for column in e.columns))
         self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
-        one = select(*_READ).where(
+        one = select(*read).where(
             e.c.lane == p("at"), e.c.conversation == p("key"), e.c.version > p("after")
         )
         self.tail = text(one.order_by(e.c.version), "at", "key", "after")
@@ -68,14 +79,13 @@ class Statements:
         )
         rows = (e.c.lane == p("at"), e.c.position > p("after"))
         self.feed = text(
-            select(*_READ).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
+            select(*read).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
             "at", "after", "most",
         )  # fmt: skip
         self.check = text(
             # As bytes: what is damaged may be no text any more.
             select(
-                e.c.position, e.c.conversation, e.c.version, e.c.digest,
-                cast(e.c.payload, LargeBinary),
+                e.c.position, e.c.conversation, e.c.version, e.c.digest, payload,
             )
             .where(*rows)
             .order_by(e.c.position)

@@ -125,6 +125,9 @@ def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Chan
             if answer.native is None or answer.provider == name or call.hidden:
                 continue
             speaker = answer.provider or ""
+            if answer.is_error and speaker in _FLAG_ERRORS and name not in _FLAG_ERRORS:
+                why = "an error has no flag here: its text says so"
+                changes.append(Change("wrapped", "error", why, call.id))
             known = speaker in PROVIDERS
             read = getattr(provider(speaker), "result_parts", None) if known else None
             parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
@@ -135,6 +138,9 @@ def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Chan
                 why = "what the result shows beside its text is named only"
                 changes.append(Change("wrapped", "foreign-part", why, call.id))
     return changes
+
+
+_FLAG_ERRORS = frozenset({"anthropic", "bedrock", "gemini"})  # whose results bear a mark for it
 
 
 def compact(item: WireItem, name: str) -> WireItem:
@@ -154,7 +160,7 @@ def compact(item: WireItem, name: str) -> WireItem:
         ]
         messages = module.render([Turn(item.role, item.parts, calls)]).arguments[list_key(name)]
         ours = messages[0] if messages else None
-    if _encode(ours) != _encode(item.native):
+    if ours != item.native or _encode(ours) != _encode(item.native):  # 1 is 1.0, bytes are base64
         return item
     return msgspec.structs.replace(item, native=None)
 
@@ -196,7 +202,10 @@ def _dumped(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return value
-    fields = dump(mode="json", exclude_none=True)
+    try:
+        fields = dump(mode="json", exclude_none=True)
+    except Exception:  # noqa: BLE001 - foreign code, which may look for files
+        return value
     if isinstance(fields, dict) and fields.get("role") == "assistant":
         fields.setdefault("content", None)
         if fields.get("annotations") == []:  # says nothing, and some servers refuse it

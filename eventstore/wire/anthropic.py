@@ -41,6 +41,8 @@ ROLES = {
 }  # fmt: skip
 
 REASONING = ("thinking", "redacted_thinking")
+SERVED = ("server_tool_use", "mcp_tool_use")  # calls that the provider's own servers run
+SHOWN = 2000  # characters of what became text
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
@@ -211,6 +213,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if shown:
             results = [render_result(call, name) for call, name in shown]
             messages.append({"role": "user", "content": results})
+    _pair_served(messages, changes)
     if messages and messages[0]["role"] != "user":
         changes.append(Change("added", "AN12", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": OPENING})
@@ -283,6 +286,58 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
         last["content"].extend(content)
     else:
         messages.append({"role": "user", "content": _plain(content)})
+
+
+def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
+    """Calls that the servers ran without a result, and results without a call, become text.
+
+    A result may still come while nothing but results of ours has followed the call.
+    """
+    blocks = [
+        block
+        for message in messages
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if isinstance(block, dict)
+    ]
+    asked = [block.get("id") for block in blocks if block.get("type") in SERVED]
+    known = [block.get("tool_use_id") for block in blocks if _is_served_result(block)]
+    if not asked and not known:
+        return
+    paired = {each for each in asked if isinstance(each, str)}
+    paired &= {each for each in known if isinstance(each, str)}
+    running = True
+    for message in reversed(messages):
+        content = message["content"]
+        if isinstance(content, list):
+            message["content"] = [
+                _unpaired(block, paired, changes, running=running) for block in content
+            ]
+        running = running and isinstance(content, list) and _is_answer(message["role"], content)
+
+
+def _unpaired(block: Any, paired: set[str], changes: list[Change], *, running: bool) -> Any:
+    if _is_served_result(block):
+        call_id, text = block.get("tool_use_id"), as_text(block.get("content"))
+        told = f"[{block['type']}] {text[:SHOWN]}"
+    elif isinstance(block, dict) and block.get("type") in SERVED and not running:
+        call_id = block.get("id")
+        told = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
+    else:
+        return block
+    if isinstance(call_id, str) and call_id in paired:
+        return block
+    changes.append(Change("wrapped", "AN16", f"{block['type']} has no counterpart: kept as text"))
+    return {"type": "text", "text": told}
+
+
+def _is_served_result(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and kind.endswith("_tool_result")
+
+
+def _is_answer(role: str, content: list[Any]) -> bool:
+    return role == "user" and bool(content) and all(_is(b, "tool_result") for b in content)
 
 
 def _plain(content: list[dict[str, Any]]) -> Any:

@@ -146,19 +146,19 @@ def _function(body: Any) -> Any:
 
 def _part(part: Any) -> Iterator[Part]:
     if not isinstance(part, dict):
-        if part not in (None, "", [], {}):
-            yield Text(as_text(part))
+        if said := as_text(part):
+            yield Text(said)
         return
-    said = {key: value for key, value in part.items() if value is not None}
-    if not said or _of(part, CALL) is not None:
+    held = {key: value for key, value in part.items() if value is not None}
+    if not held or _of(part, CALL) is not None:
         return
-    text = said.get("text")
-    if text is not None and not (said.get("thought") and isinstance(text, str)):
-        if text != "":
-            yield Text(as_text(text))
-    elif image := _image(said):
+    text = held.get("text")
+    if text is not None and not (held.get("thought") and isinstance(text, str)):
+        if said := as_text(text):
+            yield Text(said)
+    elif image := _image(held):
         yield image
-    elif said.keys() - set(SIGNATURE) and text != "":
+    elif held.keys() - set(SIGNATURE) and text != "":
         yield Opaque(NAME, part)
 
 

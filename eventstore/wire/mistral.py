@@ -85,7 +85,7 @@ def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Wire
         message.get("role") == "tool" and _is_content(content) and (name is None or _is_name(name))
     )
     return WireResult(
-        call_id if isinstance(call_id, str) and call_id else None,
+        _id(call_id),
         name if isinstance(name, str) and name else None,
         as_text(content),
         bool(is_error(message)),
@@ -95,17 +95,20 @@ def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Wire
     )
 
 
+def _id(given: Any) -> str | None:
+    """An id, None where there is none: the SDK writes "null" then."""
+    return given if isinstance(given, str) and given not in ("", "null") else None
+
+
 def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         if not isinstance(call, dict):
             continue
-        call_id = call.get("id")
         function = call.get("function")
         made = function if isinstance(function, dict) else call
         yield WireCall(
-            # The SDK writes "null" where the model gave no id.
-            call_id if isinstance(call_id, str) and call_id not in ("", "null") else None,
+            _id(call.get("id")),
             function_call(made.get("name"), made.get("arguments")),
         )
 

@@ -127,18 +127,18 @@ def _parts(content: Any) -> tuple[Part, ...]:
         return (Text(content),) if content else ()
     if isinstance(content, list):
         return tuple(part for item in content for part in _part(item))
-    return (Text(as_text(content)),)
+    return tuple(_part(content))
 
 
 def _part(item: Any) -> Iterator[Part]:
     if not isinstance(item, dict):
-        if item:
-            yield Text(as_text(item))
+        if said := as_text(item):
+            yield Text(said)
         return
-    kind, text = item.get("type"), item.get("text")
+    kind = item.get("type")
     if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
-        if text:
-            yield Text(as_text(text))
+        if said := as_text(item.get("text")):
+            yield Text(said)
     elif kind == "input_image" and (image := _image(item)):
         yield image
     elif isinstance(kind, str):
@@ -182,7 +182,7 @@ def _is_legal_id(kind: str | None, item_id: Any) -> bool:
         return True
     if not isinstance(item_id, str):
         return False
-    if kind == "reasoning" and _UUID.fullmatch(item_id):  # a compatible server's
+    if _UUID.fullmatch(item_id):  # a compatible server's
         return True
     return item_id.startswith(PREFIXES.get(kind or "", ""))
 
@@ -216,11 +216,13 @@ def render(turns: Sequence[Turn]) -> Rendered:
 
 
 def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
-    """The message that says `parts`, if they say anything."""
+    """The message that says `parts`, if they say anything; an assistant's texts are one each."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return [{"role": role, "content": parts[0].text}]
     content = [made for part in parts if (made := _rendered(part, role, changes)) is not None]
-    return [{"role": role, "content": content}] if content else []
+    if all(part.keys() == {"type", "text"} and part["type"] == "output_text" for part in content):
+        return [{"role": role, "content": part["text"]} for part in content]
+    return [{"role": role, "content": content}]
 
 
 def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
@@ -407,12 +409,18 @@ def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[st
             seen.add(item_id)
         kept.append(item)
     found: list[dict[str, Any]] = []
-    belongs = False
+    belongs = nameless = False
     for item in reversed(kept):
-        if _kind(item) == "reasoning" and not belongs:
+        if _kind(item) != "reasoning":
+            belongs = _is_the_models(item)
+            nameless = _kind(item) == "message" and item.get("id") is None
+        elif not belongs:
             changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
             continue
-        belongs = _kind(item) == "reasoning" or _is_the_models(item)
+        elif nameless and str(item.get("id", "")).startswith(PREFIXES["reasoning"]):
+            # What it thought is in it; by its id it would be missed what came after.
+            changes.append(Change("dropped", "OR04", "the id of reasoning whose message has none"))
+            item.pop("id")
         found.append(item)
     return found[::-1]
 

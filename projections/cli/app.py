@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eventstore import EventStoreError
-from projections.cli import checking, demo, importing, reading, replaying
+from projections.cli import checking, demo, importing, linting, reading, replaying
 from projections.cli.output import complain
 
 REFUSED, USAGE, INTERRUPTED, PIPE = 1, 2, 130, 141
@@ -29,6 +29,7 @@ for command in (
     importing.import_,
     reading.show,
     reading.prompt,
+    linting.check,
     reading.tools,
     reading.stats,
     replaying.replay,

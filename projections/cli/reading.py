@@ -52,6 +52,20 @@ OpenCallsOption = Annotated[
 LastTurns = Annotated[
     int | None, typer.Option("--last-turns", min=1, help="Only so many turns of the model.")
 ]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", min=1, help="Only what fits, as tiktoken (o200k_base) counts."),
+]
+Since = Annotated[
+    int | None,
+    typer.Option("--since", min=1, metavar="VERSION", help="Only what happened from it on."),
+]
+Summary = Annotated[
+    str | None, typer.Option("--summary", help="A text in place of the turns that are cut off.")
+]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Also what the model sees turn by turn, and why.")
+]
 Repairs = Annotated[bool, typer.Option("--repairs", help="Also what was changed, and why.")]
 Status = Annotated[
     str | None,
@@ -115,7 +129,7 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
     show_table("", ("conversation", "events"), store.conversations(), right=("events",))
 
 
-def prompt(
+def prompt(  # noqa: PLR0913 - its options
     conversation_id: ConversationId,
     provider: Provider = "openai",
     collapse: CollapseOption = "failed",
@@ -123,7 +137,11 @@ def prompt(
     last_turns: LastTurns = None,
     url: Url = URL,
     *,
+    max_tokens: MaxTokens = None,
+    since: Since = None,
+    summary: Summary = None,
     repairs: Repairs = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Show the next prompt: what the model would see now, valid for a provider."""
@@ -136,17 +154,25 @@ def prompt(
             collapse=cast("Collapse", collapse),
             open_calls=cast("OpenCalls", open_calls),
             last_turns=last_turns,
+            max_tokens=max_tokens,
+            since=since,
+            summary=summary,
         )
-    arguments = history.render(provider)
-    made = history.repairs_for(provider) if repairs else []
+    arguments, made = history.rendered(provider)
+    told = history.explain(provider) if explain else None
     if as_json:
-        print_json({"arguments": arguments, "repairs": made} if repairs else arguments)
+        more: dict[str, Any] = {"repairs": made} if repairs or explain else {}
+        more |= {"explanation": told} if explain else {}
+        print_json({"arguments": arguments, **more} if more else arguments)
         return
     for line in request_lines(arguments):
         say(line)
     if repairs:
         say()
         show_repairs(made)
+    if told is not None:
+        say()
+        say(told)
 
 
 def show_repairs(repairs: list[Repair]) -> None:

@@ -23,7 +23,8 @@ from projections.cli import app
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "demo", "import", "show", "prompt", "tools", "stats", "replay", "tail", "verify", "migrate",
+    "demo", "import", "show", "prompt", "check", "tools", "stats", "replay", "tail", "verify",
+    "migrate",
 )  # fmt: skip
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -152,7 +153,7 @@ def test_every_command_says_what_it_does(run: Command) -> None:
     for command in COMMANDS:
         assert re.search(rf"^  {command} ", overview, re.MULTILINE)
         own = run.here(command, "--help").stdout
-        assert "--url" in own
+        assert ("--url" in own) is (command != "check")  # which reads a file alone
         assert "--json" in own
 
 
@@ -453,6 +454,70 @@ def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore
     assert "find it" not in json.dumps(last)
     line = run.refused("prompt", "chat", "--open-calls", "raise", "--url", run.url)
     assert "id=c, state=Pending" in line
+    late = run.json("prompt", "chat", "--since", "8", "--summary", "Before: a.", "--url", run.url)
+    assert late["messages"][0] == {"role": "user", "content": "Before: a."}
+    assert "find it" not in json.dumps(late)
+
+
+def test_prompt_explains_itself(run: Command, store: EventStore) -> None:
+    """Turn by turn, with each change where it was made."""
+    text = run.here("prompt", "chat", "--explain", "--url", run.url).stdout
+    assert "4 turns, 3 calls: 1 change" in text
+    assert "- answered [open-call]: [Awaiting approval" in text
+    assert "\x1b" not in text
+    both = run.json("prompt", "chat", "--explain", "--provider", "anthropic", "--url", run.url)
+    assert both.keys() == {"arguments", "repairs", "explanation"}
+    assert both["explanation"].startswith("4 turns, 3 calls: ")
+
+
+BROKEN = [
+    {"role": "user", "content": "go"},
+    {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "nonsense"}}]},
+]  # fmt: skip
+
+
+def test_check_tells_every_violation_and_how_to_mend_it(run: Command) -> None:
+    """Status 1 where the provider would refuse the request; the others' rules do not."""
+    (run.folder / "broken.json").write_text(json.dumps(BROKEN))
+    done = run.here("check", "broken.json", "--provider", "openai", status=1)
+    assert done.stdout.splitlines()[0].startswith("messages[1]: OA01 hard: An assistant message")
+    assert done.stdout.splitlines()[1].startswith("    to mend it: put one tool message")
+    assert "OA09 strict" in done.stdout
+    assert "1 request by the rules of openai: 1 hard and 1 strict violations" in done.stdout
+    assert done.stderr == "toolledger: broken.json: 1 hard violation: the provider refuses that\n"
+    told = run.json("check", "broken.json", status=1)
+    assert (told["ok"], told["hard"], told["strict"]) == (False, 1, 1)
+    (checked,) = told["checked"]
+    assert (checked["id"], checked["provider"], checked["messages"]) == ("broken", "openai", 2)
+    assert [found["code"] for found in checked["violations"]] == ["OA01", "OA09"]
+    assert checked["violations"][0].keys() == {"code", "level", "place", "message", "remedy"}
+
+
+def test_check_passes_what_only_some_refuse(run: Command) -> None:
+    """A strict violation is told, and no error."""
+    arguments = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "x"}}
+    mild = [{"role": "assistant", "content": None, "tool_calls": [arguments]},
+            {"role": "tool", "tool_call_id": "c", "content": "1"}]  # fmt: skip
+    lines = [
+        {"messages": mild, "id": "mild"},
+        {"contents": [{"role": "user", "parts": [{"text": "x"}]}]},
+    ]
+    (run.folder / "two.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    text = run.here("check", "two.jsonl").stdout
+    assert "mild: messages[0].tool_calls[0].function.arguments: OA09 strict" in text
+    assert "2 requests by the rules of gemini, openai: 0 hard and 1 strict violations" in text
+
+
+def test_check_says_what_it_could_not_read(run: Command) -> None:
+    """What was not judged is not passed."""
+    (run.folder / "half.jsonl").write_text('{"messages": [{"role": "user", "content": "x"}]}\n{')
+    done = run.here("check", "half.jsonl", status=1)
+    assert "all is well" in done.stdout
+    assert "1 part could not be read: line 2: not JSON" in done.stderr
+    assert run.json("check", "half.jsonl", status=1)["ok"] is False
+    assert "no file" in run.refused("check", "nowhere.json")
+    assert "pass one of" in run.refused("check", "half.jsonl", "--provider", "x", status=2)
 
 
 def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> None:

@@ -334,10 +334,18 @@ def test_cap_parallel_safe_reads_are_uncounted(chat: Conversation) -> None:
     assert set(names(capped(chat, "read", "work", "read"))) == {"Completed"}
 
 
-def test_cap_unknown_names_are_uncounted(chat: Conversation) -> None:
+@pytest.mark.parametrize("name", ["glitch", ""])
+def test_cap_unknown_and_blank_names_are_uncounted(chat: Conversation, name: str) -> None:
     """A glitch uses up no slot; of two real calls the second is still not executed."""
-    assert names(capped(chat, "glitch", "work")) == ["Failed", "Completed"]
-    assert names(capped(chat, "glitch", "work", "work")) == ["Failed", "Completed", "Rejected"]
+    for called, ended in (
+        (["work"], ["Failed", "Completed"]),
+        (["work", "work"], ["Failed", "Completed", "Rejected"]),
+    ):
+        message = turn(*"abc"[: len(called) + 1])
+        for call, wanted in zip(message["tool_calls"], [name, *called], strict=True):
+            call["function"]["name"] = wanted
+        dispatcher = Dispatcher(chat, {"work": lambda: "w"}, max_calls_per_turn=1)
+        assert names(dispatcher.dispatch(chat.record(message))) == ended
 
 
 # --- exec tests: the vote on the end of the run

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any, assert_type
 
 from eventstore import (
+    AgentError,
     Attempt,
     Completed,
     Conversation,
+    ErrorEnvelope,
     ErrorKind,
     EventStore,
     Failure,
     FunctionCall,
     FunctionResponse,
+    GateClass,
+    GateDecision,
     IllegalTransition,
+    OpeningGate,
+    ProviderError,
+    ProviderErrorKind,
     Recorded,
+    RetryPolicy,
     Tool,
     ToolCompleted,
+    ToolErrorPolicy,
+    ToolErrorTerminal,
+    ToolGate,
+    ToolGateContext,
     VersionConflict,
     Violation,
+    compose_gates,
     fingerprint,
     validate,
 )
@@ -28,6 +42,7 @@ from projections import (
     Repair,
     current_tools,
     error_statistics,
+    gate_context,
     model_history,
     repair_history,
     repair_messages,
@@ -90,3 +105,31 @@ def reading(store: EventStore, messages: list[dict[str, Any]]) -> None:
     assert_type(fingerprint("refund", {"order": 7}), str)
     kept = repair_history([HistoryEntry.completed(FunctionCall("f", {}), 1)])
     assert_type(kept, list[HistoryEntry])
+
+
+class Planning(ToolGate):
+    """A gate of one's own: derived, with what is not the default."""
+
+    name = "planning"
+    priority = 100
+    gate_class = GateClass.ADVISORY
+
+    def allowlist(self, context: ToolGateContext, /) -> AbstractSet[str] | None:
+        """Only planning at first."""
+        return None if context.iteration else {"plan"}
+
+
+def deciding(chat: Conversation, error: ToolErrorTerminal) -> float | None:
+    """May it run, may it run again, must the run end."""
+    context = gate_context(chat.events(), ["plan", "shell"])
+    decision = compose_gates([Planning(), OpeningGate(["plan"])], context, on_all_empty="deny")
+    assert_type(decision, GateDecision)
+    assert_type(decision.visible, tuple[str, ...])
+    chat.append(decision.offered)
+    policy = ToolErrorPolicy.operator_safe().add_terminal_kind(ErrorKind.INTERNAL)
+    assert_type(policy.classifies_terminal(error.failure.kind), bool)
+    assert_type(ErrorEnvelope.of(error.failure).retry_after_secs, int | None)
+    asked: AgentError = ProviderError(ProviderErrorKind.RATE_LIMIT, "slow down", status=429)
+    assert_type(AgentError.decode(asked.encode()).suggestion, str | None)
+    assert_type(Tool.decode(error.tool.encode()), Tool)
+    return RetryPolicy(max_attempts=5).delay(1, asked.retry_after, chance=0.5)

@@ -16,6 +16,7 @@ SHARED = {"bare", "logs", "measure"}
 TINY = {
     "append": ["--calls", "3", "--rounds", "2"],
     "batch": ["--events", "30", "--rounds", "2"],
+    "dispatch": ["--calls", "3", "--rounds", "2"],
     "fingerprint": ["--calls", "10", "--rounds", "2"],
     "imports": ["--rounds", "1"],
     "prompt": ["--events", "10000", "--rounds", "3"],

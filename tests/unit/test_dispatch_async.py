@@ -86,10 +86,10 @@ def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
 
     async def run() -> None:
-        task = asyncio.ensure_future(AsyncDispatcher(chat, [add]).dispatch(calls))
-        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
         task.cancel()
-        await task
+        await AsyncDispatcher(chat, [add]).dispatch(calls)
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -37,3 +39,10 @@ def test_what_is_not_known_is_left_out() -> None:
     bare = ErrorEnvelope.of(Failure(ErrorKind.AUTH, "x"))
     assert msgspec.json.encode(bare) == b'{"code":"auth_failed","class":"client"}'
     assert bare.error_class is ErrorClass.CLIENT
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan])
+def test_a_wait_without_an_end_is_none(seconds: float) -> None:
+    """Whatever somebody wrote into a failure."""
+    failure = Failure(ErrorKind.RATE_LIMIT, "x", retry_after=seconds)
+    assert ErrorEnvelope.of(failure).retry_after_secs is None

@@ -155,6 +155,8 @@ def test_text_is_no_set_of_names() -> None:
         compose_gates([Fixed("odd", "plan")], CONTEXT)
     with pytest.raises(TypeError, match="gate 'OpeningGate' gave the text 'plan'"):
         OpeningGate("plan")
+    with pytest.raises(TypeError, match="available_tool_names is 'plan': pass a list"):
+        ToolGateContext(0, (), None, "plan")
 
 
 def test_what_a_decision_was_made_on_stays_as_it_was() -> None:

@@ -6,10 +6,14 @@ from itertools import takewhile
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eventstore import (
     Conversation,
     EventStore,
+    MessageAdded,
     OpeningGate,
     RunStarted,
     ToolGate,
@@ -17,6 +21,8 @@ from eventstore import (
     ToolsOffered,
     compose_gates,
 )
+from eventstore.dispatch.resumption import counted_iterations
+from eventstore.testing import log, pending
 from projections import gate_context, model_history
 
 NAMES = ("plan", "shell", "deliver")
@@ -106,3 +112,23 @@ def test_any_past_decision_can_be_made_again(chat: Conversation) -> None:
         before = takewhile(lambda recorded, end=decision: recorded is not end, log)
         again = compose_gates(gates, gate_context(before, decision.event.available))
         assert again.offered == decision.event
+
+
+said = st.sampled_from([
+    RunStarted("agent"),
+    MessageAdded("user"),
+    MessageAdded("system"),
+    *(MessageAdded("assistant", turn=turn) for turn in (1, 2, 3)),
+    *(replace(pending(f"call_{turn}"), turn=turn) for turn in (None, 1, 2)),
+])  # fmt: skip
+
+
+@given(st.lists(said, max_size=8))
+def test_iterations_are_those_that_the_dispatcher_counts(events: list[Any]) -> None:
+    """Of any log: without messages, it needs no projection to know them."""
+    recorded = log(*events)
+    counted = counted_iterations(recorded, NAMES)
+    context = gate_context(recorded, NAMES)
+    assert (context.iteration, context.conversation_id) == (
+        counted.iteration, counted.conversation_id,
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,6 +36,7 @@ def test_a_set_of_kinds_is_what_a_set_is(some: list[ErrorKind], others: list[Err
     for kind in ErrorKind:
         assert (kind in one) == one.contains(kind) == (kind in some)
         assert one.with_(kind) == ErrorKindSet.of(*some, kind)
+    assert ErrorKindSet(some) == ErrorKindSet(frozenset(some)) == one  # type: ignore[arg-type]
     assert msgspec.json.decode(msgspec.json.encode(one), type=ErrorKindSet) == one
     assert eval(repr(one)) == one  # noqa: S307 - what it says is how it is built
 
@@ -53,9 +55,10 @@ def test_a_kind_may_be_given_by_its_word_and_another_word_is_refused() -> None:
         ErrorKindSet.empty().contains("odd")  # type: ignore[arg-type]
 
 
-def test_a_policy_takes_any_collection_of_kinds() -> None:
-    """A list will do, and is kept as a set."""
-    policy = ToolErrorPolicy([ErrorKind.AUTH, ErrorKind.AUTH])  # type: ignore[arg-type]
+@pytest.mark.parametrize("kinds", [[ErrorKind.AUTH, ErrorKind.AUTH], {"auth"}, ErrorKind.AUTH])
+def test_a_policy_takes_any_collection_of_kinds(kinds: Any) -> None:
+    """A list will do, or one kind, and is kept as a set."""
+    policy = ToolErrorPolicy(kinds)
     assert policy == ToolErrorPolicy.new().add_terminal_kind(ErrorKind.AUTH)
     assert policy.terminate_on == ErrorKindSet.singleton(ErrorKind.AUTH)
 

@@ -44,6 +44,19 @@ def result(call_id: object = "toolu_1", **more: object) -> Message:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "12C", **more}
 
 
+FOUND_ID = "srvtoolu_1"
+
+
+def served(kind: str = "server_tool_use", **more: object) -> Message:
+    """A call that the provider's own servers run."""
+    return {"type": kind, "id": FOUND_ID, "name": "web_search", "input": {}} | more
+
+
+def served_result(kind: str = "web_search_tool_result", **more: object) -> Message:
+    """What the provider's servers answered."""
+    return {"type": kind, "tool_use_id": FOUND_ID, "content": []} | more
+
+
 FOUND = {"type": "tool_reference", "tool_name": "refund"}
 ASK = user(text())
 
@@ -304,6 +317,30 @@ BROKEN = [
         [ASK, assistant(call("a")), assistant(call("b")), user(result("a"), result("b"))],
         id="two messages of calls, one of results",
     ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[0]"],
+        [ASK, assistant(served(), text()), user(text())],
+        id="the servers never answered, and the user went on",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[0]"],
+        [ASK, assistant(served("mcp_tool_use"), call()), user(result(), text())],
+        id="text after the results that came while it ran",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[0]", "messages[1].content[1]"],
+        [ASK, assistant(served(id=7), served_result(tool_use_id="srvtoolu_2")), user(text())],
+        id="ids that do not match",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[0]"],
+        [ASK, assistant(served_result())],
+        id="a result that nobody asked for",
+    ),
 ]
 
 SOUND = [
@@ -383,6 +420,22 @@ SOUND = [
         "AN15", [*answered(), assistant(call("b")), user(result("b"))], id="a call at a time"
     ),
     pytest.param("AN15", [*answered(), user(text())], id="a user who says more"),
+    pytest.param(
+        "AN16",
+        [ASK, assistant(served(), served_result(), text()), user(text())],
+        id="a served call with its result",
+    ),
+    pytest.param(
+        "AN16",
+        [ASK, assistant(served()), assistant(served_result(), text()), user(text())],
+        id="the result in the next message",
+    ),
+    pytest.param(
+        "AN16",
+        [ASK, assistant(served(), call()), user(result())],
+        id="a served call that still runs while a result of the client's comes",
+    ),
+    pytest.param("AN16", [ASK, assistant(served())], id="a turn that was paused"),
 ]
 
 

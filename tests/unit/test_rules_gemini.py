@@ -143,6 +143,12 @@ BROKEN = [
         [ASK, model(call()), user(result()), model(text(), call(signed=False)), user(result())],
         id="a later step without a signature",
     ),
+    pytest.param(
+        "GE06",
+        ["contents[1].parts[0]", "contents[3].parts[0]"],
+        [ASK, model(call(signed=False)), user(result()), model(call(signed=False)), user(result())],
+        id="two steps of one turn",
+    ),
     pytest.param("GE07", ["contents"], {"role": "user"}, id="no list"),
     pytest.param("GE07", ["contents[0]"], ["hello"], id="a content that is text"),
     pytest.param(

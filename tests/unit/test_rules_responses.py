@@ -78,6 +78,9 @@ BROKEN = [
         [call(), reasoning(), reasoning(), output()],
         id="an output follows",
     ),
+    pytest.param(
+        "OR04", ["input[0]"], [reasoning(id="rs_1"), says("assistant")], id="a message without id"
+    ),
     pytest.param("OR05", ["input"], None, id="no list"),
     pytest.param("OR05", ["input[0]"], ["hello"], id="an item that is text"),
     pytest.param("OR05", ["input[0]"], [{"name": "x"}], id="neither type nor role"),
@@ -119,9 +122,14 @@ SOUND = [
         id="legal ids",
     ),
     pytest.param("OR03", [reasoning(id=UUID), call(), output()], id="a compatible server's"),
+    pytest.param("OR03", [says("assistant", id=UUID)], id="a compatible server's message"),
     pytest.param("OR03", [says(id=None), call(id=None), output(id=None)], id="null"),
     pytest.param("OR04", [reasoning(), reasoning(), call(), output()], id="a call follows"),
     pytest.param("OR04", [reasoning(), SEARCH, says("assistant")], id="a search follows"),
+    pytest.param("OR04", [reasoning(), says("assistant")], id="neither has an id"),
+    pytest.param(
+        "OR04", [reasoning(id="rs_1"), says("assistant", id="msg_1")], id="both have an id"
+    ),
     pytest.param(
         "OR04",
         [reasoning(), {"type": "tool_search_output", "execution": "server"}],

@@ -329,3 +329,43 @@ def test_every_change_is_listed() -> None:
         ("wrapped", "orphan"), ("answered", "open-call"), ("rewritten", "form"),
     }  # fmt: skip
     assert any(repair.why.startswith("messages[6]: ") for repair in repaired.repairs)
+
+
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"hit": 1}]}
+ADD = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}}
+SUM = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "4"}
+
+
+def said(*blocks: Any) -> dict[str, Any]:
+    """An assistant message of Anthropic's."""
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def test_a_search_that_the_servers_still_run_goes_back_as_it_is() -> None:
+    """While nothing but results of our own tools has followed the call, its result may come."""
+    running = [{"role": "user", "content": "go"}, said(SEARCH, ADD)]
+    repaired = repair_messages(running, "anthropic")
+    assert repaired.messages[1] == running[1]
+    assert [repair.what for repair in repaired.repairs] == ["answered"]
+
+
+@pytest.mark.parametrize(
+    ("history", "kept"),
+    [
+        ([said(SEARCH, ADD), {"role": "user", "content": [SUM]}, said(), "more"], '{"q":"x"}'),
+        ([said(SEARCH), "more"], "[web_search was called, no result came"),
+        ([said(FOUND), "more"], '[web_search_tool_result] {"hit":1}'),
+        ([said({**SEARCH, "id": 7}, {**FOUND, "tool_use_id": 7}), "more"], "hit"),
+    ],
+)
+def test_what_the_servers_left_unpaired_becomes_text(history: list[Any], kept: str) -> None:
+    """Neither a call without its result nor a result without its call is taken; nothing is lost."""
+    given = [{"role": "user", "content": "go"}]
+    given += [{"role": "user", "content": m} if isinstance(m, str) else m for m in history]
+    assert "AN16" in {found.code for found in validate(given, "anthropic")}
+    repaired = repair_messages(given, "anthropic")
+    assert validate(repaired.messages, "anthropic") == []
+    assert "AN16" in {repair.rule for repair in repaired.repairs}
+    assert any(kept in block.get("text", "") for message in repaired.messages
+               for block in message["content"] if isinstance(block, dict))  # fmt: skip

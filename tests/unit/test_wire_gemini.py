@@ -168,7 +168,8 @@ def test_an_error_is_one_both_ways(chat: Conversation) -> None:
 def test_the_system_text_is_a_parameter() -> None:
     """At the start; later it becomes a user's text."""
     turns = [Turn("system", (Text("a"),)), Turn("developer", (Text("b"),)), Turn("system"),
-             Turn("user", (Text("q"),)), Turn("system", (Text("c"),))]  # fmt: skip
+             Turn("user", (Text("q"),)), Turn("user", (Text(" "),)),
+             Turn("user", (Text("x"),), hidden=True), Turn("system", (Text("c"),))]  # fmt: skip
     rendered = render(turns, "gemini").arguments
     assert rendered == {
         "system_instruction": "a\n\nb",

@@ -157,6 +157,12 @@ def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
     assert shown(chat) == [says(), call(arguments='{"x":2}'), output()]
 
 
+def test_reasoning_before_a_message_without_an_id_goes_without_its_own() -> None:
+    """The API would look for the message by an id; what was thought is in the item."""
+    nameless = {key: value for key, value in reasoning().items() if key != "id"}
+    assert mended(says(), reasoning(), says("assistant")) == [says(), nameless, says("assistant")]
+
+
 @pytest.mark.parametrize("follower", [[], [says()], [output("zz")]])
 def test_reasoning_without_what_came_after_it_is_left_out(follower: list[Item]) -> None:
     """A run that broke off behind it."""
@@ -169,6 +175,8 @@ def test_ids_that_were_used_or_are_none_are_left_out() -> None:
         says(), says(id="msg_1"), says(),
     ]  # fmt: skip
     assert mended(says(), reasoning("x"), call(id="fc_1"), output()) == [says(), call(), output()]
+    own = "76f8b89e-4a41-46fb-86ae-546cc1e4ba6c"  # as a compatible server gives them
+    assert mended(says(), reasoning(own), call(), output(), output())[1] == reasoning(own)
     assert mended(says(), reasoning(), call("a"), output("a"), reasoning(), call("b"), output("b"))[
         4:
     ] == [call("b"), output("b")]
@@ -180,9 +188,8 @@ def test_ids_that_were_used_or_are_none_are_left_out() -> None:
 
 def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
     """Nothing that is said stands between the two."""
-    assert mended(says(), call(), reasoning(), output_text(), says(), output(), output()) == [
-        says(), call(), output(), reasoning(), output_text(), says(),
-    ]  # fmt: skip
+    said = [reasoning(), output_text(id="msg_1"), says()]
+    assert mended(says(), call(), *said, output(), output()) == [says(), call(), output(), *said]
     assert mended(output(), call(), says(), output("zz", "lost"))[:2] == [call(), output()]
     assert "lost" in str(mended(output("zz", "lost")))
 
@@ -247,7 +254,7 @@ def test_turns_from_elsewhere_become_items() -> None:
     rendered = render(turns, OURS)
     items = rendered.arguments["input"]
     assert validate(items, OURS) == []
-    name = items[4]["name"]
+    name = items[5]["name"]
     assert items == [
         says("system", "s"),
         says("user", [
@@ -255,23 +262,21 @@ def test_turns_from_elsewhere_become_items() -> None:
             {"type": "input_image", "image_url": URL, "detail": "auto"},
             {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
         ]),
-        says("assistant", [{"type": "output_text", "text": "so"},
-                           {"type": "output_text", "text": "[image]"}]),
+        says("assistant", "so"), says("assistant", "[image]"),
         call("a", arguments='{"x":1}'), call("b", name=name),
         output("a"), output("b", '{"error":"E"}\n[note]'),
-        says("assistant", [{"type": "output_text", "text": "a"},
-                           {"type": "output_text", "text": "b"}]),
+        says("assistant", "a"), says("assistant", "b"),
     ]  # fmt: skip
     assert {change.rule for change in rendered.changes} == {"reasoning", "foreign-part", "name"}
 
 
 def test_own_parts_without_their_native_form_are_items_again() -> None:
     """As in a turn whose calls the log tells differently."""
-    parts = (Opaque(OURS, reasoning()), Opaque(OURS, {"type": "refusal", "refusal": "no"}),
+    parts = (Opaque(OURS, reasoning(None)), Opaque(OURS, {"type": "refusal", "refusal": "no"}),
              Text("x"), Opaque(OURS, SEARCH))  # fmt: skip
     turn = Turn("assistant", parts, [Call("a", "f", {}, Answer("R"))], OURS)
     assert render([turn], OURS).arguments["input"] == [
-        reasoning(),
+        reasoning(None),
         says("assistant", [{"type": "refusal", "refusal": "no"},
                            {"type": "output_text", "text": "x"}]),
         SEARCH, call("a"), output("a"),

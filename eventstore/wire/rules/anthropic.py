@@ -1,11 +1,12 @@
-"""The rules of Anthropic Messages, AN01 to AN15.
+"""The rules of Anthropic Messages, AN01 to AN16.
 
 The API merges same-role neighbours into one turn before it pairs calls with results; AN01 to AN04
 look at turns, AN15 at the messages as they stand. A system message ends a turn: where the API
 accepts one at all, it may not stand between a call and its result.
 
-Only `tool_use` and `tool_result` are paired. Blocks that the API's own servers fill
-(`server_tool_use`, `mcp_tool_use` and their results) come and go inside one assistant turn.
+AN01 to AN05 pair `tool_use` with `tool_result`. Calls that the API's own servers run
+(`server_tool_use`, `mcp_tool_use`) have their results in an assistant message, the same or a later
+one. The specification tells of them without a code; here they are AN16.
 
 A fault for which the table has no row of its own goes to the nearest one:
 
@@ -134,12 +135,21 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
         "{path}: the next message alone does not hold the `tool_result` blocks of: {detail}",
         "merge same-role neighbours, so that one message holds all the results",
     ),
+    "AN16": (
+        "hard",
+        "{path}: {detail}",
+        (
+            "keep a call that the provider's own servers ran and its result together, "
+            "or leave both out"
+        ),
+    ),
 }
 """Code to level, the API's words and the remedy."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _HOME: Final = {"tool_use": "assistant", "tool_result": "user"}
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_SERVED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _MAX_NAME_LENGTH: Final = 200
 _MAX_SHOWN: Final = 80
 _NO_KEYS: Final[frozenset[object]] = frozenset()
@@ -446,6 +456,51 @@ def _split_results(history: _History) -> Iterator[Fault]:
                 yield message.place, _listed(call.key for call in calls if call.key in late)
 
 
+def _unpaired_server_calls(history: _History) -> Iterator[Fault]:
+    """AN16: what the servers were asked has its result, and their results were asked for.
+
+    A result may still be on its way while nothing but results of the client's own tools has
+    followed the call.
+    """
+    asked = {_served_id(block) for block in history.blocks if block.kind in _SERVED} - {None}
+    known = {_served_id(block) for block in history.blocks if _is_served_result(block)} - {None}
+    quiet = len(history.messages)
+    while quiet and _holds_results_alone(history.messages[quiet - 1]):
+        quiet -= 1
+    for number, message in enumerate(history.messages, 1):
+        for block in message.blocks:
+            if block.kind in _SERVED and number < quiet and _served_id(block) not in known:
+                name = block.body.get("name") if block.kind == "server_tool_use" else block.kind
+                yield (
+                    block.place,
+                    (
+                        f"`{_named(name)}` tool use with id {_named(_served_id(block))} was found "
+                        "without a corresponding result block"
+                    ),
+                )
+            elif _is_served_result(block) and _served_id(block) not in asked:
+                yield (
+                    block.place,
+                    (
+                        f"unexpected `tool_use_id` found in `{block.kind}` blocks: "
+                        f"{_named(_served_id(block))}. Each must have its call before it."
+                    ),
+                )
+
+
+def _is_served_result(block: _Block) -> bool:
+    return (block.kind or "").endswith("_tool_result")
+
+
+def _served_id(block: _Block) -> str | None:
+    value = block.body.get("id" if block.kind in _SERVED else "tool_use_id")
+    return value if isinstance(value, str) else None
+
+
+def _holds_results_alone(message: _Message) -> bool:
+    return message.role == "user" and bool(message.blocks) and all(map(_is_result, message.blocks))
+
+
 def _is_result(block: _Block) -> bool:
     return block.kind == "tool_result"
 
@@ -488,4 +543,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN13": _misplaced,
     "AN14": _illegal_names,
     "AN15": _split_results,
+    "AN16": _unpaired_server_calls,
 }

@@ -241,7 +241,7 @@ def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
     """
     start = 0
     for index, content in enumerate(contents):
-        if content.role != "model" and len(content.parts) > len(content.responses):
+        if content.role != "model" and content.parts and not content.responses:
             start = index
     for content in contents[start:]:
         for part in content.calls[:1]:

@@ -42,7 +42,10 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "OR04": (
         "hard",
         "Item {detail} of type 'reasoning' was provided without its required following item.",
-        "send the item that came after the reasoning right behind it, or leave both out",
+        (
+            "send the item that came after the reasoning right behind it, under its id, "
+            "or leave both out"
+        ),
     ),
     "OR05": (
         "hard",
@@ -148,7 +151,7 @@ def _unasked(items: list[_Item]) -> Iterator[Fault]:
 def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
     """OR03: ids of items are unique, and begin as their kind demands.
 
-    A reasoning item whose id is a UUID is a compatible server's: those give no other.
+    An id that is a UUID is a compatible server's: some give no other.
     """
     seen: set[str] = set()
     for item in items:
@@ -162,8 +165,8 @@ def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
         if given in seen:
             yield place, f"Duplicate item found with id {_named(given)}."
         seen.add(given)
-        foreign = item.kind == "reasoning" and _UUID.fullmatch(given)
-        if prefix is not None and not given.startswith(prefix) and not foreign:
+        own = prefix is None or given.startswith(prefix)
+        if not own and not _UUID.fullmatch(given):
             yield (
                 place,
                 f"Invalid '{place}': {_shown(given)}. Expected an ID that begins with '{prefix}'.",
@@ -173,17 +176,25 @@ def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
 def _stranded(items: list[_Item]) -> Iterator[Fault]:
     """OR04: a reasoning item is directly followed by what the model said or called after it.
 
-    Whether a call that stands alone came with reasoning cannot be seen.
+    The API knows the two by their ids: it finds no message without one behind reasoning that has
+    one (OpenHands/software-agent-sdk#1754). Whether a call that stands alone came with reasoning
+    cannot be seen.
     """
     stranded: list[_Item] = []
-    belongs = False
+    belongs = nameless = False
     for item in reversed(items):
         if item.kind != "reasoning":
             belongs = _is_the_models(item)
-        elif not belongs:
+            nameless = item.kind == "message" and item.body.get("id") is None
+        elif not belongs or (nameless and _is_kept(item.body.get("id"))):
             stranded.append(item)
     for item in reversed(stranded):
         yield item.place, _shown(item.body.get("id"))
+
+
+def _is_kept(item_id: object) -> bool:
+    """Whether the API may have kept an item under this id."""
+    return isinstance(item_id, str) and item_id.startswith(_PREFIXES["reasoning"])
 
 
 def _is_the_models(item: _Item) -> bool:

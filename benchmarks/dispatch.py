@@ -1,0 +1,124 @@
+"""A turn of calls through the dispatcher, against calling and recording by hand.
+
+Dispatcher: `Dispatcher.dispatch` of calls that were recorded beforehand, by a dispatcher that is
+there already: checks, one durable append before each call and one after, the `Tool`s it returns.
+
+By hand: what a loop without a dispatcher has to write, if an exception is to be recorded, too:
+`with chat.running(id) as attempt: attempt.complete(function(**attempt.arguments))`, for the same
+functions and the same calls; in asyncio the function is awaited.
+
+Both work in turn, round for round, each round in a conversation of its own. A ratio is the
+dispatcher's time divided by the other's, the median over the rounds. On disk the clock is the
+wall's; in memory it is CPU time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from measure import Figure, arguments, clock, folder, in_turn, median, report
+
+from eventstore import AsyncDispatcher, Conversation, Dispatcher, EventStore, Tool
+
+RESULT = {
+    "orders": [
+        {"id": "A-10293", "status": "shipped", "total": 129.9, "items": 3},
+        {"id": "A-10411", "status": "open", "total": 18.5, "items": 1},
+    ],
+    "next": None,
+}
+
+
+def search_orders(customer: str, status: list[str], limit: int = 20, page: int = 1) -> Any:
+    """A tool that takes no time."""
+    del customer, status, limit, page
+    return RESULT
+
+
+async def search_orders_async(
+    customer: str, status: list[str], limit: int = 20, page: int = 1
+) -> Any:
+    """The same, async."""
+    return search_orders(customer, status, limit, page)
+
+
+TOOLS = [search_orders, search_orders_async]
+
+
+def begin(store: EventStore, name: str, tool: str, calls: int) -> tuple[Conversation, list[Tool]]:
+    """A conversation in which the model has asked for some calls."""
+    chat = store.conversation(name)
+    chat.add_message("user", "Where are my orders?")
+    given = {"customer": "c-00017", "status": ["open", "shipped"], "limit": 20, "page": 1}
+    return chat, [chat.request(tool, {**given, "page": n}) for n in range(calls)]
+
+
+def by_hand(chat: Conversation, tools: list[Tool]) -> None:
+    """What a loop without a dispatcher does."""
+    for tool in tools:
+        with chat.running(tool.id) as attempt:
+            attempt.complete(search_orders(**attempt.arguments))
+
+
+async def by_hand_async(chat: Conversation, tools: list[Tool]) -> None:
+    """The same, awaited."""
+    for tool in tools:
+        with chat.running(tool.id) as attempt:
+            attempt.complete(await search_orders_async(**attempt.arguments))
+
+
+def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tuple[float, float]]:
+    """The seconds that each round took the dispatcher and the hand."""
+    name = TOOLS[awaited].__name__
+    times = []
+    now = clock(memory=memory)
+    with (
+        folder(memory=memory) as place,
+        asyncio.Runner() as runner,
+        EventStore.open(f"sqlite:///{Path(place) / 'agent.db'}") as store,
+    ):
+        for number in range(rounds):
+            ours = begin(store, f"dispatched-{number}", name, calls)
+            theirs = begin(store, f"by-hand-{number}", name, calls)
+            if awaited:
+                dispatcher: Any = AsyncDispatcher(ours[0], TOOLS)
+                dispatch = partial(_awaited, runner, dispatcher.dispatch, ours[1])
+                hand = partial(_awaited, runner, by_hand_async, *theirs)
+            else:
+                dispatch = partial(Dispatcher(ours[0], TOOLS).dispatch, ours[1])
+                hand = partial(by_hand, *theirs)
+            times.append(in_turn(now, dispatch, hand, swap=bool(number % 2)))
+            assert all(tool.response for tool in ours[0].tools.values())
+    return times
+
+
+def _awaited(runner: asyncio.Runner, function: Any, *args: Any) -> object:
+    return runner.run(function(*args))
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, calls=10, rounds=101)
+    calls = options.calls or 10
+    rounds = options.rounds or (21 if options.quick else 101)
+    figures = []
+    for place in ("disk", "memory"):
+        for what in ("", ", asyncio"):
+            times = measure(
+                memory=place == "memory", awaited=bool(what), rounds=rounds, calls=calls
+            )
+            us = 1e6 / calls
+            figures += [
+                Figure(f"{place}{what}: dispatcher / by hand", median(a / b for a, b in times), "",
+                       1.2),
+                Figure(f"{place}{what}: dispatcher", median(a for a, _ in times) * us, "µs/call"),
+                Figure(f"{place}{what}: by hand", median(b for _, b in times) * us, "µs/call"),
+            ]  # fmt: skip
+    report(__file__, options, figures)
+
+
+if __name__ == "__main__":
+    main()

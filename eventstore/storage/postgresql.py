@@ -1,0 +1,146 @@
+"""PostgreSQL, through psycopg 3.
+
+A lane's counter is locked by its row, so writers of one lane wait for each other and no others.
+All is done under READ COMMITTED: whoever waited for the row sees what the other committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from eventstore.errors import (
+    NotAStore,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+)
+from eventstore.storage.server import CONNECTING, Server
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+LOCK = 0x746F6F6C
+"""The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
+
+_SETTINGS = """\
+SELECT set_config('default_transaction_isolation', 'read committed', false),
+       set_config('lock_timeout', %s, false),
+       set_config('idle_in_transaction_session_timeout', %s, false),
+       set_config('synchronous_commit',
+                  CASE WHEN %s THEN 'off'
+                       WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
+                       ELSE current_setting('synchronous_commit') END, false)"""
+
+_AGAIN = "nothing was written, try again"
+_MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
+    ("08", StorageError, "check that the server runs and can be reached, then try again"),
+    ("22001", StorageError, "nothing was written; use a shorter id"),
+    (
+        "23",
+        StoreCorrupt,
+        "the log contradicts itself; nothing was written, run `toolledger verify`",
+    ),
+    ("25006", StoreReadOnly, "nothing was written; connect to the primary server"),
+    ("25P03", StoreBusy, f"the transaction stood still for too long; {_AGAIN}"),
+    ("28", StorageError, "check the user and the password in the URL"),
+    ("3D000", NotAStore, "create the database, or name another"),
+    ("40", StoreBusy, f"other writers were in the way; {_AGAIN}"),
+    ("42501", StoreReadOnly, "grant the user the rights to the tables (or to the schema)"),
+    ("42P01", StoreCorrupt, "the tables are gone; restore the database from a copy"),
+    ("53100", StoreFull, "nothing was written; free some space and try again"),
+    ("53", StoreBusy, f"the server is at its limit; {_AGAIN}"),
+    ("55P03", StoreBusy, f"another writer holds the lane; {_AGAIN}"),
+    ("57014", StoreBusy, f"the statement took too long; {_AGAIN}"),
+    ("57P", StorageError, "check that the server runs and can be reached, then try again"),
+    ("XX", StoreCorrupt, "the database is damaged; restore it from a copy"),
+)
+
+
+class Postgresql(Server):
+    """What PostgreSQL does in its own way."""
+
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    driver = "postgresql+psycopg"
+    extra = "postgresql"
+
+    @property
+    def module(self) -> Any:
+        """psycopg, which is imported when an engine is made."""
+        import psycopg  # noqa: PLC0415 - optional
+
+        return psycopg
+
+    def options(self) -> dict[str, Any]:
+        """A network that was cut is noticed within half a minute."""
+        return {
+            "client_encoding": "utf8",
+            "connect_timeout": CONNECTING,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 25_000,
+        }
+
+    def prepare(self, connection: Any) -> None:
+        """Durable as asked, whatever the server's default; waiting no longer than allowed.
+
+        A client that stops in the middle of a transaction (frozen, or cut off) does not hold
+        its lane for longer than the others wait for it.
+        """
+        wait = max(1, round(self.busy_timeout * 1000))
+        connection.execute(_SETTINGS, (str(wait), str(wait // 2), self.durability == "normal"))
+
+    def check_server(self, connection: Connection) -> None:
+        """Text must be stored as it is.
+
+        Raises:
+            NotAStore: the database has another encoding than UTF-8.
+        """
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        if encoding != "UTF8":
+            raise NotAStore(
+                f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
+            )
+
+    @contextmanager
+    def alone(self, connection: Connection) -> Iterator[None]:
+        """In one transaction; an error undoes all of it."""
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        yield
+        connection.exec_driver_sql("COMMIT")
+
+    def clear(self, connection: Connection) -> None:
+        """Nothing is ever left: the schema is changed in one transaction."""
+
+    def meaning(self, error: Any) -> tuple[type[StorageError], str]:
+        """By the SQLSTATE; an error without one is the connection's."""
+        state = error.sqlstate or "08000"
+        for start, kind, remedy in _MEANINGS:
+            if state.startswith(start):
+                return kind, remedy
+        return StorageError, f"SQLSTATE {state}"
+
+    def is_lost(self, error: BaseException) -> bool:
+        """No SQLSTATE, or one of a server that goes down or has closed the connection."""
+        kinds = (
+            self.module.OperationalError,
+            self.module.InterfaceError,
+            self.module.InternalError,
+        )
+        if not isinstance(error, kinds):
+            return False
+        state = error.sqlstate
+        return state is None or state.startswith(("08", "57P0", "25P03"))
+
+    def is_passing(self, error: BaseException) -> bool:
+        """A serialization failure or a deadlock."""
+        return getattr(error, "sqlstate", None) in ("40001", "40P01")
+
+    def damage(self, _: Callable[[str], list[Any]]) -> Iterator[str]:
+        """Nothing: it checks its pages as it reads them."""
+        yield from ()

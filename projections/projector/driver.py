@@ -1,0 +1,550 @@
+"""`Projector`: what feeds the materialised projections from the log, and what is read of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from eventstore import Cursor, EventStore, Recorded, StorageError, Tool
+from projections.approvals import PendingApproval, order
+from projections.figures import KindNumbers, Statistics, ToolNumbers
+from projections.projector import tables
+from projections.projector.lane import PARKED, LaneState, Parked, Poisoned, Settings
+from projections.projector.stored_statistics import Bucket, read_buckets, read_statistics, summed
+from projections.projector.stored_tools import tools_of
+from projections.projector.tables import Database, LostRace
+from projections.statistics import FINGERPRINTS
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy import Connection
+
+FORMAT = 1
+"""What the tables hold, and how; another format is built anew."""
+
+VIEWS = ("statistics", "tools")
+CHUNK = 1_000
+"""Events that are read, and whose rows are looked up, in one go."""
+
+PAGE = 1_000
+STATUSES = ("Pending", "Approved", "Running", "Completed", "Failed", "Rejected")
+
+_FAR = 2**62
+_PATIENCE = 1_000
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a projection has come: `done` of `total` events."""
+
+    done: int
+    total: int
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """How far a projection is behind the log: in events, and by the age of the oldest of them."""
+
+    events: int
+    seconds: float
+
+
+class TimeBucket(msgspec.Struct, frozen=True):
+    """What became of the calls that were asked for from `start` to before `end`."""
+
+    start: datetime
+    end: datetime
+    overall: ToolNumbers
+    by_tool: dict[str, ToolNumbers]
+    by_kind: dict[str, KindNumbers]
+
+
+class _Generation(msgspec.Struct, frozen=True):
+    """One projection of one log: the live one, or the one that is being built."""
+
+    id: int
+    format: int
+    views: str
+    bucket: int
+
+
+Report = Callable[[Progress], None]
+
+
+class Projector:
+    """Keeps current tools, pending approvals and error statistics of a log in SQL tables.
+
+    The tables are prefixed `toolledger_`; they are created when they are not there, in the
+    database at `url`, which may be the log's own (so without `url`) or another one. What is
+    projected is committed together with how far it is, `batch` events at a time, so each event
+    is applied exactly once, whatever is killed and when. Any number of projectors, in as many
+    processes, may work on one log: they share its lanes. A projector itself is used by one
+    thread at a time.
+
+    `views` says what is kept; `bucket` is how long a time bucket of the statistics is, in
+    seconds; `fingerprints` how many fingerprints they tell apart. `clock` gives microseconds
+    since 1970 UTC.
+
+    Raises:
+        ValueError: an argument makes no sense.
+        StorageError: the database cannot be used.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        url: str | None = None,
+        *,
+        views: Sequence[str] = VIEWS,
+        bucket: int = 3600,
+        batch: int = 10_000,
+        fingerprints: int = FINGERPRINTS,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        kept = tuple(sorted(set(views)))
+        if not kept or set(kept) - set(VIEWS):
+            raise ValueError(f"views are {tuple(views)!r}: pass some of {', '.join(VIEWS)}")
+        for name, number in (("bucket", bucket), ("batch", batch), ("fingerprints", fingerprints)):
+            if number < 1:
+                raise ValueError(f"{name} is {number}: pass 1 or more")
+        home, tenant = _home(store)
+        self._store = store
+        self._tenant = tenant
+        end = store.end()
+        self._epoch = end.epoch
+        self._owner = tables.key_of(tenant, end.epoch)
+        lanes = max(len(end.positions), 1)
+        self._settings = Settings(kept, bucket * 1_000_000, max(fingerprints // lanes, 1))
+        self._batch = batch
+        self._clock = clock
+        self._states: dict[tuple[int, int], LaneState] = {}
+        self._database = Database(home if url is None else url)
+
+    def close(self) -> None:
+        """Give up the connections; the store stays open."""
+        self._states.clear()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # keeping up
+
+    def catch_up(self, progress: Report | None = None) -> int:
+        """Apply what the log holds by now; how many events that was, by this projector's work.
+
+        `progress` is called after each batch.
+        """
+        return self._advance(lambda: self._live().id, progress)
+
+    def rebuild(self, progress: Report | None = None) -> int:
+        """Build all of it anew, beside what is there, and put it in its place at the end.
+
+        What is there stays readable, and is kept up by other projectors, until then. Several
+        may build at once; a rebuild that was broken off goes on.
+        """
+        self._clean()
+        found = self._find("building")
+        if found is not None and not self._is_mine(found):
+            self._rename(found.id, "building", f"retired {found.id}")
+            found = None
+        building = found or self._create("building")
+        applied = self._advance(lambda: building.id, progress)
+        self._switch(building.id)
+        self._clean()
+        return applied
+
+    def retry(self, conversation_id: str | None = None) -> int:
+        """Apply what was parked, of one conversation or of all; how many are parked no more.
+
+        An event that fails again stays parked, with those behind it.
+        """
+        mended = 0
+        for item in self.parked():
+            if conversation_id not in (None, item.conversation_id):
+                continue
+            for _ in range(_PATIENCE):
+                try:
+                    mended += self._retry(item)
+                except LostRace:
+                    continue
+                break
+        return mended
+
+    def lag(self) -> Lag:
+        """How far the tables are behind the log."""
+        ends = dict(self._store.end().positions)
+        with self._reading() as (connection, projection):
+            columns = ("lane", "position")
+            rows = tables.find(connection, tables.checkpoints, columns, projection=projection)
+        behind = {lane: at for lane, at in rows if at < ends.get(lane, 0)}
+        oldest = [r.recorded_at for lane, at in behind.items() for r in self._feed(lane, at, 1)]
+        seconds = max(self._clock() - min(oldest), 0) / 1_000_000 if oldest else 0.0
+        return Lag(sum(ends[lane] - at for lane, at in behind.items()), seconds)
+
+    # reading
+
+    def tools(
+        self, conversation_id: str | None = None, status: str | None = None
+    ) -> Iterator[tuple[str, Tool]]:
+        """The calls as they stood after the last event applied, each with its conversation.
+
+        Of one conversation, or of all; of one status (`"pending"`), or of any; in bounded memory.
+        """
+        self._needs("tools")
+        given: dict[str, Any] = {}
+        if status is not None:
+            given["status"] = status.capitalize()
+            if given["status"] not in STATUSES:
+                known = ", ".join(STATUSES).lower()
+                raise ValueError(f"status is {status!r}: pass one of {known}")
+        return self._tools(conversation_id, given)
+
+    def pending_approvals(self) -> list[PendingApproval]:
+        """The calls that wait for a person, the longest first; see `pending_approvals`."""
+        self._needs("tools")
+        found = [
+            PendingApproval.of(name, tool)
+            for name, tool in self._tools(None, {"status": "Pending", "imported": 0})
+        ]
+        return sorted(found, key=order)
+
+    def statistics(self) -> Statistics:
+        """The error statistics of the whole log; see `error_statistics`.
+
+        Percentiles are within 1/128 of the true values.
+        """
+        self._needs("statistics")
+        with self._reading() as (connection, projection):
+            return read_statistics(connection, projection)
+
+    def timeline(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        every: timedelta | None = None,
+    ) -> list[TimeBucket]:
+        """The error statistics over time, where calls were asked for; the oldest come first.
+
+        A call counts where it was asked for, whenever it ended. Times are cut where buckets
+        begin. `every` joins buckets: it is a multiple of theirs.
+
+        Raises:
+            ValueError: a time has no time zone, or `every` is no multiple.
+        """
+        self._needs("statistics")
+        width = self._settings.bucket
+        step = width if every is None else every // timedelta(microseconds=1)
+        if step < width or step % width:
+            raise ValueError(
+                f"every is {every}: pass a multiple of the buckets of {width // 1_000_000} s"
+            )
+        first = None if since is None else _micros(since) // width * width
+        last = None if until is None else -(-_micros(until) // width) * width
+        with self._reading() as (connection, projection):
+            buckets = read_buckets(connection, projection, first, last)
+        joined: dict[int, list[Bucket]] = {}
+        for bucket in buckets:
+            joined.setdefault(bucket.starts_at // step * step, []).append(bucket)
+        return [_time_bucket(start, step, joined[start]) for start in sorted(joined)]
+
+    def parked(self) -> list[Parked]:
+        """The events that could not be projected; each holds up its own conversation only."""
+        with self._reading() as (connection, projection):
+            order = ("lane", "position")
+            rows = tables.find(connection, tables.parked, PARKED, order, projection=projection)
+        return [Parked(*row) for row in rows]
+
+    # the work
+
+    def _advance(self, which: Callable[[], int], progress: Report | None) -> int:
+        """Work on every lane until it is where the log ends now."""
+        goals = dict(self._store.end().positions)
+        left = deque(goals)
+        # Not where the others begin.
+        left.rotate(random.randrange(max(len(left), 1)))  # noqa: S311
+        places = dict.fromkeys(goals, 0)
+        applied = losses = 0
+        while left:
+            lane = left[0]
+            try:
+                count, places[lane] = self._forward(which(), lane, goals[lane])
+            except LostRace as lost:
+                losses += 1
+                if losses > _PATIENCE:
+                    raise StorageError(f"no batch got through: {lost}; try again") from lost
+                time.sleep(random.random() / 100)  # noqa: S311
+                left.rotate(-1)
+                continue
+            losses = 0
+            applied += count
+            if progress is not None:
+                done = sum(min(places[at], goal) for at, goal in goals.items())
+                progress(Progress(done, sum(goals.values())))
+            if places[lane] >= goals[lane]:
+                left.popleft()
+        return applied
+
+    def _forward(self, projection: int, lane: int, goal: int) -> tuple[int, int]:
+        """Apply the next events of a lane; how many, and where that leads."""
+
+        def events(state: LaneState) -> Iterable[Recorded]:
+            if state.position >= goal:
+                self._check_ahead(lane, state.position)
+                return ()
+            return self._feed(lane, state.position, self._batch)
+
+        state, count, last = self._fold(projection, lane, events)
+        if state.position >= goal:
+            self._states[projection, lane] = state
+            return 0, state.position
+        # What was passed over behind the last one is of other tenants.
+        self._commit(state, max(last, goal) if count < self._batch else last)
+        return count, state.position
+
+    def _retry(self, item: Parked) -> bool:
+        """Apply an event and those behind it; whether all could be."""
+
+        def events(state: LaneState) -> Iterator[Recorded]:
+            if state.parked.pop(item.conversation_id, None) is not None:
+                chat = self._store.conversation(item.conversation_id)
+                for recorded in chat.events(after=item.version - 1):
+                    if recorded.position > state.position:
+                        return
+                    yield recorded
+
+        state, _, _ = self._fold(self._live().id, item.lane, events)
+        self._commit(state, state.position)
+        return item.conversation_id not in state.parked
+
+    def _fold(
+        self, projection: int, lane: int, events: Callable[[LaneState], Iterable[Recorded]]
+    ) -> tuple[LaneState, int, int]:
+        """The lane's state after some events, how many they are, and the last one's position."""
+        poison: dict[str, Parked] = {}
+        while True:
+            state = self._state(projection, lane)
+            source = iter(events(state))
+            for name, item in poison.items():
+                state.parked[name] = msgspec.structs.replace(item)
+            count, last = 0, state.position
+            try:
+                while some := list(islice(source, CHUNK)):
+                    with self._database.reading() as connection:
+                        state.prepare(connection, some)
+                    for recorded in some:
+                        state.take(recorded)
+                    count += len(some)
+                    last = some[-1].position
+            except Poisoned as found:
+                # What it may have left half done is thrown away, and all but it done again.
+                poison[found.parked.conversation_id] = found.parked
+                continue
+            return state, count, last
+
+    def _state(self, projection: int, lane: int) -> LaneState:
+        # Out of the cache while it changes: who is interrupted leaves nothing half done there.
+        state = self._states.pop((projection, lane), None)
+        if state is None:
+            with self._database.reading() as connection:
+                state = LaneState(connection, projection, lane, self._settings)
+        return state
+
+    def _commit(self, state: LaneState, position: int) -> None:
+        with self._database.writing() as connection:
+            state.store(connection, position)
+        if state.stored(position):
+            self._states[state.at["projection"], state.at["lane"]] = state
+
+    def _feed(self, lane: int, after: int, limit: int) -> Iterable[Recorded]:
+        """The next events of one lane."""
+        others = dict.fromkeys((n for n, _ in self._store.end().positions), _FAR)
+        positions = tuple(sorted((others | {lane: after}).items()))
+        return self._store.read(Cursor(self._epoch, positions), limit)
+
+    def _check_ahead(self, lane: int, position: int) -> None:
+        head = dict(self._store.end().positions).get(lane, 0)
+        if position > head:
+            raise StorageError(
+                f"the projection is at position {position} of lane {lane}, where the log ends at "
+                f"{head}: the log was restored from an older copy; rebuild() the projection"
+            )
+
+    # generations
+
+    def _live(self) -> _Generation:
+        """The projection that is read and kept up; made where there is none.
+
+        Raises:
+            ValueError: it was made with other settings.
+        """
+        for _ in range(_PATIENCE):
+            found = self._find("live")
+            if found is None:
+                try:
+                    found = self._create("live")
+                except LostRace:
+                    continue
+            self._check(found)
+            return found
+        raise StorageError("no projection could be made: try again")
+
+    def _check(self, found: _Generation) -> None:
+        if not self._is_mine(found):
+            raise ValueError(
+                f"the projection was made with views {found.views}, buckets of "
+                f"{found.bucket // 1_000_000} s and format {found.format}, not with "
+                f"{','.join(self._settings.views)}, {self._settings.bucket // 1_000_000} s and "
+                f"{FORMAT}: pass the same, or rebuild() it with these"
+            )
+
+    def _is_mine(self, found: _Generation) -> bool:
+        settings = (FORMAT, ",".join(self._settings.views), self._settings.bucket)
+        return (found.format, found.views, found.bucket) == settings
+
+    def _find(self, state: str, connection: Connection | None = None) -> _Generation | None:
+        if connection is None:
+            with self._database.reading() as opened:
+                return self._find(state, opened)
+        columns = ("id", "format", "views", "bucket")
+        rows = tables.find(connection, tables.projections, columns, owner=self._owner, state=state)
+        return _Generation(*rows[0]) if rows else None
+
+    def _create(self, state: str) -> _Generation:
+        views = ",".join(self._settings.views)
+        lanes = [lane for lane, _ in self._store.end().positions]
+        with self._database.writing() as connection:
+            found = self._find(state, connection)
+            if found is not None:
+                return found
+            made = _Generation(
+                tables.highest(connection, tables.projections.c.id) + 1, FORMAT, views,
+                self._settings.bucket,
+            )  # fmt: skip
+            row = msgspec.structs.asdict(made) | {
+                "owner": self._owner, "state": state, "tenant": tables.storable(self._tenant),
+                "epoch": self._epoch, "created_at": self._clock(),
+            }  # fmt: skip
+            tables.add(connection, tables.projections, [row])
+            start = {"projection": made.id, "position": 0, "revision": 0, "totals": "{}"}
+            rows = [start | {"lane": lane} for lane in lanes]
+            tables.add(connection, tables.checkpoints, rows)
+        return made
+
+    def _switch(self, building: int) -> None:
+        """Make what was built the live one."""
+        for _ in range(_PATIENCE):
+            try:
+                with self._database.writing() as connection:
+                    live = self._find("live", connection)
+                    if live is not None and live.id != building:
+                        self._move(connection, live.id, "live", f"retired {live.id}")
+                    if live is None or live.id != building:
+                        self._move(connection, building, "building", "live")
+            except LostRace:
+                continue
+            return
+
+    def _rename(self, projection: int, before: str, after: str) -> None:
+        with self._database.writing() as connection:
+            self._move(connection, projection, before, after)
+
+    def _move(self, connection: Connection, projection: int, before: str, after: str) -> None:
+        if not tables.turn(connection, projection, before, after):
+            raise LostRace(f"projection {projection} is not {before} any more")
+
+    def _clean(self) -> None:
+        """Remove what was replaced."""
+        with self._database.reading() as connection:
+            rows = tables.find(connection, tables.projections, ("id", "state"), owner=self._owner)
+        for projection, state in rows:
+            if not state.startswith("retired"):
+                continue
+            self._states = {k: v for k, v in self._states.items() if k[0] != projection}
+            for table in (*tables.STATES, None):
+                with self._database.writing() as connection:
+                    if table is not None:
+                        tables.remove(connection, table, projection=projection)
+                    else:
+                        tables.remove(connection, tables.projections, id=projection)
+
+    # reading, all at one moment
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Connection, int]]:
+        self._live()  # else there is nothing to read
+        with self._database.reading() as connection:
+            found = self._find("live", connection)
+            if found is None:
+                raise StorageError("the projection was removed meanwhile: try again")
+            yield connection, found.id
+
+    def _needs(self, view: str) -> None:
+        if view not in self._settings.views:
+            kept = ", ".join(self._settings.views)
+            raise ValueError(f"the {view} are not projected, only {kept}: pass views with them")
+
+    def _tools(
+        self, conversation_id: str | None, given: dict[str, Any]
+    ) -> Iterator[tuple[str, Tool]]:
+        after: tuple[int, int] = (-1, 0)
+        columns = ("conversation_id", "body", "lane", "position")
+        while True:
+            with self._reading() as (connection, projection):
+                where = given | {"projection": projection}
+                if conversation_id is not None:
+                    key = tables.key_of(conversation_id)
+                    names = ("lane", "conversation")
+                    found = tables.find(
+                        connection, tables.streams, names, projection=projection, key=key
+                    )
+                    if not found:
+                        return
+                    where |= {"lane": found[0][0], "conversation": found[0][1]}
+                rows = tables.find(
+                    connection, tables.calls, columns, ("lane", "position"), PAGE, after, **where
+                )
+            yield from tools_of([row[:2] for row in rows])
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][2], rows[-1][3]
+
+
+def _home(store: EventStore) -> tuple[str, str]:
+    """The URL of the log's own database, and the tenant whose log it is."""
+    storage: Any = store._storage  # noqa: SLF001 - until the store says so itself
+    database = getattr(storage, "_database", None)
+    url = getattr(database, "url", None)
+    tenant = getattr(storage, "_tenant", "")
+    return "sqlite://" if url is None else url.render_as_string(hide_password=False), tenant
+
+
+def _micros(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone: pass for example datetime.now(UTC)")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _time_bucket(start: int, width: int, buckets: Iterable[Bucket]) -> TimeBucket:
+    numbers = summed(buckets)
+    begin = _EPOCH + timedelta(microseconds=start)
+    end = begin + timedelta(microseconds=width)
+    return TimeBucket(begin, end, numbers.overall, numbers.by_tool, numbers.by_kind)

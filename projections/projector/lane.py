@@ -1,0 +1,194 @@
+"""One lane of a log, as it is projected: what it holds at hand, and how it takes events in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eventstore import Recorded, UnknownEvent
+from projections.fold import unreadable
+from projections.projector.stored_statistics import StoredStatistics, Totals
+from projections.projector.stored_tools import StoredTools
+from projections.projector.streams import Stream, load_streams, store_streams
+from projections.projector.tables import (
+    LostRace,
+    Row,
+    add,
+    advance,
+    change,
+    checkpoints,
+    find,
+    key_of,
+    parked,
+    remove,
+    storable,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+AT_HAND = 200_000
+"""So many things a lane remembers before it forgets them; all are in the tables."""
+
+PARKED = (
+    "lane", "conversation_id", "version", "position", "event_id", "recorded_at", "tag", "problem",
+    "waiting",
+)  # fmt: skip
+
+
+class Parked(msgspec.Struct, gc=False):
+    """An event that could not be projected, and how many of its conversation wait behind it."""
+
+    lane: int
+    conversation_id: str
+    version: int
+    position: int
+    event_id: str
+    recorded_at: int
+    tag: str
+    problem: str
+    waiting: int = 0
+
+    def __str__(self) -> str:
+        waiting = f", {self.waiting:,} later events wait behind it" if self.waiting else ""
+        return f"{self.conversation_id!r} version {self.version}: {self.problem}{waiting}"
+
+
+class Poisoned(Exception):
+    """An event that a projection cannot take in."""
+
+    def __init__(self, parked: Parked) -> None:
+        super().__init__(str(parked))
+        self.parked = parked
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a projection is made with."""
+
+    views: tuple[str, ...]
+    bucket: int
+    fingerprints: int
+
+
+def park(recorded: Recorded, problem: str) -> Parked:
+    """The event, parked."""
+    return Parked(
+        recorded.lane, recorded.conversation_id, recorded.version, recorded.position,
+        recorded.event_id, recorded.recorded_at, recorded.event.tag, problem,
+    )  # fmt: skip
+
+
+class LaneState:
+    """The projections of one lane at `position`; what changes is stored at once, or not at all."""
+
+    def __init__(self, connection: Connection, projection: int, lane: int, to: Settings) -> None:
+        self.at: Row = {"projection": projection, "lane": lane}
+        columns = ("position", "revision", "totals")
+        rows = find(connection, checkpoints, columns, **self.at)
+        if not rows:
+            raise LostRace("the projection was replaced")
+        self.position, self._revision, totals = rows[0]
+        self._totals = msgspec.json.decode(totals, type=Totals)
+        self.parked = {row[1]: Parked(*row) for row in find(connection, parked, PARKED, **self.at)}
+        self._stored_parked = set(self.parked)
+        self._streams: dict[str, Stream] = {}
+        self._changed: dict[str, Stream] = {}
+        self._tools = StoredTools() if "tools" in to.views else None
+        self._statistics: StoredStatistics | None = None
+        if "statistics" in to.views:
+            self._statistics = StoredStatistics(self._totals, to.bucket, to.fingerprints)
+
+    def prepare(self, connection: Connection, events: Sequence[Recorded]) -> None:
+        """Have at hand what `events` are about."""
+        streams = self._streams
+        firsts: dict[str, Recorded] = {}
+        for recorded in events:
+            if recorded.conversation_id not in streams:
+                firsts.setdefault(recorded.conversation_id, recorded)
+        if firsts:
+            with_asked = self._statistics is not None
+            streams.update(load_streams(connection, self.at, firsts, with_asked=with_asked))
+        for name, first in firsts.items():
+            if name not in streams:
+                self._totals.conversations += 1
+                number = self._totals.conversations
+                stream = Stream(name, number, first.version - 1, stored=False)
+                streams[name] = self._changed[name] = stream
+        if self._tools is not None:
+            self._tools.load(connection, self.at, streams, events)
+        if self._statistics is not None:
+            self._statistics.load(connection, self.at, streams, events)
+
+    def take(self, recorded: Recorded) -> None:
+        """Take in one event, or park it.
+
+        Raises:
+            Poisoned: it cannot be taken in; the state is of no use any more.
+        """
+        behind = self.parked.get(recorded.conversation_id)
+        if behind is not None and recorded.version >= behind.version:
+            behind.waiting += recorded.event_id != behind.event_id
+            return
+        event = recorded.event
+        if type(event) is UnknownEvent and (problem := unreadable(event)):
+            self.parked[recorded.conversation_id] = park(recorded, problem)
+            return
+        stream = self._streams[recorded.conversation_id]
+        self._changed[stream.id] = stream
+        try:
+            self._apply(stream, recorded)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise Poisoned(park(recorded, problem)) from error
+
+    def _apply(self, stream: Stream, recorded: Recorded) -> None:
+        if self._tools is not None:
+            self._tools.apply(stream, recorded)
+        if self._statistics is not None:
+            self._statistics.apply(recorded)
+        elif recorded.version > stream.version:
+            stream.version = recorded.version
+
+    def store(self, connection: Connection, position: int) -> None:
+        """Store everything, at a new position.
+
+        Raises:
+            LostRace: another worker has moved the lane on meanwhile.
+        """
+        # First of all: it locks out the others.
+        if not advance(connection, self.at, self._revision, position):
+            raise LostRace("another worker was first")
+        store_streams(connection, self.at, list(self._changed.values()))
+        if self._tools is not None:
+            self._tools.store(connection, self.at)
+        if self._statistics is not None:
+            self._statistics.store(connection, self.at)
+        self._store_parked(connection)
+        totals = msgspec.json.encode(self._totals).decode()
+        change(connection, checkpoints, ("projection", "lane"), [self.at | {"totals": totals}])
+
+    def _store_parked(self, connection: Connection) -> None:
+        for name in self._stored_parked:
+            remove(connection, parked, key=key_of(name), **self.at)
+        add(connection, parked, [
+            self.at | {"key": key_of(name)} | {
+                n: storable(v) if isinstance(v := getattr(item, n), str) else v
+                for n in PARKED[1:]
+            }
+            for name, item in self.parked.items()
+        ])  # fmt: skip
+
+    def stored(self, position: int) -> bool:
+        """All was stored. Whether the state may go on; else it has become too large."""
+        self.position = position
+        self._revision += 1
+        self._stored_parked = set(self.parked)
+        self._changed.clear()
+        size = sum(5 + len(stream.asked) for stream in self._streams.values())
+        for view in (self._tools, self._statistics):
+            if view is not None:
+                view.settle()
+                size += len(view)
+        return size <= AT_HAND

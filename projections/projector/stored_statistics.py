@@ -1,0 +1,550 @@
+"""Error statistics in tables: the fold of `ErrorStatistics`, kept row by row.
+
+A call is counted in the time bucket in which it was asked for, whenever it ends: so the numbers
+of a bucket fit together, and the buckets add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from eventstore import ErrorKind, Failed, FunctionCall, Recorded, Running, Tool, ToolPending
+from projections.durations import Durations
+from projections.figures import Statistics
+from projections.fold import Anomaly
+from projections.projector.streams import Stream
+from projections.projector.tables import (
+    COUNTS,
+    Row,
+    add,
+    call_statistics,
+    change,
+    checkpoints,
+    find,
+    find_keys,
+    find_span,
+    key_of,
+    kind_statistics,
+    open_calls,
+    remove_keys,
+    storable,
+    tool_statistics,
+)
+from projections.statistics import ANOMALIES, ErrorStatistics
+from projections.tallies import KindTally, LiveCall, MarkTally, Tally, ToolTally
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+class Totals(msgspec.Struct, gc=False, omit_defaults=True):
+    """What one lane's statistics count beside the tallies."""
+
+    events: int = 0
+    conversations: int = 0
+    numbered: int = 0
+    forgotten: int = 0
+    anomaly_count: int = 0
+    anomalies: list[Anomaly] = []
+
+
+class Spread(msgspec.Struct, gc=False):
+    """Durations, as they are stored."""
+
+    longest: int
+    counts: dict[int, int]
+
+    @classmethod
+    def of(cls, durations: Durations) -> Spread | None:
+        """What is to be stored of them."""
+        counts = durations.counts()
+        return cls(durations.longest, counts) if counts else None
+
+    def durations(self) -> Durations:
+        """The durations again."""
+        return Durations.of(self.counts, self.longest)
+
+
+class Bucket(msgspec.Struct):
+    """One time bucket of one lane: its tools and error kinds, those of the fold's own form."""
+
+    starts_at: int
+    tools: dict[str, ToolTally] = {}
+    kinds: dict[ErrorKind, KindTally] = {}
+    stored_tools: set[str] = set()
+    stored_kinds: set[str] = set()
+    changed: set[str] = set()
+
+
+class BucketTally(ToolTally, gc=True):
+    """The numbers of a tool in a bucket."""
+
+    name: str = ""
+    bucket: Any = None
+
+
+class StoredMark(MarkTally, gc=False):
+    """The numbers of one fingerprint, whose key is `key`."""
+
+    fingerprint: str = ""
+    key: bytes = b""
+    is_stored: bool = False
+    is_changed: bool = False
+
+
+class Counted(msgspec.Struct, gc=False):
+    """A call that is not settled, as it is stored."""
+
+    tool: Tool
+    name: str
+    starts_at: int
+    mark: str | None = None
+    kind: ErrorKind | None = None
+    mishap: bool = False
+
+
+class _ToolBody(Tally, gc=False, omit_defaults=True):
+    waiting: Spread | None = None
+    queueing: Spread | None = None
+    took: Spread | None = None
+
+
+class _MarkBody(Tally, gc=False, omit_defaults=True):
+    tool: str = ""
+    fingerprint: str = ""
+    number: int = 0
+    arguments: str | None = None
+
+
+_COUNTS = tuple(Tally.__struct_fields__)
+_encode = msgspec.json.Encoder().encode
+_decode_tool = msgspec.json.Decoder(_ToolBody).decode
+_decode_mark = msgspec.json.Decoder(_MarkBody).decode
+_decode_kind = msgspec.json.Decoder(KindTally).decode
+_decode_call = msgspec.json.Decoder(Counted).decode
+
+
+def _copy(tally: Tally, into: Any) -> Any:
+    for name in _COUNTS:
+        setattr(into, name, getattr(tally, name))
+    return into
+
+
+class StoredStatistics(ErrorStatistics):
+    """The numbers of one lane, `width` microseconds a bucket.
+
+    Memory holds the fingerprints kept, and what the last events were about.
+    """
+
+    name = "statistics"
+
+    def __init__(self, totals: Totals, width: int, fingerprints: int) -> None:
+        super().__init__(fingerprints)
+        self.totals = totals
+        self._width = width
+        self._events = totals.events
+        self._numbered = totals.numbered
+        self._forgotten = totals.forgotten
+        self._anomaly_count = totals.anomaly_count
+        self._anomalies = list(totals.anomalies)
+        self._buckets: dict[int, Bucket] = {}
+        self._bucket = Bucket(0)
+        self._changed_calls: set[tuple[str, str]] = set()
+        self._changed_buckets: dict[int, Bucket] = {}
+        self._changed_marks: list[StoredMark] = []
+        self._gone_marks: list[bytes] = []
+        self._stored_calls: set[tuple[str, str]] = set()
+        self._has_marks = False
+
+    def __len__(self) -> int:
+        """How many rows are at hand, but for the fingerprints."""
+        tallies = sum(len(bucket.tools) for bucket in self._buckets.values())
+        return 20 * tallies + len(self._stored_calls)
+
+    # loading
+
+    def load(
+        self, connection: Connection, at: Row, streams: dict[str, Any], events: Iterable[Recorded]
+    ) -> None:
+        """Have at hand what `events` are about."""
+        self._streams = streams
+        if not self._has_marks:
+            self._has_marks = True
+            self._load_marks(connection, at)
+        wanted: dict[bytes, tuple[Stream, str]] = {}
+        buckets = set()
+        for recorded in events:
+            if type(recorded.event) is ToolPending:
+                buckets.add(recorded.recorded_at // self._width * self._width)
+            stream = streams[recorded.conversation_id]
+            call_id = recorded.call_id
+            if call_id and stream.stored and call_id not in stream.calls:
+                wanted[key_of(stream.id, call_id)] = stream, call_id
+        found = [
+            (*wanted[bytes(key)], _decode_call(body))
+            for key, body in find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
+        ]
+        buckets |= {counted.starts_at for _, _, counted in found}
+        self._load_buckets(connection, at, sorted(buckets - self._buckets.keys()))
+        for stream, call_id, counted in found:
+            self._stored_calls.add((stream.id, call_id))
+            stream.calls[call_id] = self._counted(counted)
+
+    def _load_marks(self, connection: Connection, at: Row) -> None:
+        rows = find(connection, call_statistics, ("key", "body"), **at)
+        self._marks.update(stored_marks(rows))
+
+    def _load_buckets(self, connection: Connection, at: Row, starts: list[int]) -> None:
+        for starts_at in starts:
+            self._buckets[starts_at] = Bucket(starts_at)
+        columns = ("starts_at", "tool", "body")
+        for starts_at, _, body in find_keys(
+            connection, tool_statistics, columns, "starts_at", starts, **at
+        ):
+            bucket = self._buckets[starts_at]
+            name, tally = _tool_tally(body, bucket)
+            bucket.tools[name] = tally
+            bucket.stored_tools.add(name)
+        columns = ("starts_at", "kind", "body")
+        for starts_at, kind, body in find_keys(
+            connection, kind_statistics, columns, "starts_at", starts, **at
+        ):
+            bucket = self._buckets[starts_at]
+            bucket.kinds[ErrorKind(kind)] = _decode_kind(body)
+            bucket.stored_kinds.add(kind)
+
+    def _counted(self, counted: Counted) -> LiveCall:
+        bucket = self._buckets[counted.starts_at]
+        named = bucket.tools[counted.name]
+        mark = self._marks.get(counted.mark or "")
+        return LiveCall(
+            counted.tool, named, mark or MarkTally(tool=counted.name), counted.kind, counted.mishap
+        )
+
+    # folding
+
+    def _requested(self, stream: Any, recorded: Recorded, event: ToolPending) -> None:
+        call_id = event.call_id
+        if call_id in stream.calls:
+            super()._requested(stream, recorded, event)
+            return
+        starts_at = recorded.recorded_at // self._width * self._width
+        if self._bucket.starts_at != starts_at or self._bucket is not self._buckets.get(starts_at):
+            self._bucket = self._buckets[starts_at]
+        self._tools = self._bucket.tools
+        super()._requested(stream, recorded, event)
+        call = stream.calls.get(call_id)
+        if call is not None:
+            call.named.open += 1
+            call.mark.open += 1
+            self._changed(call)
+            self._changed_calls.add((stream.id, call_id))
+
+    def _step(self, stream: Any, recorded: Recorded, event: Any) -> None:
+        call = stream.calls.get(event.call_id)
+        if call is None:
+            super()._step(stream, recorded, event)  # which notes it
+            return
+        before = call.tool
+        named = call.named
+        self._kinds = named.bucket.kinds
+        self._changed(call)
+        self._weigh(call, -1)
+        super()._step(stream, recorded, event)
+        if event.call_id in stream.calls:
+            self._weigh(call, 1)
+        if call.tool is not before:
+            self._changed(call)  # it may have another mark
+            self._changed_calls.add((stream.id, event.call_id))
+
+    def _weigh(self, call: LiveCall, sign: int) -> None:
+        """Count a call that is not settled as it stands, or no more so."""
+        status: Any = call.tool.status
+        kind = type(status)
+        named, mark = call.named, call.mark
+        if kind is Failed:
+            named.terminal += sign
+            mark.terminal += sign
+            self._kind(status.failure.kind).terminal += sign
+            return
+        named.open += sign
+        mark.open += sign
+        if kind is Running:
+            named.running += sign
+            mark.running += sign
+
+    def _changed(self, call: LiveCall) -> None:
+        named: Any = call.named
+        bucket = named.bucket
+        bucket.changed.add(named.name)
+        self._changed_buckets[bucket.starts_at] = bucket
+        mark: Any = call.mark
+        if mark.number and not mark.is_changed:
+            mark.is_changed = True
+            self._changed_marks.append(mark)
+
+    def _is_again(self, stream: Any, mark: MarkTally) -> bool:
+        if not mark.number:
+            return False
+        return bool(stream.asks(int.from_bytes(mark.key[:8], "big")))  # type: ignore[attr-defined]
+
+    def _tool(self, name: str) -> ToolTally:
+        tally = self._tools[name] = BucketTally(
+            name_only=FunctionCall(name, None), name=name, bucket=self._bucket
+        )
+        return tally
+
+    def _mark(self, fingerprint: str | None, call: FunctionCall) -> MarkTally:
+        if fingerprint is None:
+            return MarkTally(tool=call.name)
+        tally = self._marks.get(fingerprint)
+        if tally is None:
+            if len(self._marks) >= self._limit:
+                self._forget()
+            self._numbered += 1
+            tally = self._marks[fingerprint] = StoredMark(
+                tool=call.name, number=self._numbered, fingerprint=fingerprint,
+                key=key_of(fingerprint),
+            )  # fmt: skip
+        return tally
+
+    def _forget(self) -> None:
+        before: Any = self._marks
+        super()._forget()
+        for fingerprint, mark in before.items():
+            if fingerprint not in self._marks:
+                if mark.is_stored:
+                    self._gone_marks.append(mark.key)
+                mark.number = 0  # what still comes of its calls is counted by nobody
+
+    # storing
+
+    def store(self, connection: Connection, at: Row) -> None:
+        """Store what has changed."""
+        totals = self.totals
+        totals.events = self._events
+        totals.numbered = self._numbered
+        totals.forgotten = self._forgotten
+        totals.anomaly_count = self._anomaly_count
+        totals.anomalies = self._anomalies
+        for bucket in self._changed_buckets.values():
+            _store_tools(connection, at, bucket)
+            _store_kinds(connection, at, bucket)
+        self._store_marks(connection, at)
+        self._store_calls(connection, at)
+        self._changed_buckets.clear()
+
+    def _store_marks(self, connection: Connection, at: Row) -> None:
+        remove_keys(connection, call_statistics, "key", self._gone_marks, **at)
+        new: list[Row] = []
+        changed: list[Row] = []
+        for mark in self._changed_marks:
+            mark.is_changed = False
+            if not mark.number:
+                continue
+            body = _copy(mark, _MarkBody())
+            body.fingerprint, body.number = mark.fingerprint, mark.number
+            body.tool, body.arguments = mark.tool, mark.arguments
+            row = at | {"key": mark.key, "body": _encode(body).decode()}
+            if mark.is_stored:
+                changed.append(row)
+            else:
+                mark.is_stored = True
+                new.append(row | {"tool": storable(mark.tool)})
+        add(connection, call_statistics, new)
+        change(connection, call_statistics, ("projection", "lane", "key"), changed)
+        self._changed_marks.clear()
+        self._gone_marks.clear()
+
+    def _store_calls(self, connection: Connection, at: Row) -> None:
+        new: list[Row] = []
+        changed: list[Row] = []
+        gone: list[bytes] = []
+        for conversation_id, call_id in self._changed_calls:
+            place = conversation_id, call_id
+            call: Any = self._streams[conversation_id].calls.get(call_id)
+            if call is None:
+                if place in self._stored_calls:
+                    gone.append(key_of(conversation_id, call_id))
+                    self._stored_calls.discard(place)
+                continue
+            counted = Counted(
+                call.tool, call.named.name, call.named.bucket.starts_at,
+                call.mark.fingerprint if call.mark.number else None, call.kind, call.mishap,
+            )  # fmt: skip
+            row = at | {"key": key_of(conversation_id, call_id), "body": _encode(counted).decode()}
+            (changed if place in self._stored_calls else new).append(row)
+            self._stored_calls.add(place)
+        remove_keys(connection, open_calls, "key", gone, **at)
+        add(connection, open_calls, new)
+        change(connection, open_calls, ("projection", "lane", "key"), changed)
+        self._changed_calls.clear()
+
+    def settle(self) -> None:
+        """All is stored."""
+
+
+def _store_tools(connection: Connection, at: Row, bucket: Bucket) -> None:
+    new: list[Row] = []
+    changed: list[Row] = []
+    for name in bucket.changed:
+        tally = bucket.tools[name]
+        figures = tally.figures()
+        body = _copy(tally, _ToolBody())
+        body.waiting, body.queueing, body.took = map(
+            Spread.of, (tally.waiting, tally.queueing, tally.took)
+        )
+        row = at | {"starts_at": bucket.starts_at, "key": key_of(name)}
+        row |= {n: figures[n] for n in COUNTS}
+        row |= {"body": _encode([name, body]).decode()}
+        if name in bucket.stored_tools:
+            changed.append(row)
+        else:
+            bucket.stored_tools.add(name)
+            new.append(row | {"tool": storable(name)})
+    add(connection, tool_statistics, new)
+    change(connection, tool_statistics, ("projection", "lane", "starts_at", "key"), changed)
+    bucket.changed.clear()
+
+
+def _store_kinds(connection: Connection, at: Row, bucket: Bucket) -> None:
+    new: list[Row] = []
+    changed: list[Row] = []
+    for kind, tally in bucket.kinds.items():
+        numbers = tally.numbers()
+        row = at | {"starts_at": bucket.starts_at, "kind": str(kind)}
+        row |= {"failures": numbers.failures, "retried": tally.retried,
+                "recovered": tally.recovered, "terminal": tally.terminal,
+                "body": _encode(tally).decode()}  # fmt: skip
+        (changed if str(kind) in bucket.stored_kinds else new).append(row)
+        bucket.stored_kinds.add(str(kind))
+    key = ("projection", "lane", "starts_at", "kind")
+    add(connection, kind_statistics, new)
+    change(connection, kind_statistics, key, changed)
+
+
+_decode_named = msgspec.json.Decoder(tuple[str, _ToolBody]).decode
+
+
+def _tool_tally(body: str, bucket: Bucket) -> tuple[str, ToolTally]:
+    name, stored = _decode_named(body)
+    tally = BucketTally(name_only=FunctionCall(name, None), name=name, bucket=bucket)
+    _copy(stored, tally)
+    for which in ("waiting", "queueing", "took"):
+        spread = getattr(stored, which)
+        if spread is not None:
+            setattr(tally, which, spread.durations())
+    return name, tally
+
+
+def stored_marks(rows: Sequence[Any]) -> dict[str, MarkTally]:
+    """The numbers of rows with the columns key, body, oldest first."""
+    marks: list[StoredMark] = []
+    for key, text in rows:
+        body = _decode_mark(text)
+        mark = StoredMark(
+            tool=body.tool, number=body.number, arguments=body.arguments,
+            fingerprint=body.fingerprint, key=bytes(key), is_stored=True,
+        )  # fmt: skip
+        marks.append(_copy(body, mark))
+    marks.sort(key=lambda mark: mark.number)
+    return {mark.fingerprint: mark for mark in marks}
+
+
+# reading
+
+
+class _Sum(ErrorStatistics):
+    """What the rows of all lanes add up to."""
+
+    def __init__(self, totals: Iterable[Totals]) -> None:
+        super().__init__()
+        conversations = 0
+        for one in totals:
+            conversations += one.conversations
+            self._events += one.events
+            self._forgotten += one.forgotten
+            self._anomaly_count += one.anomaly_count
+            self._anomalies += one.anomalies
+        del self._anomalies[ANOMALIES:]
+        self._streams: Any = range(conversations)
+
+    def _count_live(self) -> None:
+        """They are counted already."""
+
+    def include(self, buckets: Iterable[Bucket], marks: Iterable[MarkTally] = ()) -> _Sum:
+        """Add the numbers of buckets and of fingerprints."""
+        for bucket in buckets:
+            for name, tally in bucket.tools.items():
+                (self._tools.get(name) or self._tool(name)).include(tally)
+            for kind, part in bucket.kinds.items():
+                _include_kind(self._kind(kind), part)
+        for mark in marks:
+            fingerprint = mark.fingerprint  # type: ignore[attr-defined]
+            known = self._marks.setdefault(fingerprint, mark)
+            if known is not mark:
+                _include_mark(known, mark)
+        return self
+
+
+def _include_kind(kind: KindTally, other: KindTally) -> None:
+    kind.retried += other.retried
+    kind.recovered += other.recovered
+    kind.terminal += other.terminal
+    for tool, count in other.tools.items():
+        kind.tools[tool] = kind.tools.get(tool, 0) + count
+
+
+def _include_mark(mark: MarkTally, other: MarkTally) -> None:
+    for name in _COUNTS:
+        value = getattr(other, name)
+        if isinstance(value, int):
+            setattr(mark, name, getattr(mark, name) + value)
+    for kind, count in (other.failures or {}).items():
+        mark.failed(kind, count)
+    for source, count in (other.rejections or {}).items():
+        mark.rejected(source, count)
+    mark.arguments = mark.arguments or other.arguments
+
+
+def read_buckets(
+    connection: Connection, projection: int, since: int | None = None, until: int | None = None
+) -> list[Bucket]:
+    """The time buckets of all lanes from `since` up to `until`, each lane's by itself."""
+    buckets: dict[tuple[int, int], Bucket] = {}
+    span = {"since": since, "until": until}
+    columns = ("lane", "starts_at", "body")
+    for lane, starts_at, body in find_span(
+        connection, tool_statistics, columns, "starts_at", **span, projection=projection
+    ):
+        bucket = buckets.setdefault((lane, starts_at), Bucket(starts_at))
+        name, tally = _tool_tally(body, bucket)
+        bucket.tools[name] = tally
+    for lane, starts_at, kind, body in find_span(
+        connection,
+        kind_statistics,
+        ("lane", "starts_at", "kind", "body"),
+        "starts_at",
+        **span,
+        projection=projection,
+    ):
+        bucket = buckets.setdefault((lane, starts_at), Bucket(starts_at))
+        bucket.kinds[ErrorKind(kind)] = _decode_kind(body)
+    return [buckets[key] for key in sorted(buckets)]
+
+
+def read_statistics(connection: Connection, projection: int) -> Statistics:
+    """The numbers of all lanes and all time."""
+    rows = find(connection, checkpoints, ("totals",), ("lane",), projection=projection)
+    totals = [msgspec.json.decode(text, type=Totals) for (text,) in rows]
+    rows = find(connection, call_statistics, ("key", "body"), ("lane",), projection=projection)
+    marks: list[MarkTally] = [mark for row in rows for mark in stored_marks([row]).values()]
+    return _Sum(totals).include(read_buckets(connection, projection), marks).result()
+
+
+def summed(buckets: Iterable[Bucket]) -> Statistics:
+    """The numbers of some buckets; what is not counted by bucket is empty."""
+    return _Sum(()).include(buckets).result()

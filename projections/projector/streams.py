@@ -1,0 +1,135 @@
+"""The conversations of a lane, as its projections remember them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from projections.projector.tables import (
+    Row,
+    add,
+    asked,
+    change,
+    find_keys,
+    key_of,
+    storable,
+    streams,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from eventstore import Tool
+    from projections.tallies import LiveCall
+
+PAGE = 512
+"""Requests of a conversation that one row notes."""
+
+
+class Known:
+    """A call as it stands, and its row: `position` is that of the request."""
+
+    __slots__ = ("changed_at", "imported", "position", "stored", "tool")
+
+    def __init__(self, tool: Tool, position: int, *, imported: bool, stored: bool) -> None:
+        self.tool = tool
+        self.position = position
+        self.imported = imported
+        self.stored = stored
+        self.changed_at = 0
+
+
+class Stream:
+    """One conversation: its number in the lane, its last version, what it has asked for.
+
+    `tools` and `calls` are those of its calls that the projections of tools and of statistics
+    have at hand.
+    """
+
+    __slots__ = (
+        "asked", "calls", "fresh", "id", "is_changed", "key", "last_page", "number", "stored",
+        "tools", "version",
+    )  # fmt: skip
+
+    def __init__(self, conversation_id: str, number: int, version: int, *, stored: bool) -> None:
+        self.id = conversation_id
+        self.key = key_of(conversation_id)
+        self.number = number
+        self.version = version
+        self.stored = stored
+        self.is_changed = False
+        self.tools: dict[str, Known] = {}
+        self.calls: dict[str, LiveCall] = {}
+        self.asked: set[int] = set()
+        self.fresh: list[int] = []  # asked for, and not stored yet
+        self.last_page = b""
+
+    def asks(self, mark: int) -> bool:
+        """Note that it asks for a call; whether it had before."""
+        before = len(self.asked)
+        self.asked.add(mark)
+        if len(self.asked) == before:
+            return True
+        self.fresh.append(mark)
+        return False
+
+
+def load_streams(
+    connection: Connection, at: Row, names: Iterable[str], *, with_asked: bool
+) -> dict[str, Stream]:
+    """Those of the conversations named that are stored in the lane."""
+    of_key = {key_of(name): name for name in names}
+    found: dict[int, Stream] = {}
+    rows = find_keys(connection, streams, ("key", "conversation", "version"), "key", of_key, **at)
+    for key, number, version in rows:
+        found[number] = Stream(of_key[bytes(key)], number, version, stored=True)
+    if with_asked:
+        columns = ("conversation", "page", "marks")
+        pages = find_keys(connection, asked, columns, "conversation", found, **at)
+        for number, _, marks in sorted(pages):
+            found[number].last_page = bytes(marks)
+            found[number].asked.update(_marks(bytes(marks)))
+    return {stream.id: stream for stream in found.values()}
+
+
+def store_streams(connection: Connection, at: Row, changed: list[Stream]) -> None:
+    """Store the conversations and what they have asked for since."""
+    add(connection, streams, [
+        at | {"key": s.key, "conversation_id": storable(s.id), "conversation": s.number,
+              "version": s.version}
+        for s in changed if not s.stored
+    ])  # fmt: skip
+    change(connection, streams, ("projection", "lane", "key"), [
+        at | {"key": s.key, "version": s.version} for s in changed if s.stored
+    ])  # fmt: skip
+    new: list[Row] = []
+    fuller: list[Row] = []
+    for stream in changed:
+        for page, is_new in _pages(stream):
+            row = at | {"conversation": stream.number, "page": page, "marks": stream.last_page}
+            (new if is_new else fuller).append(row)
+    add(connection, asked, new)
+    change(connection, asked, ("projection", "lane", "conversation", "page"), fuller)
+    for stream in changed:
+        stream.stored, stream.is_changed = True, False
+        stream.fresh.clear()
+
+
+def _pages(stream: Stream) -> Iterator[tuple[int, bool]]:
+    """Put what is new into pages: the number of each, and whether it is a new one.
+
+    `last_page` holds the page's marks while its number is out.
+    """
+    place = len(stream.asked) - len(stream.fresh)
+    fresh = stream.fresh
+    while fresh:
+        page, filled = divmod(place, PAGE)
+        some, fresh = fresh[: PAGE - filled], fresh[PAGE - filled :]
+        before = stream.last_page if filled else b""
+        stream.last_page = before + b"".join(mark.to_bytes(8, "big") for mark in some)
+        yield page, filled == 0
+        place += len(some)
+
+
+def _marks(page: bytes) -> Iterable[int]:
+    return (int.from_bytes(page[n : n + 8], "big") for n in range(0, len(page), 8))

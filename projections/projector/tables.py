@@ -1,0 +1,450 @@
+"""The tables of the materialised projections, in any SQL database, and how they are reached.
+
+Every state row belongs to a projection (one generation of one log's) and to a lane of that log,
+and is written only by who advances that lane's checkpoint in the same transaction. Keys are
+integers and 16-byte digests, so that no text, however long or collated, is ever compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import (
+    BINARY,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.pool import StaticPool
+
+from eventstore import StorageError, StoreBusy
+from eventstore.storage.sqlite import driver
+
+Row = dict[str, Any]
+
+AT_ONCE = 500
+"""Keys that one statement asks for; SQLite takes 999 parameters at least."""
+
+BUSY_TIMEOUT = 30.0
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+_DRIVERS["mariadb"] = "mariadb+pymysql"
+_LOST_RACES = ("40001", "40P01", 1020, 1205, 1213)
+"""What servers say of a transaction that lost against another, and may be tried again."""
+
+_MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_OPTIONS: dict[str, Any] = {**_MYSQL, **{f"mariadb{k[5:]}": v for k, v in _MYSQL.items()}}
+
+metadata = MetaData()
+
+
+def _long() -> Any:
+    return Text().with_variant(LONGTEXT(), "mysql", "mariadb")
+
+
+def _key() -> Any:
+    return LargeBinary(16).with_variant(BINARY(16), "mysql", "mariadb")
+
+
+def _state(name: str, key: Sequence[str], *columns: Column[Any], **more: Any) -> Table:
+    """A table of rows that belong to a lane of a projection."""
+    return Table(
+        f"toolledger_{name}",
+        metadata,
+        Column("projection", BigInteger, autoincrement=False, nullable=False),
+        Column("lane", Integer, autoincrement=False, nullable=False),
+        *columns,
+        PrimaryKeyConstraint("projection", "lane", *key, name=f"toolledger_{name}_pk"),
+        *more.get("constraints", ()),
+        **_OPTIONS,
+    )
+
+
+projections = Table(
+    "toolledger_projections",
+    metadata,
+    Column("id", BigInteger, autoincrement=False, nullable=False),
+    Column("owner", _key(), nullable=False),
+    Column("state", String(32), nullable=False),
+    Column("tenant", _long(), nullable=False),
+    Column("epoch", String(64), nullable=False),
+    Column("format", Integer, nullable=False),
+    Column("views", String(64), nullable=False),
+    Column("bucket", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("id", name="toolledger_projections_pk"),
+    UniqueConstraint("owner", "state", name="toolledger_projections_state"),
+    **_OPTIONS,
+)
+"""`owner` is the log and its tenant; `state` is live, building, or retired and the id."""
+
+checkpoints = _state(
+    "checkpoints",
+    (),
+    Column("position", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("totals", _long(), nullable=False),
+)
+"""How far a lane is projected; who advances it compares and sets `revision`."""
+
+parked = _state(
+    "parked",
+    ("key",),
+    Column("key", _key(), nullable=False),
+    Column("conversation_id", _long(), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("event_id", String(32), nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("tag", _long(), nullable=False),
+    Column("problem", _long(), nullable=False),
+    Column("waiting", BigInteger, nullable=False),
+)
+
+streams = _state(
+    "streams",
+    ("key",),
+    Column("key", _key(), nullable=False),
+    Column("conversation_id", _long(), nullable=False),
+    Column("conversation", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+)
+"""The conversations, `conversation` counting them in their lane."""
+
+asked = _state(
+    "asked",
+    ("conversation", "page"),
+    Column("conversation", BigInteger, autoincrement=False, nullable=False),
+    Column("page", Integer, autoincrement=False, nullable=False),
+    Column("marks", LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb"), nullable=False),
+)
+"""What each conversation asked for: the first 8 bytes of each call's key, page by page."""
+
+calls = _state(
+    "calls",
+    ("position",),
+    Column("position", BigInteger, autoincrement=False, nullable=False),
+    Column("key", _key(), nullable=False),
+    Column("conversation", BigInteger, nullable=False),
+    Column("conversation_id", _long(), nullable=False),
+    Column("call_id", _long(), nullable=False),
+    Column("tool", _long(), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("fingerprint", String(64), nullable=True),
+    Column("imported", Integer, nullable=False),
+    Column("requested_at", BigInteger, nullable=True),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("body", _long(), nullable=False),
+    constraints=(
+        UniqueConstraint("projection", "lane", "key", name="toolledger_calls_key"),
+        Index("toolledger_calls_status", "projection", "status", "lane", "position"),
+        Index("toolledger_calls_of", "projection", "lane", "conversation", "position"),
+    ),
+)
+"""The current tools; `position` is the request's, `body` the whole call as JSON."""
+
+open_calls = _state(
+    "open_calls",
+    ("key",),
+    Column("key", _key(), nullable=False),
+    Column("body", _long(), nullable=False),
+)
+"""What the statistics keep of each call that is not settled."""
+
+COUNTS = (
+    "calls", "open", "attempts", "retries", "completions", "failures", "terminal_failures",
+    "recovered", "rejections", "outcome_unknown", "repeated", "first_tries", "first_try_successes",
+)  # fmt: skip
+
+tool_statistics = _state(
+    "tool_statistics",
+    ("starts_at", "key"),
+    Column("starts_at", BigInteger, autoincrement=False, nullable=False),
+    Column("key", _key(), nullable=False),
+    Column("tool", _long(), nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in COUNTS),
+    Column("body", _long(), nullable=False),
+)
+"""A tool's numbers of one time bucket; `body` has all, distributions too, as JSON."""
+
+kind_statistics = _state(
+    "kind_statistics",
+    ("starts_at", "kind"),
+    Column("starts_at", BigInteger, autoincrement=False, nullable=False),
+    Column("kind", String(32), nullable=False),
+    *(Column(n, BigInteger, nullable=False) for n in ("failures", "retried", "recovered")),
+    Column("terminal", BigInteger, nullable=False),
+    Column("body", _long(), nullable=False),
+)
+"""An error kind's numbers of one time bucket."""
+
+call_statistics = _state(
+    "call_statistics",
+    ("key",),
+    Column("key", _key(), nullable=False),
+    Column("tool", _long(), nullable=False),
+    Column("body", _long(), nullable=False),
+)
+"""The numbers of all calls with one fingerprint."""
+
+STATES = tuple(table for table in metadata.sorted_tables if table is not projections)
+"""The tables whose rows belong to a projection."""
+
+
+def key_of(*texts: str) -> bytes:
+    """16 bytes that stand for the texts in a key."""
+    parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return blake2b(b"".join(b"%d:%b" % (len(p), p) for p in parts), digest_size=16).digest()
+
+
+def storable(text: str) -> str:
+    """`text` as any database can hold it, for people to read: NUL is shown as an escape."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+
+
+class LostRace(Exception):
+    """Another transaction was first; nothing was written."""
+
+
+class Database:
+    """The database of the projections. Its tables are created when they are not there."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = _engine(url)
+        self._name = self._engine.url.render_as_string()
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        try:
+            with self._translated():
+                self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        for again in (True, True, False):  # others may be creating them, too
+            try:
+                with self._engine.begin() as connection:
+                    metadata.create_all(connection)
+            except DBAPIError:
+                if not again:
+                    raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read from: everything as it was at one moment."""
+        with self._translated(), self._engine.connect() as connection:
+            if self._is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection whose transaction is committed at the end, whole or not at all.
+
+        Raises:
+            LostRace: another transaction was first.
+        """
+        with self._translated(), self._engine.connect() as connection:
+            if self._is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.execution_options(isolation_level="READ COMMITTED")
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError as error:
+            raise LostRace(str(error.orig)) from error
+        except DBAPIError as error:
+            code = getattr(error.orig, "sqlstate", None)
+            if code is None and error.orig is not None:
+                code = next(iter(error.orig.args), None)
+            if code in _LOST_RACES:
+                raise LostRace(str(error.orig)) from error
+            text = f"{self._name}: {error.orig}: nothing was projected, try again"
+            is_busy = self._is_sqlite and "locked" in str(error.orig)
+            raise (StoreBusy if is_busy else StorageError)(text) from error
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        name = parsed.drivername
+        if name.startswith("sqlite"):
+            return _sqlite(url)
+        return create_engine(parsed.set(drivername=_DRIVERS.get(name, name)), pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise ValueError(
+            f"{url!r} cannot be used for projections ({error}): pass a database URL, for example "
+            "sqlite:///agent.db or postgresql://user@host/name, with its driver installed"
+        ) from error
+
+
+def _sqlite(url: str) -> Engine:
+    # The same copy of SQLite that has the log: two in one process undo each other's locks.
+    options: dict[str, Any] = {"module": driver()}
+    options["connect_args"] = {"timeout": BUSY_TIMEOUT, "check_same_thread": False}
+    if make_url(url).database in (None, "", ":memory:"):
+        options["poolclass"] = StaticPool
+    engine = create_engine(url, **options)
+
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA mmap_size=0")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        # What a power cut takes away is projected again.
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+    event.listen(engine, "connect", prepare)
+    return engine
+
+
+# statements
+
+
+def _of(table: Table, given: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+    return [
+        table.c[name].in_(value) if isinstance(value, list | tuple) else table.c[name] == value
+        for name, value in given.items()
+    ]
+
+
+def find(
+    connection: Connection, table: Table, names: Sequence[str], /, order: Sequence[str] = (),
+    limit: int | None = None, after: tuple[int, int] | None = None, **given: Any,
+) -> Sequence[Any]:  # fmt: skip
+    """The rows whose columns are as `given` (one of several, for a list)."""
+    statement = select(*(table.c[name] for name in names)).where(*_of(table, given))
+    if after is not None:
+        lane, position = after
+        statement = statement.where(
+            (table.c.lane > lane) | ((table.c.lane == lane) & (table.c.position > position))
+        )
+    statement = statement.order_by(*(table.c[name] for name in order))
+    return connection.execute(statement if limit is None else statement.limit(limit)).fetchall()
+
+
+def find_span(
+    connection: Connection, table: Table, names: Sequence[str], key: str,
+    /, since: int | None, until: int | None, **given: Any,
+) -> Sequence[Any]:  # fmt: skip
+    """The rows whose `key` column is at least `since` and less than `until`."""
+    where = _of(table, given)
+    if since is not None:
+        where.append(table.c[key] >= since)
+    if until is not None:
+        where.append(table.c[key] < until)
+    return connection.execute(select(*(table.c[n] for n in names)).where(*where)).fetchall()
+
+
+def find_keys(
+    connection: Connection, table: Table, names: Sequence[str], key: str, keys: Iterable[Any],
+    /, **given: Any,
+) -> Iterator[Any]:  # fmt: skip
+    """The rows whose `key` column is one of `keys`, however many."""
+    left = iter(keys)
+    while some := list(islice(left, AT_ONCE)):
+        where = _of(table, given | {key: some})
+        yield from connection.execute(select(*(table.c[name] for name in names)).where(*where))
+
+
+def total(connection: Connection, table: Table, /, **given: Any) -> int:
+    """How many rows are as `given`."""
+    statement = select(func.count()).select_from(table).where(*_of(table, given))
+    return int(connection.execute(statement).scalar_one())
+
+
+def highest(connection: Connection, column: Column[Any]) -> int:
+    """The highest value of a column; 0 where there is none."""
+    return int(connection.execute(select(func.max(column))).scalar() or 0)
+
+
+def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Add rows."""
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def change(connection: Connection, table: Table, key: Sequence[str], rows: Sequence[Row]) -> int:
+    """Change rows, each found by its columns `key`; how many were there."""
+    if not rows:
+        return 0
+    statement = (
+        update(table)
+        .where(*(table.c[name] == bindparam(f"its_{name}") for name in key))
+        .values({name: bindparam(name) for name in rows[0] if name not in key})
+    )
+    named = [{f"its_{n}" if n in key else n: value for n, value in row.items()} for row in rows]
+    return connection.execute(statement, named if len(named) > 1 else named[0]).rowcount
+
+
+def turn(connection: Connection, projection: int, before: str, after: str) -> bool:
+    """Give a projection another state, if it is still in the one before; whether it was."""
+    given = {"id": projection, "state": before}
+    statement = update(projections).where(*_of(projections, given)).values(state=after)
+    return connection.execute(statement).rowcount == 1
+
+
+def advance(connection: Connection, at: Row, revision: int, position: int) -> bool:
+    """Move a lane's checkpoint on, if it is still at that revision; whether it was."""
+    statement = (
+        update(checkpoints)
+        .where(*_of(checkpoints, at | {"revision": revision}))
+        .values(position=position, revision=revision + 1)
+    )
+    return connection.execute(statement).rowcount == 1
+
+
+def remove(connection: Connection, table: Table, /, **given: Any) -> None:
+    """Remove the rows that are as `given`."""
+    connection.execute(delete(table).where(*_of(table, given)))
+
+
+def remove_keys(
+    connection: Connection, table: Table, key: str, keys: Iterable[Any], /, **given: Any
+) -> None:
+    """Remove the rows whose `key` column is one of `keys`, however many."""
+    left = iter(keys)
+    while some := list(islice(left, AT_ONCE)):
+        remove(connection, table, **given, **{key: some})

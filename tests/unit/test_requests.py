@@ -1,0 +1,112 @@
+"""Files of requests: every form that people keep them in, and whose they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from projections.sources import SourceError
+from projections.sources.requests import RequestFile
+
+USER = {"role": "user", "content": "hello"}
+TOOL = {"role": "tool", "tool_call_id": "c", "content": "12"}
+GEMINI = {"role": "user", "parts": [{"text": "hello"}]}
+
+
+def found(path: Path, provider: str | None = None) -> list[tuple[str, str, list[Any]]]:
+    """The requests of a file: id, provider and messages."""
+    requests = RequestFile(path, provider).requests()
+    return [(each.id, each.provider, each.messages) for each in requests]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file to be written."""
+    return tmp_path / "sample.json"
+
+
+@pytest.mark.parametrize(
+    ("value", "provider", "messages"),
+    [
+        ([USER], "openai", [USER]),
+        ({"messages": [USER]}, "openai", [USER]),
+        ({"messages": [USER], "system": "Be brief."}, "anthropic", [USER]),
+        ({"messages": [USER], "provider": "mistral"}, "mistral", [USER]),
+        ({"messages": [USER], "provider": "somebody"}, "openai", [USER]),
+        ({"contents": [GEMINI]}, "gemini", [GEMINI]),
+        ({"input": [USER], "model": "o"}, "openai-responses", [USER]),
+        ({"input": "hello"}, "openai-responses", [USER]),
+        ({"method": "POST", "body": {"messages": [TOOL]}}, "openai", [TOOL]),
+        ({"custom_id": "1", "params": {"messages": [USER], "system": "x"}}, "anthropic", [USER]),
+        ([GEMINI], "gemini", [GEMINI]),
+        ([{"type": "function_call_output", "call_id": "c", "output": "1"}], "openai-responses",
+         [{"type": "function_call_output", "call_id": "c", "output": "1"}]),
+        ([USER, {"role": "tool", "tool_name": "f", "content": "1"}], "ollama",
+         [USER, {"role": "tool", "tool_name": "f", "content": "1"}]),
+        ([{"role": "user", "content": [{"text": "hello"}]}], "bedrock",
+         [{"role": "user", "content": [{"text": "hello"}]}]),
+        ([{"role": "user", "content": [{"type": "tool_result"}]}], "anthropic",
+         [{"role": "user", "content": [{"type": "tool_result"}]}]),
+    ],
+)  # fmt: skip
+def test_a_request_is_read_in_every_form(
+    path: Path, value: Any, provider: str, messages: list[Any]
+) -> None:
+    """As it stands, whoever wrote it; what the form says is believed."""
+    path.write_text(json.dumps(value))
+    assert found(path) == [("sample", provider, messages)]
+
+
+def test_a_provider_that_is_named_is_believed(path: Path) -> None:
+    """And its own list is taken where there are several."""
+    path.write_text(json.dumps({"messages": [USER], "contents": [GEMINI]}))
+    assert found(path, "gemini") == [("sample", "gemini", [GEMINI])]
+    assert found(path, "bedrock") == [("sample", "bedrock", [USER])]
+    assert found(path, "openai-responses") == [("sample", "openai-responses", [USER])]
+
+
+def test_several_requests_are_told_apart(tmp_path: Path) -> None:
+    """By their own ids, or by where they stand; what is none is a problem."""
+    values = [{"messages": [USER], "id": "first"}, [TOOL], {"input": []}, {"said": 1}, [1]]
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps(values))
+    lines = tmp_path / "many.jsonl"
+    lines.write_text("\n".join(json.dumps(value) for value in values) + "\n{broken")
+    for file, place, problems in ((path, "item", 2), (lines, "line", 3)):
+        source = RequestFile(file)
+        ids = [request.id for request in source.requests()]
+        assert ids == ["first", f"{place} 2", f"{place} 3"]
+        assert len(source.problems) == problems
+
+
+def test_one_message_a_line_is_one_request(tmp_path: Path) -> None:
+    """Also in a file whose name says nothing about its form."""
+    text = "\n".join(json.dumps(message) for message in (USER, TOOL))
+    for name in ("log.jsonl", "log"):
+        path = tmp_path / name
+        path.write_text(text)
+        assert found(path) == [("log", "openai", [USER, TOOL])]
+    path.write_text(json.dumps([USER], indent=1))
+    assert found(path) == [("log", "openai", [USER])]
+
+
+def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
+    """As `import` reads it, and what it finds wrong there is told here."""
+    path = tmp_path / "session.jsonl"
+    record = {"type": "user", "uuid": "u", "sessionId": "s", "message": USER}
+    path.write_text(json.dumps(record) + "\nnonsense\n")
+    source = RequestFile(path)
+    (request,) = source.requests()
+    assert (request.provider, len(request.messages)) == ("anthropic", 1)
+    assert "line 2" in {str(problem).partition(":")[0] for problem in source.problems}
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "1", "[[]]", '{"messages": "hello"}', "[1, 2]"])
+def test_a_file_without_messages_is_refused(path: Path, text: str) -> None:
+    """With what would be read."""
+    path.write_text(text)
+    with pytest.raises(SourceError, match=r"holds no messages.*messages, contents, input"):
+        found(path)

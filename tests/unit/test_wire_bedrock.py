@@ -1,0 +1,313 @@
+"""Amazon Bedrock's messages in and out."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventstore import Completed, Conversation, EventStore, Failed, Image, Opaque, Text, validate
+from eventstore.wire import parse
+from projections import model_history, repair_messages
+
+PIXEL = b"\x89PNG\xff"
+IMAGE = {"image": {"format": "png", "source": {"bytes": PIXEL}}}
+REDACTED = {"reasoningContent": {"redactedContent": b"\xff\x00"}}
+THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+
+
+@pytest.fixture
+def chat() -> Iterator[Conversation]:
+    """An empty conversation."""
+    with EventStore.open("sqlite://") as store:
+        yield store.conversation("c")
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    """A user message."""
+    return {"role": "user", "content": list(blocks or ({"text": "q"},))}
+
+
+def says(*blocks: Any) -> dict[str, Any]:
+    """An assistant message."""
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def call(call_id: Any = "t1", name: Any = "f", given: Any = None, **more: Any) -> dict[str, Any]:
+    """A toolUse block."""
+    return {"toolUse": {"toolUseId": call_id, "name": name, "input": given or {}, **more}}
+
+
+def result(call_id: Any = "t1", *content: Any, **more: Any) -> dict[str, Any]:
+    """A toolResult block."""
+    said = list(content or ({"text": "R"},))
+    return {"toolResult": {"toolUseId": call_id, "content": said, **more}}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([user({"text": "q"}, IMAGE, {"cachePoint": {"type": "default"}}),
+                      says(REDACTED, THOUGHT, {"text": "so"}, call(given={"bytes": {"a": 1}})),
+                      user(result("t1", {"json": {"a": 1}}, IMAGE, status="success"),
+                           {"text": "go on"})], id="everything"),
+        pytest.param([user({"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}},
+                           {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b"}}}},
+                           {"guardContent": {"text": {"text": "q"}}})], id="a document"),
+        pytest.param([user({"image": {"format": "png", "source": {"bytes": "iVBORw=="}}}),
+                      says({"text": "as JSON"})], id="a request that was logged as JSON"),
+        pytest.param([user(), says(call("s1", type="server_tool_use"),
+                                   result("s1", type="web_result"), {"text": "so"})],
+                     id="a tool that the service runs"),
+        pytest.param([user(), user({"text": "a"}), says(call("a"), call("b")),
+                      user({"text": "first"}, result("b"), result("a", status="error")), user()],
+                     id="text before results, and neighbours"),
+    ],
+)  # fmt: skip
+def test_a_turn_that_nothing_changed_goes_back_as_it_came(
+    chat: Conversation, messages: list[Any]
+) -> None:
+    """From a log and from a list: every byte, and bytes as bytes."""
+    assert validate(messages, "bedrock") == []
+    assert repair_messages(messages, "bedrock").messages == messages
+    chat.record_messages(messages, "bedrock")
+    shown = model_history(chat.events(), collapse="none").render("bedrock")["messages"]
+    if "first" in str(messages):  # results come before text, which other services want
+        blocks = shown[3]["content"]
+        assert [next(iter(block)) for block in blocks] == ["toolResult", "toolResult", "text"]
+        assert validate(shown, "bedrock") == []
+    else:
+        assert shown == messages
+
+
+def test_system_text_is_a_parameter(chat: Conversation) -> None:
+    """In blocks; what comes later is the user's to say."""
+    chat.add_message("system", "be brief")
+    chat.add_message("developer", "really")
+    chat.add_message("system", " ")
+    chat.add_message("user", "q")
+    chat.add_message("system", "it rains")
+    chat.add_message("assistant", "a")
+    chat.add_message("assistant", "b")
+    history = model_history(chat.events())
+    assert history.render("bedrock") == {
+        "system": [{"text": "be brief"}, {"text": "really"}],
+        "messages": [user({"text": "q"}, {"text": "[system] it rains"}),
+                     says({"text": "a"}, {"text": "b"})],
+    }  # fmt: skip
+    repaired = repair_messages(
+        [{"role": "system", "content": "be brief"}, {"role": "system", "content": "really"}],
+        "openai",
+        "bedrock",
+    )
+    assert (repaired.messages, repaired.system) == ([], "be brief\n\nreally")
+
+
+def test_images_travel_as_bytes_and_as_base64() -> None:
+    """To Bedrock and back; what it cannot take is named, and listed."""
+    given = [{"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+        for kind, data in (("image/png", "iVBORw=="), ("image/jpg", "AAE="), ("image/tiff", "AAE="),
+                           ("image/png", "?"), ("image/png", "A"), ("image/png", "é"))
+    ] + [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]}]  # fmt: skip
+    repaired = repair_messages(given, "anthropic", "bedrock")
+    (message,) = repaired.messages
+    assert message["content"][:2] == [
+        {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}},
+        {"image": {"format": "jpeg", "source": {"bytes": b"\x00\x01"}}},
+    ]
+    assert [block["text"] for block in message["content"][2:]] == [
+        "[image]", "[image]", "[image]", "[image]", "[image https://a.b/c.png]",
+    ]  # fmt: skip
+    assert [repair.rule for repair in repaired.repairs] == ["image"] * 5
+    back = repair_messages(repaired.messages[:1], "bedrock", "anthropic").messages[0]["content"]
+    assert back[:1] == given[0]["content"][:1]  # type: ignore[index]
+    assert back[1]["source"]["media_type"] == "image/jpeg"
+
+
+def test_a_status_is_a_failure_and_back(chat: Conversation) -> None:
+    """An error has a flag here; and never says nothing."""
+    chat.record_messages([user(), says(call("a"), call("b")),
+                          user(result("a", status="error"), result("b"))], "bedrock")  # fmt: skip
+    assert isinstance(chat.tools["a"].status, Failed)
+    assert isinstance(chat.tools["b"].status, Completed)
+    history = model_history(chat.events(), collapse="none")
+    crossed = history.render("anthropic")["messages"][2]["content"]
+    assert [block.get("is_error") for block in crossed] == [True, None]
+    back = repair_messages(
+        [user(), says(call("a")), user(result("a", {"text": " "}, status="error"))], "bedrock"
+    ).messages[2]["content"]
+    assert back == [result("a", {"text": "[The result is empty.]"}, status="error")]
+
+
+def test_a_blank_result_says_so_and_is_listed() -> None:
+    """Some models refuse blank text."""
+    given = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": ""},
+    ]  # fmt: skip
+    repaired = repair_messages(given, "openai", "bedrock")
+    assert repaired.messages[2]["content"] == [result("a", {"text": "[The result is empty.]"})]
+    assert ("wrapped", "BE02") in {(repair.what, repair.rule) for repair in repaired.repairs}
+
+
+def test_what_a_result_shows_travels() -> None:
+    """Images in results, to a provider whose results hold them, and back."""
+    given = [user(), says(call()), user(result("t1", {"json": {"a": 1}}, IMAGE))]
+    crossed = repair_messages(given, "bedrock", "anthropic").messages
+    (answer,) = crossed[2]["content"]
+    assert [block["type"] for block in answer["content"]] == ["text", "image"]
+    assert answer["content"][0]["text"] == '{"a":1}'
+    back = repair_messages(crossed, "anthropic", "bedrock").messages
+    assert back[2]["content"] == [result("t1", {"text": '{"a":1}'}, IMAGE)]
+    named = repair_messages(given, "bedrock", "openai")
+    assert named.messages[2]["content"] == '{"a":1}\n[image]'
+    assert "foreign-part" in {repair.rule for repair in named.repairs}
+
+
+def test_reasoning_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) -> None:
+    """A call that is left out takes it along; another provider never sees it."""
+    chat.record_messages([user(), says(THOUGHT, {"text": "so"}, call("a"), call("b")),
+                          user(result("a"))], "bedrock")  # fmt: skip
+    dropped = model_history(chat.events(), open_calls="drop")
+    assert "hm" not in str(dropped.render("bedrock"))
+    assert "reasoning" in {repair.rule for repair in dropped.repairs_for("bedrock")}
+    assert THOUGHT in model_history(chat.events()).render("bedrock")["messages"][1]["content"]
+    for other in ("anthropic", "openai"):
+        assert "hm" not in str(model_history(chat.events()).render(other))
+
+
+def test_a_note_stands_under_a_result(chat: Conversation) -> None:
+    """As a block of its own where the result is Bedrock's."""
+    tries = [user(), says(call("a")), user(result("a", status="error")), says(call("b")),
+             user(result("b", {"json": {"a": 1}}))]  # fmt: skip
+    chat.record_messages(tries, "bedrock")
+    (_, _, answer) = model_history(chat.events()).render("bedrock")["messages"]
+    assert answer["content"] == [
+        result("b", {"json": {"a": 1}}, {"text": "[1 other attempt failed: R]"})
+    ]
+    again = chat.request("g", {})
+    for _ in (1, 2):
+        attempt = chat.start(again.id)
+        assert attempt is not None
+        chat.fail(again.id, ValueError("no"))
+    shown = model_history(chat.events()).render("bedrock")["messages"]
+    assert shown[-1]["content"][0]["toolResult"]["status"] == "error"
+
+
+def test_what_the_service_cites_and_caches_crosses_as_what_it_says() -> None:
+    """Citations as their text, cache points not at all."""
+    cited = {"citationsContent": {"content": [{"text": "It rains."}], "citations": []}}
+    repaired = repair_messages(
+        [user({"text": "q"}, {"cachePoint": {"type": "default"}}), says(cited)],
+        "bedrock", "openai",
+    )  # fmt: skip
+    assert repaired.messages[0]["content"] in ("q", [{"type": "text", "text": "q"}])
+    assert "It rains." in str(repaired.messages[1])
+    assert [repair.what for repair in repaired.repairs] == ["dropped"]
+
+
+def test_what_is_no_form_of_bedrocks_is_read_for_what_it_says(chat: Conversation) -> None:
+    """Texts instead of blocks, two members in a block, another provider's blocks, junk."""
+    chat.record_messages(
+        [
+            {"role": "user", "content": "plain"},
+            "bare",
+            " ",
+            None,
+            17,
+            {"role": "user", "content": " "},
+            user({"text": "one", "image": {"format": "png", "source": {"bytes": PIXEL}}}),
+            user({"type": "text", "text": "other"}, "loose", {"text": 5}, {}, {"a": "b"}, [None]),
+            user(call("u"), {"image": {"format": "png", "source": 5}}, {"toolUse": 5}),
+            user({"image": {"format": "png", "source": {"bytes": 5}}}),
+            says(call("a"), call("", None), result("a")),
+            says(call(given=[1]), {"toolUse": {"type": "server_tool_use", "toolUseId": "é"}}),
+            user({"toolResult": {"toolUseId": "t1", "content": "text"}}),
+            user(result("t1", {"image": {}}, 5, {"json": [1]})),
+            {"role": 5, "content": [{"text": "who"}]},
+        ],
+        "bedrock",
+    )
+    shown = model_history(chat.events()).render("bedrock")["messages"]
+    assert validate(shown, "bedrock") == []
+    said = str(shown)
+    for text in ("plain", "bare", "17", "one", "other", "loose", "'5'", '{"a":"b"}', "who", "text"):
+        assert text in said, text
+    assert IMAGE in shown[2]["content"] or IMAGE in shown[1]["content"] or str(PIXEL) in said
+
+
+def test_parts_made_by_hand_are_sent_as_they_are(chat: Conversation) -> None:
+    """A mark of ours without base64 under it gives no bytes, and never an error."""
+    chat.add_message("user", [
+        Text(" "), Text("a"), Opaque("bedrock", {"video": {"source": {"bytes": {"$bytes": 5}}}}),
+        Image(data="", media_type="image/png"),
+    ])  # fmt: skip
+    (shown,) = model_history(chat.events()).render("bedrock")["messages"]
+    assert shown["content"] == [
+        {"text": "a"}, {"video": {"source": {"bytes": b""}}}, {"text": "[image]"},
+    ]  # fmt: skip
+
+
+def test_foreign_parts_become_text_or_nothing(chat: Conversation) -> None:
+    """A message that says nothing is left out."""
+    chat.add_message("user", [Opaque("anthropic", {"type": "document"})])
+    chat.add_message("assistant", [Opaque("anthropic", {"type": "thinking"})])
+    chat.add_message("assistant", [Opaque("openai", {"type": "refusal", "refusal": "No."})])
+    assert model_history(chat.events()).render("bedrock")["messages"] == [
+        user({"text": "[document of anthropic, not shown here]"}), says({"text": "No."}),
+    ]  # fmt: skip
+    odd = user({"text": " "}, {"image": "x"}, {"image": {"format": "png", "source": {"a": 1}}})
+    (mended,) = repair_messages([odd], "bedrock").messages
+    assert mended == user({"text": '{"image":"x"}'}, odd["content"][2])
+
+
+def test_deep_input_is_passed_on(chat: Conversation) -> None:
+    """Blobs are looked for where they can be, and no deeper."""
+    deep: Any = {"a": 1}
+    for _ in range(50):
+        deep = {"a": [deep]}
+    given = [user(), says(call(given=deep), call("call|1")), user(result(), result("call|1"))]
+    chat.record_messages(given[:2], "bedrock")
+    assert model_history(chat.events()).render("bedrock")["messages"][1]["content"][0] == given[1][
+        "content"][0]  # fmt: skip
+    repaired = repair_messages(given, "bedrock").messages
+    assert repaired[1]["content"][0] == given[1]["content"][0]
+    (_, second) = repaired[1]["content"]
+    assert second["toolUse"]["toolUseId"].startswith("call_1_")
+
+
+def test_the_clients_responses_are_recorded(chat: Conversation) -> None:
+    """The client reads an answer from the wire: plain values, bytes among them."""
+    session = pytest.importorskip("botocore.session", reason="botocore is not installed")
+    from botocore.parsers import create_parser  # noqa: PLC0415
+
+    model = session.get_session().get_service_model("bedrock-runtime")
+    body = (
+        b'{"output": {"message": {"role": "assistant", "content": ['
+        b'{"reasoningContent": {"redactedContent": "/wA="}},'
+        b'{"toolUse": {"toolUseId": "tooluse_1", "name": "f", "input": {"a": 1}}}]}},'
+        b'"stopReason": "tool_use"}'
+    )
+    response = create_parser("rest-json").parse(
+        {"status_code": 200, "headers": {}, "body": body},
+        model.operation_model("Converse").output_shape,
+    )
+    message = response["output"]["message"]
+    assert message["content"][0] == REDACTED
+    chat.record(user(), "bedrock")
+    (made,) = chat.record(message, "bedrock")
+    chat.complete(made.id, {"b": 2})
+    shown = model_history(chat.events()).render("bedrock")["messages"]
+    assert shown == [user(), message, user(result("tooluse_1", {"text": '{"b":2}'}))]
+
+
+def test_bytes_of_any_kind_are_kept() -> None:
+    """As people hold them."""
+    for held in (bytearray(PIXEL), memoryview(PIXEL)):
+        (item,) = parse([user({"image": {"format": "png", "source": {"bytes": held}}})], "bedrock")
+        assert item.parts == (Image(None, b64encode(PIXEL).decode(), "image/png"),)  # type: ignore[union-attr]
