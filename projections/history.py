@@ -38,6 +38,7 @@ from projections.view import (
 from projections.window import Window
 
 _STEPS = frozenset(get_args(ToolEvent))
+_ANSWERS = (ToolCompleted, ToolFailed, ToolRejected)
 
 
 class History:
@@ -128,8 +129,7 @@ class History:
             return
         call.tool = tool
         if not isinstance(event, ToolApproved):
-            answered = isinstance(event, ToolCompleted | ToolFailed | ToolRejected)
-            call.answer = event if answered else None
+            call.answer = event if isinstance(event, _ANSWERS) else None
 
     def _misplaced(self, version: int, event: Any, error: IllegalTransition) -> None:
         """A result that the lifecycle has no place for: what it says is kept as text."""

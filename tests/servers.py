@@ -231,10 +231,11 @@ class MariaDB(Server):
         ]  # fmt: skip
 
     def url(self, database: str) -> str:
-        """Over TCP, so that a proxy can stand between."""
+        """Over TCP, so that a proxy can stand between, and without TLS, which takes 0.1 s."""
         url = URL.create(
-            "mysql+pymysql", "root", host="127.0.0.1", port=self.port, database=database
-        )
+            "mysql+pymysql", "root", host="127.0.0.1", port=self.port, database=database,
+            query={"ssl_disabled": "true"},
+        )  # fmt: skip
         return url.render_as_string(hide_password=False)
 
     def create(self, name: str, *, migrated: bool) -> None:

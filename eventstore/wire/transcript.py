@@ -326,19 +326,28 @@ class _Writer:
 class _Window:
     """The unanswered calls of the assistant messages right before, in order."""
 
+    __slots__ = ("_by_id", "_by_name", "_order")
+
     def __init__(self) -> None:
-        self._by_id: dict[str | None, deque[_Slot]] = {}
-        self._order: deque[_Slot] = deque()
+        self._by_id: dict[str | None, _Slot | deque[_Slot]] = {}
+        self._order: list[_Slot] | deque[_Slot] = []  # a queue, once a result without id came
         self._by_name: dict[int, dict[str, deque[_Slot]]] = {}  # of a queue, once asked for
 
     def add(self, slot: _Slot) -> None:
-        self._by_name.clear()
-        self._by_id.setdefault(slot.provider_id, deque()).append(slot)
+        if self._by_name:
+            self._by_name = {}
+        known = self._by_id.setdefault(slot.provider_id, slot)
+        if isinstance(known, deque):
+            known.append(slot)
+        elif known is not slot:
+            self._by_id[slot.provider_id] = deque((known, slot))
         self._order.append(slot)
 
     def take(self, call_id: str | None, name: str | None) -> _Slot | None:
         """The call that a result of this id answers; without an id, the first that fits."""
         if call_id is None:
+            if isinstance(self._order, list):
+                self._order = deque(self._order)
             return self._first(self._order, name)
         return self._first(self._by_id.get(call_id), None)
 
@@ -346,7 +355,9 @@ class _Window:
         """The first call that has no id."""
         return self._first(self._by_id.get(None), name)
 
-    def _first(self, slots: deque[_Slot] | None, name: str | None) -> _Slot | None:
+    def _first(self, slots: _Slot | deque[_Slot] | None, name: str | None) -> _Slot | None:
+        if isinstance(slots, _Slot):
+            return slots if slots.text is None else None
         first = _unanswered(slots)
         if first is None or slots is None or name is None or first.name == name:
             return first
