@@ -20,7 +20,7 @@ import bare
 from append import RESULT, begin, commits
 from measure import Figure, arguments, clock, folder, in_turn, median, report
 
-from eventstore import Conversation, EventStore
+from eventstore import Conversation, EventStore, FunctionCall, ToolPending
 
 LIMITS = {1: None, 16: 5, 64: 10, 256: 15}
 
@@ -35,10 +35,8 @@ def begun(store: EventStore, callers: int, calls: int, number: int) -> list[tupl
     return work
 
 
-def request(call_id: str) -> Any:
+def request(call_id: str) -> ToolPending:
     """A call, asked for."""
-    from eventstore import FunctionCall, ToolPending  # noqa: PLC0415
-
     return ToolPending(FunctionCall("search_orders", {"customer": call_id}, call_id), call_id)
 
 
