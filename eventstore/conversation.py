@@ -349,6 +349,8 @@ class Conversation:
             return entry[0]
         if call_id not in state.known:
             raise UnknownCall(call_id, self.id)
+        if call_id in state.settling:
+            return state.settling[call_id]
         return self._store._settled(self.id, {call_id})[call_id]  # noqa: SLF001
 
     def _complete(

@@ -101,7 +101,7 @@ class Import:
             tail = self._tail(batch, state)
             return tail.events
 
-        task = self._store._append(self._id, decide)  # noqa: SLF001 - the same room
+        task = self._store._append(self._id, decide, alone=True)  # noqa: SLF001 - one room
         done = self.done
         done.findings += tail.findings
         done.skipped += tail.known

@@ -117,7 +117,7 @@ class Staged(msgspec.Struct):
 class ConversationState:
     """The state of one conversation at `version`; `as_of` is a lane position it is current for."""
 
-    __slots__ = ("as_of", "index", "joinable", "known", "open", "turn", "version")
+    __slots__ = ("as_of", "index", "joinable", "known", "open", "settling", "turn", "version")
 
     def __init__(self, as_of: int) -> None:
         self.version = 0
@@ -127,6 +127,7 @@ class ConversationState:
         self.turn = 0  # the last turn's number
         self.index = 0  # the next call's place in it
         self.joinable = False  # nothing but calls came since the turn began
+        self.settling: dict[str, Tool] = {}  # settled, and not yet to be found in the log
 
     def extend(self, tail: Iterable[Recorded]) -> None:
         """Take in what the log says; what breaks the rules of a lifecycle is passed over."""
@@ -155,6 +156,13 @@ class ConversationState:
             self.open.pop(tool.id, None)
         else:
             self.open[tool.id] = (tool, mark)
+
+    def foresee(self, staged: Staged) -> None:
+        """Take in what is being stored, in a transaction that goes on."""
+        self.commit(staged, self.version + len(staged.drafts), self.as_of)
+        for call_id, (tool, _) in staged.tools.items():
+            if type(tool.status) in _SETTLED:
+                self.settling[call_id] = tool
 
     def commit(self, staged: Staged, version: int, as_of: int) -> None:
         """Take in what was just stored."""
@@ -247,7 +255,7 @@ class ConversationState:
                 before = entry[0]
             elif call_id in self.known:
                 if old is None:
-                    old = settled(self._settled(events))
+                    old = {**settled(self._settled(events)), **self.settling}
                 before = old.get(call_id)
             begins = mark is not None
             after = evolve(before, event, at, None if mark is None else render(mark))

@@ -6,12 +6,13 @@ import os
 import time
 import weakref
 from binascii import a2b_base64, b2a_base64
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import count
 from struct import Struct
-from threading import RLock
+from threading import Lock, RLock, get_ident
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
 CACHED = 1024
 """Conversations whose state is kept in memory."""
 
+PATIENCE = 1.0
+"""Seconds after which a waiting append looks for itself whether somebody is at work."""
+
+TOGETHER = 256
+"""Appends at most that one commit takes along."""
+
 Decide = Callable[[ConversationState], Sequence[Event]]
+
+_UNREAD = ConversationState(0)
 
 
 def system_clock() -> int:
@@ -135,7 +144,10 @@ class EventStore:
         self._clock = clock
         self._lock = RLock()
         self._states: dict[str, ConversationState] = {}  # the last used comes last
-        self._appending = False
+        self._gate = RLock()  # held for a moment: who leads, and who waits to be carried out
+        self._led = False
+        self._waiting: deque[Task] = deque()
+        self._leader = 0  # the thread that appends
         self._closed = False
         _stores.add(self)
 
@@ -252,53 +264,156 @@ class EventStore:
         decide: Decide,
         expected_version: int | None = None,
         ids: Sequence[bytes] = (),
+        *,
+        alone: bool = False,
     ) -> Task:
         """Append what `decide` makes of the conversation's state, under `ids` where given.
 
         `decide` is asked again when others have written meanwhile, so it must be pure.
         """
+        task = Task(self, conversation_id, decide, expected_version, ids, alone or bool(ids))
+        leads = False
+        try:
+            with self._gate:
+                if self._led:
+                    turn = task.turn = Lock()
+                    turn.acquire()
+                    self._waiting.append(task)
+                else:
+                    self._led = leads = True
+            if not leads:
+                self._wait(task)
+            if not task.ended:
+                with self._lock:
+                    if not task.ended:
+                        self._lead(task)
+        finally:
+            if leads or not task.ended or task.leads:
+                self._pass_on(task)
+        if task.error is not None:
+            raise task.error
+        return task
+
+    def _wait(self, task: Task) -> None:
+        """Until another has carried out the task, or it is its turn to lead."""
+        self._forbid_nesting()
+        if not task.turn.acquire(timeout=PATIENCE):
+            # A leader may have been interrupted just as it should have passed on. If not, there
+            # are two for a while, and one waits for the other.
+            task.leads = True
+
+    def _forbid_nesting(self) -> None:
+        if self._leader == get_ident():
+            raise EventStoreError(
+                "this thread is in the middle of an append already (this one comes from a "
+                "signal handler, a finalizer or the clock): append when that is done"
+            )
+
+    def _lead(self, own: Task) -> None:
+        """Carry out `own`, and together with it all that are waiting to be."""
+        self._forbid_nesting()
         if self._closed:
             self._open()
-        with self._lock:
-            if self._appending:
-                raise EventStoreError(
-                    "this thread is in the middle of an append already (this one comes from a "
-                    "signal handler, a finalizer or the clock): append when that is done"
-                )
-            # Out of the cache while it changes: so who is interrupted, by Ctrl-C too, leaves
-            # nothing behind that is only half true.
-            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
-            task = Task(self, conversation_id, state, decide, expected_version, ids)
-            self._appending = True
-            try:
-                self._carry_out(task, state, self._storage)
-            finally:
-                self._appending = False
-            return task
+        self._leader = get_ident()
+        try:
+            if self._waiting:
+                self._carry_out_together(own, self._others(own), self._storage)
+            else:
+                self._carry_out(own, self._storage)
+        finally:
+            self._leader = 0
 
-    def _carry_out(self, task: Task, state: ConversationState, storage: Storage) -> None:
-        conversation_id = task.conversation_id
+    def _others(self, own: Task) -> list[Task]:
+        with self._gate:
+            waiting = self._waiting
+            taken = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+        return [task for task in taken if task is not own and not task.ended]
+
+    def _pass_on(self, task: Task) -> None:
+        """Let another lead; and take the task out of the queue, should it be there still."""
+        with self._gate:
+            waiting = self._waiting
+            if not task.ended:
+                with suppress(ValueError):
+                    waiting.remove(task)
+            if task.turn is None or task.leads:
+                heir = waiting[0] if waiting else None
+                self._led = heir is not None
+                if heir is not None:
+                    heir.leads = True
+                    heir.wake()
+
+    def _carry_out_together(self, own: Task, others: list[Task], storage: Storage) -> None:
+        """All in one commit, each with its own outcome; one by one where that fails."""
+        tasks = [own, *others]
+        states: dict[str, ConversationState] = {}
+        joined = [task for task in tasks if not task.alone]
+        try:
+            for task in joined:
+                name = task.conversation_id
+                if name not in states:
+                    states[name] = self._take(name)
+                task.state = states[name]
+            done = storage.append_all(
+                [
+                    Append(t.conversation_id, t.state.version, t.state.as_of, (), t.join)
+                    for t in joined
+                ]
+            )
+        except Exception:  # noqa: BLE001 - whose fault it was comes out below
+            states.clear()
+        else:
+            for task, outcome in zip(joined, done, strict=True):
+                task.end(outcome)
+        for name, state in states.items():
+            state.settling.clear()
+            self._keep(name, state)
+        for task in tasks:
+            if not task.ended:
+                try:
+                    self._carry_out(task, storage)
+                except Exception as error:  # noqa: BLE001 - for the one who asked for it
+                    task.end(error)
+                task.wake()
+
+    def _carry_out(self, task: Task, storage: Storage) -> None:
+        name = task.conversation_id
+        state = task.state = self._take(name)
+        if task.staged is not None and self._was_stored(task, storage):
+            return
         if task.ids:
-            task.stored = storage.known_ids(conversation_id, task.ids).keys()
+            task.stored = storage.known_ids(name, task.ids).keys()
         while True:
             try:
                 drafts = task.stage()
             except EventStoreError:
                 # It may be legal after what others have written.
-                if task.take_in(storage.conversation(conversation_id, state.version)):
+                if task.take_in(storage.conversation(name, state.version)):
                     continue
-                self._keep(conversation_id, state)
+                self._keep(name, state)
                 raise
             if drafts:
-                done = task.done = storage.append(
-                    Append(conversation_id, state.version, state.as_of, drafts, task.rebase)
-                )
+                done = storage.append(Append(name, state.version, state.as_of, drafts, task.rebase))
                 if task.staged is not None:  # else others had stored all of it
                     state.commit(task.staged, done.version, done.position)
+                task.done = done
                 break
-            if not task.take_in(storage.conversation(conversation_id, state.version)):
+            if not task.take_in(storage.conversation(name, state.version)):
                 break
-        self._keep(conversation_id, state)
+        task.ended = True
+        self._keep(name, state)
+
+    def _was_stored(self, task: Task, storage: Storage) -> bool:
+        """Whether an attempt to store it with others, broken off, had been successful."""
+        name, drafts = task.conversation_id, task.staged.drafts if task.staged else []
+        known = storage.known_ids(name, [draft.event_id for draft in drafts])
+        if not drafts or len(known) < len(drafts):
+            task.staged = None
+            return False
+        version = max(known.values())
+        last = next(storage.conversation(name, version - 1))
+        task.end(Appended(last.lane, version, last.position))
+        return True
 
     def _tool(self, conversation_id: str, decide: Decide) -> Tool:
         """Append one call's event, and give the call as it then stands."""
@@ -310,7 +425,7 @@ class EventStore:
 
     def _tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
         """Append, and give each call that the events name as it then stands."""
-        return self._named(conversation_id, self._append(conversation_id, decide))
+        return self._named(conversation_id, self._append(conversation_id, decide, alone=True))
 
     def _named(self, conversation_id: str, done: Task) -> list[Tool]:
         names = dict.fromkeys(e.call_id for e in done.events if isinstance(e, ToolEvent))
@@ -324,16 +439,22 @@ class EventStore:
     def _version(self, conversation_id: str) -> int:
         storage = self._open()
         with self._lock:
-            state = self._states.pop(conversation_id, None) or self._load(conversation_id)
+            state = self._take(conversation_id)
             state.extend(storage.conversation(conversation_id, state.version))
             self._keep(conversation_id, state)
             return state.version
 
-    def _load(self, conversation_id: str) -> ConversationState:
-        storage = self._storage
-        # The heads are read first: what is appended in between counts as news.
-        state = ConversationState(min(storage.heads().values(), default=0))
-        state.extend(storage.conversation(conversation_id))
+    def _take(self, conversation_id: str) -> ConversationState:
+        """The state, out of the cache while it changes.
+
+        So who is interrupted, by Ctrl-C too, leaves nothing behind that is only half true.
+        """
+        state = self._states.pop(conversation_id, None)
+        if state is None:
+            storage = self._storage
+            # The heads are read first: what is appended in between counts as news.
+            state = ConversationState(min(storage.heads().values(), default=0))
+            state.extend(storage.conversation(conversation_id))
         return state
 
     def _keep(self, conversation_id: str, state: ConversationState) -> None:
@@ -356,22 +477,48 @@ class EventStore:
     def _forked(self) -> None:
         self._lock = RLock()
         self._states = {}
-        self._appending = False
+        self._gate = RLock()
+        self._led = False
+        self._waiting = deque()
+        self._leader = 0
 
 
-class Task(msgspec.Struct):
+class Task(msgspec.Struct, eq=False):
     """One append: decided on a state, and again on a newer one; then what it wrote, and where."""
 
     store: EventStore
     conversation_id: str
-    state: ConversationState
     decide: Decide
     expected_version: int | None
     ids: Sequence[bytes]
+    alone: bool
+    """It looks things up in the log, so that no other may share its transaction."""
+    state: ConversationState = _UNREAD
     stored: AbstractSet[bytes] = frozenset()
     events: Sequence[Event] = ()
     staged: Staged | None = None
     done: Appended | None = None
+    ended: bool = False
+    error: Exception | None = None
+    turn: Any = None
+    """The lock that whoever waits with it waits for."""
+    leads: bool = False
+
+    def wake(self) -> None:
+        """Let its thread go on."""
+        if self.turn is not None:
+            with suppress(RuntimeError):  # it is up already
+                self.turn.release()
+
+    def end(self, outcome: Appended | Exception) -> None:
+        """Note what became of it."""
+        if isinstance(outcome, Appended):
+            self.done = outcome
+            self.state.as_of = max(self.state.as_of, outcome.position)
+        else:
+            self.error = outcome
+        self.ended = True
+        self.wake()
 
     @property
     def tools(self) -> Mapping[str, Entry]:
@@ -415,6 +562,13 @@ class Task(msgspec.Struct):
         """Decide again, behind what others have appended."""
         self.take_in(tail)
         return self.stage()
+
+    def join(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
+        """Decide behind others of the same transaction; the state is as if it were committed."""
+        drafts = self.rebase(tail)
+        if self.staged is not None:
+            self.state.foresee(self.staged)
+        return drafts
 
     def take_in(self, tail: Iterable[Recorded]) -> bool:
         """Learn what others have appended; whether that was anything."""

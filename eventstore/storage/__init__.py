@@ -73,6 +73,15 @@ class Storage(Protocol):
     def append(self, request: Append) -> Appended:
         """Store the drafts, all or none, durably, with the next versions and positions."""
 
+    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
+        """Store the drafts of many, in their order, in one durable transaction.
+
+        Each is asked for its drafts by `rebase`, inside the transaction, with what others have
+        written; what that raises is the outcome of this request alone. Several may be of one
+        conversation: the later one's drafts come behind the earlier one's. What is raised here
+        stored nothing of anybody.
+        """
+
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version, in order, in bounded memory."""
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import groupby
 from os import getpid
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from eventstore.codec import DECODERS, decode
 from eventstore.errors import StoreClosed, StoreCorrupt
@@ -42,6 +42,10 @@ def payload_digest(payload: bytes) -> bytes:
     hash_ = _blank.copy()  # faster than a new one
     hash_.update(payload)
     return hash_.digest()
+
+
+Asked = TypeVar("Asked")
+Done = TypeVar("Done")
 
 
 class Database(Protocol):
@@ -108,6 +112,7 @@ class SqlStorage:
         """Know nothing of what others have written: the next append reads what stands there."""
         self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
         self._heads: dict[int, int] = {}  # lane -> position after our last write
+        self._ends: dict[int, int] = {}  # likewise, after the write under way
 
     def _check(self) -> None:
         if self._pid != getpid():
@@ -216,10 +221,21 @@ class SqlStorage:
                     self._check()
                 self._database.check_in_place()
                 try:
-                    return self._transact(request)
+                    return self._transact(self._write, request, self._stored)
                 except self._driver.IntegrityError:
                     # The state was older than `as_of` said: decide on what stands there.
-                    return self._transact(request)
+                    return self._transact(self._write, request, self._stored)
+            except Exception as error:  # noqa: BLE001 - raised again in our own words
+                self._raise(error)
+
+    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
+        """Store the drafts of many in one transaction; see `Storage.append_all`."""
+        self._check()
+        with self._lock:
+            try:
+                self._check()
+                self._database.check_in_place()
+                return self._transact(self._write_all, requests, self._all_stored)
             except Exception as error:  # noqa: BLE001 - raised again in our own words
                 self._raise(error)
 
@@ -227,25 +243,30 @@ class SqlStorage:
     def _driver(self) -> Any:
         return self._engine.dialect.loaded_dbapi
 
-    def _transact(self, request: Append) -> Appended:
+    def _transact(
+        self,
+        write: Callable[[Any, Asked], Done],
+        asked: Asked,
+        stored: Callable[[Asked, Done], bool],
+    ) -> Done:
         cursor = self._cursor
         if cursor is None or self._torn:
             cursor = self._writer()
-        done = None
+        done: Done | None = None
         self._torn = True
         try:
             cursor.execute(self._database.begin)
-            done = self._write(cursor, request)
+            done = write(cursor, asked)
             cursor.execute("COMMIT")
         except BaseException as error:
             # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
             self._forget()
             self._roll_back()
-            if done and isinstance(error, self._driver.Error) and self._stored(request, done):
+            if done and isinstance(error, self._driver.Error) and stored(asked, done):
                 return done  # only the answer to the COMMIT was lost
             raise
         self._torn = False
-        self._heads[done.lane] = done.position
+        self._heads |= self._ends
         return done
 
     def _stored(self, request: Append, done: Appended) -> bool:
@@ -258,25 +279,19 @@ class SqlStorage:
             return self.known_ids(request.conversation_id, [last]) == {last: done.version}
         return False
 
+    def _all_stored(self, requests: Sequence[Append], done: Sequence[Appended | Exception]) -> bool:
+        pairs = zip(requests, done, strict=True)
+        return all(self._stored(r, d) for r, d in pairs if isinstance(d, Appended))
+
     def _write(self, cursor: Any, request: Append) -> Appended:
         drafts = request.drafts
         count = len(drafts)
         version: int = request.version
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self._lane(request.conversation_id)
-        base = self._heads.get(lane)
-        # Ours was the last write when the counter stands where that left it.
-        if base is None or (
-            cursor.execute(self._sql.advance, (base + count, lane, base)).rowcount != 1
-        ):
-            base = self._quiet_since[lane] = self._head(cursor, lane)
-            cursor.execute(self._sql.advance, (base + count, lane, base))
+        base = self._claim(cursor, lane, count)
         if base < request.as_of:
-            self._keys.clear()
-            raise StoreCorrupt(
-                f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
-                "the database was replaced by an older copy; nothing was written"
-            )
+            self._refuse(lane, base, request)
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
         if key and request.as_of < self._quiet_since[lane]:
@@ -290,8 +305,84 @@ class SqlStorage:
         if count:
             if key is None:
                 key = self._create(cursor, request.conversation_id, lane, base + 1)
-            self._insert(cursor, key, base, version, drafts)
+            if count == 1:
+                draft = drafts[0]
+                cursor.execute(self._sql.insert, _row(*key, base + 1, version + 1, draft))
+                if draft.begins:
+                    cursor.execute(self._sql.index, _index_row(*key, version + 1, draft))
+            else:
+                self._insert(cursor, [(key, base, version, drafts)])
+        self._ends = {lane: base + count}
         return Appended(lane, version + count, base + count)
+
+    def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
+        lanes = {r.conversation_id: self._lane(r.conversation_id) for r in requests}
+        # In order, so that no two writers ever wait for each other.
+        heads = {lane: self._head(cursor, lane) for lane in sorted(set(lanes.values()))}
+        ends = dict(heads)
+        keys: dict[str, tuple[int, int] | None] = {}
+        versions: dict[str, int] = {}
+        batches: list[_Batch] = []
+        done: list[Appended | Exception] = []
+        for request in requests:
+            name = request.conversation_id
+            lane = lanes[name]
+            tail: Sequence[Recorded] = ()
+            if name not in versions:
+                if heads[lane] < request.as_of:
+                    self._refuse(lane, heads[lane], request)
+                key = keys[name] = self._keys.get(name) or self._find(cursor, name, lane)
+                if key and request.as_of < self._quiet_since[lane]:
+                    tail = self._tail(cursor, key, name, request.version)
+                versions[name] = tail[-1].version if tail else request.version
+            try:
+                drafts = request.drafts = request.rebase(tail)
+            except Exception as error:  # noqa: BLE001 - this one's outcome, not the others'
+                done.append(error)
+                continue
+            if drafts:
+                key = keys[name] = keys[name] or self._create(cursor, name, lane, ends[lane] + 1)
+                batches.append((key, ends[lane], versions[name], drafts))
+            versions[name] += len(drafts)
+            ends[lane] += len(drafts)
+            done.append(Appended(lane, versions[name], ends[lane]))
+        for lane, end in ends.items():
+            cursor.execute(self._sql.advance, (end, lane, heads[lane]))
+        self._insert(cursor, batches)
+        self._ends = ends
+        return done
+
+    def _claim(self, cursor: Any, lane: int, count: int) -> int:
+        """The position behind which `count` events may be written, as nobody else's are."""
+        base = self._heads.get(lane)
+        # Ours was the last write when the counter stands where that left it.
+        if base is None or (
+            cursor.execute(self._sql.advance, (base + count, lane, base)).rowcount != 1
+        ):
+            base = self._head(cursor, lane)
+            cursor.execute(self._sql.advance, (base + count, lane, base))
+        return base
+
+    def _refuse(self, lane: int, base: int, request: Append) -> NoReturn:
+        """Write nothing behind a lane's end that was further once."""
+        self._keys.clear()
+        raise StoreCorrupt(
+            f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
+            "the database was replaced by an older copy; nothing was written"
+        )
+
+    def _insert(self, cursor: Any, batches: Sequence[_Batch]) -> None:
+        """Write the rows of batches: a conversation, and what stands before its drafts."""
+        rows, found = [], []
+        for key, position, version, drafts in batches:
+            for place, draft in enumerate(drafts, 1):
+                rows.append(_row(*key, position + place, version + place, draft))
+                if draft.begins:
+                    found.append(_index_row(*key, version + place, draft))
+        if rows:
+            cursor.executemany(self._sql.insert, rows)
+        if found:
+            cursor.executemany(self._sql.index, found)
 
     def _head(self, cursor: Any, lane: int) -> int:
         """The lane's last position, while nobody else can write."""
@@ -299,7 +390,10 @@ class SqlStorage:
         row = cursor.fetchone()
         if row is None:
             raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
-        return int(row[0])
+        head = int(row[0])
+        if head != self._heads.get(lane):
+            self._quiet_since[lane] = head
+        return head
 
     def _lane(self, conversation_id: str) -> int:
         return slice_of(self._tenant, conversation_id) * int(self._lanes) // 1024
@@ -321,33 +415,6 @@ class SqlStorage:
             (lane, key, self._tenant, conversation_id, slice_of(self._tenant, conversation_id)),
         )
         return lane, key
-
-    def _insert(
-        self, cursor: Any, key: tuple[int, int], base: int, version: int, drafts: Sequence[Draft]
-    ) -> None:
-        lane, conversation = key
-        rows, found = [], []
-        for draft in drafts:
-            base += 1
-            version += 1
-            payload = draft.payload
-            # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
-            mark = None if draft.fingerprint is None else bytearray(draft.fingerprint)
-            rows.append((
-                lane, base, conversation, version, bytearray(draft.event_id), draft.recorded_at,
-                draft.tag, draft.schema, mark, bytearray(payload_digest(payload)),
-                payload.decode(),
-            ))  # fmt: skip
-            if draft.begins:
-                found.append((lane, mark, conversation, version))
-        if len(rows) == 1:
-            cursor.execute(self._sql.insert, rows[0])
-        else:
-            cursor.executemany(self._sql.insert, rows)
-        if len(found) == 1:
-            cursor.execute(self._sql.index, found[0])
-        elif found:
-            cursor.executemany(self._sql.index, found)
 
     # reading
 
@@ -533,6 +600,27 @@ class SqlStorage:
             self._closed = True
             self._let_go()
             self._engine.dispose()
+
+
+_Batch = tuple[tuple[int, int], int, int, Sequence[Draft]]
+
+
+# bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
+
+
+def _row(
+    lane: int, conversation: int, position: int, version: int, draft: Draft
+) -> tuple[Any, ...]:
+    payload, mark = draft.payload, draft.fingerprint
+    return (
+        lane, position, conversation, version, bytearray(draft.event_id), draft.recorded_at,
+        draft.tag, draft.schema, None if mark is None else bytearray(mark),
+        bytearray(payload_digest(payload)), payload.decode(),
+    )  # fmt: skip
+
+
+def _index_row(lane: int, conversation: int, version: int, draft: Draft) -> tuple[Any, ...]:
+    return lane, bytearray(draft.fingerprint or b""), conversation, version
 
 
 _orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed

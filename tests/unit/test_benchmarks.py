@@ -23,6 +23,7 @@ TINY = {
     "rebuild": ["--events", "2000", "--rounds", "1"],
     "repair": ["--messages", "200", "--rounds", "2"],
     "size": ["--events", "2000"],
+    "together": ["--events", "256", "--rounds", "1"],
 }
 every_script = pytest.mark.parametrize("script", sorted(TINY))
 

@@ -390,7 +390,7 @@ def test_a_child_remembers_nothing_of_its_parents(store: EventStore) -> None:
     chat = store.conversation("chat")
     chat.append(message())
     lock = store._lock
-    store._appending = True
+    store._led, store._leader = True, threading.get_ident()
     store_module._after_fork()
     assert store._lock is not lock
     assert not store._states
