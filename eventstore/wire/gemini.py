@@ -10,6 +10,7 @@ the system instruction is a member of `config`.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -173,6 +174,8 @@ def _image(part: dict[str, Any]) -> Image | None:
     if not (isinstance(media_type, str) and media_type.startswith("image/")):
         return None
     data, url = body.get("data"), _of(body, URI)
+    if isinstance(data, bytes):  # in a dict for the SDK
+        data = b64encode(data).decode()
     if body is inline and isinstance(data, str) and len(body) == 2:  # noqa: PLR2004 - with its type
         return Image(None, data.replace("-", "+").replace("_", "/"), media_type)
     # Files that were uploaded to Google are for Google alone.

@@ -348,16 +348,18 @@ def test_images_travel_and_uploaded_files_stay() -> None:
         {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "mediaResolution": {}},
         {"inlineData": {"mimeType": "image/png"}},
         {"inlineData": "x"},
+        {"inlineData": {"mimeType": "image/gif", "data": b"\xfb\xff"}},
     )
     (item,) = parse([content], "gemini")
     images = [part for part in item.parts if isinstance(part, Image)]  # type: ignore[union-attr]
     assert images == [
         Image(None, "iVBORw0KGgo+/w8=", "image/png"),
         Image("https://example.com/a.png", None, "image/png"),
+        Image(None, "+/8=", "image/gif"),
     ]
     repaired = repair_messages([content], "gemini", "openai")
     kinds = [part["type"] for part in repaired.messages[0]["content"]]
-    assert kinds == ["image_url", "image_url", *["text"] * 5]
+    assert kinds == ["image_url", "image_url", *["text"] * 5, "image_url"]
     assert len(repaired.repairs) == 5
     back = repair_messages(repaired.messages[:1], "openai", "gemini").messages[0]["parts"]
     assert back[:2] == [
