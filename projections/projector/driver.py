@@ -347,8 +347,7 @@ class Projector:
                 while some := list(islice(source, CHUNK)):
                     with self._database.reading() as connection:
                         state.prepare(connection, some)
-                    for recorded in some:
-                        state.take(recorded)
+                    state.take(some)
                     count += len(some)
                     last = some[-1].position
             except Poisoned as found:

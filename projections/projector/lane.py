@@ -105,51 +105,57 @@ class LaneState:
         streams = self._streams
         firsts: dict[str, Recorded] = {}
         for recorded in events:
-            if recorded.conversation_id not in streams:
-                firsts.setdefault(recorded.conversation_id, recorded)
-        if firsts:
+            firsts.setdefault(recorded.conversation_id, recorded)
+        new = [name for name in firsts if name not in streams]
+        if new:
             with_asked = self._statistics is not None
-            streams.update(load_streams(connection, self.at, firsts, with_asked=with_asked))
+            streams.update(load_streams(connection, self.at, new, with_asked=with_asked))
         for name, first in firsts.items():
             if name not in streams:
                 self._totals.conversations += 1
                 number = self._totals.conversations
-                stream = Stream(name, number, first.version - 1, stored=False)
-                streams[name] = self._changed[name] = stream
+                streams[name] = Stream(name, number, first.version - 1, stored=False)
+            self._changed[name] = streams[name]
         if self._tools is not None:
             self._tools.load(connection, self.at, streams, events)
         if self._statistics is not None:
             self._statistics.load(connection, self.at, streams, events)
 
-    def take(self, recorded: Recorded) -> None:
-        """Take in one event, or park it.
+    def take(self, events: Sequence[Recorded]) -> None:
+        """Take in events that were prepared for, or park them.
 
         Raises:
-            Poisoned: it cannot be taken in; the state is of no use any more.
+            Poisoned: one cannot be taken in; the state is of no use any more.
         """
-        behind = self.parked.get(recorded.conversation_id)
-        if behind is not None and recorded.version >= behind.version:
-            behind.waiting += recorded.event_id != behind.event_id
-            return
-        event = recorded.event
-        if type(event) is UnknownEvent and (problem := unreadable(event)):
-            self.parked[recorded.conversation_id] = park(recorded, problem)
-            return
-        stream = self._streams[recorded.conversation_id]
-        self._changed[stream.id] = stream
-        try:
-            self._apply(stream, recorded)
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise Poisoned(park(recorded, problem)) from error
+        # The loop that every event goes through: nothing is called that need not be.
+        streams, parked, tools = self._streams, self.parked, self._tools
+        apply = self._statistics.apply if self._statistics is not None else self._passed
+        for recorded in events:
+            if parked and self._waits(recorded):
+                continue
+            event = recorded.event
+            if type(event) is UnknownEvent and (problem := unreadable(event)):
+                parked[recorded.conversation_id] = park(recorded, problem)
+                continue
+            try:
+                if tools is not None:
+                    tools.apply(streams[recorded.conversation_id], recorded)
+                apply(recorded)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise Poisoned(park(recorded, problem)) from error
 
-    def _apply(self, stream: Stream, recorded: Recorded) -> None:
-        if self._tools is not None:
-            self._tools.apply(stream, recorded)
-        if self._statistics is not None:
-            self._statistics.apply(recorded)
-        elif recorded.version > stream.version:
-            stream.version = recorded.version
+    def _waits(self, recorded: Recorded) -> bool:
+        """Whether an event is parked, or stands behind one that is."""
+        behind = self.parked.get(recorded.conversation_id)
+        if behind is None or recorded.version < behind.version:
+            return False
+        behind.waiting += recorded.event_id != behind.event_id
+        return True
+
+    def _passed(self, recorded: Recorded) -> None:
+        stream = self._streams[recorded.conversation_id]
+        stream.version = max(stream.version, recorded.version)
 
     def store(self, connection: Connection, position: int) -> None:
         """Store everything, at a new position.

@@ -6,7 +6,7 @@ of a bucket fit together, and the buckets add up to the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -76,7 +76,7 @@ class Bucket(msgspec.Struct):
     kinds: dict[ErrorKind, KindTally] = {}
     stored_tools: set[str] = set()
     stored_kinds: set[str] = set()
-    changed: set[str] = set()
+    changed: list[Any] = []
 
 
 class BucketTally(ToolTally, gc=True):
@@ -84,15 +84,24 @@ class BucketTally(ToolTally, gc=True):
 
     name: str = ""
     bucket: Any = None
+    is_changed: bool = False
 
 
-class StoredMark(MarkTally, gc=False):
-    """The numbers of one fingerprint, whose key is `key`."""
+class StoredMark(MarkTally, gc=False, omit_defaults=True):
+    """The numbers of one fingerprint, stored as they are."""
 
     fingerprint: str = ""
-    key: bytes = b""
     is_stored: bool = False
     is_changed: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """What finds its row."""
+        fingerprint = self.fingerprint
+        try:
+            return bytes.fromhex(fingerprint.removeprefix("x1:"))
+        except ValueError:
+            return key_of(fingerprint)  # of a scheme to come
 
 
 class Counted(msgspec.Struct, gc=False):
@@ -112,23 +121,16 @@ class _ToolBody(Tally, gc=False, omit_defaults=True):
     took: Spread | None = None
 
 
-class _MarkBody(Tally, gc=False, omit_defaults=True):
-    tool: str = ""
-    fingerprint: str = ""
-    number: int = 0
-    arguments: str | None = None
-
-
-_COUNTS = tuple(Tally.__struct_fields__)
+_FIELDS = tuple(Tally.__struct_fields__)
 _encode = msgspec.json.Encoder().encode
 _decode_tool = msgspec.json.Decoder(_ToolBody).decode
-_decode_mark = msgspec.json.Decoder(_MarkBody).decode
+_decode_mark = msgspec.json.Decoder(StoredMark).decode
 _decode_kind = msgspec.json.Decoder(KindTally).decode
 _decode_call = msgspec.json.Decoder(Counted).decode
 
 
 def _copy(tally: Tally, into: Any) -> Any:
-    for name in _COUNTS:
+    for name in _FIELDS:
         setattr(into, name, getattr(tally, name))
     return into
 
@@ -194,7 +196,7 @@ class StoredStatistics(ErrorStatistics):
             stream.calls[call_id] = self._counted(counted)
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
-        rows = find(connection, call_statistics, ("key", "body"), **at)
+        rows = find(connection, call_statistics, ("body",), **at)
         self._marks.update(stored_marks(rows))
 
     def _load_buckets(self, connection: Connection, at: Row, starts: list[int]) -> None:
@@ -240,7 +242,7 @@ class StoredStatistics(ErrorStatistics):
         if call is not None:
             call.named.open += 1
             call.mark.open += 1
-            self._changed(call)
+            self._changed(call, call.mark)
             self._changed_calls.add((stream.id, call_id))
 
     def _step(self, stream: Any, recorded: Recorded, event: Any) -> None:
@@ -248,23 +250,22 @@ class StoredStatistics(ErrorStatistics):
         if call is None:
             super()._step(stream, recorded, event)  # which notes it
             return
-        before = call.tool
-        named = call.named
-        self._kinds = named.bucket.kinds
-        self._changed(call)
-        self._weigh(call, -1)
+        before, mark = call.tool, call.mark
+        self._kinds = call.named.bucket.kinds
         super()._step(stream, recorded, event)
+        if call.tool is before:
+            return
+        self._weigh(call.named, mark, before.status, -1)
+        self._changed(call, mark)
         if event.call_id in stream.calls:
-            self._weigh(call, 1)
-        if call.tool is not before:
-            self._changed(call)  # it may have another mark
-            self._changed_calls.add((stream.id, event.call_id))
+            self._weigh(call.named, call.mark, call.tool.status, 1)
+            if call.mark is not mark:
+                self._changed(call, call.mark)
+        self._changed_calls.add((stream.id, event.call_id))
 
-    def _weigh(self, call: LiveCall, sign: int) -> None:
+    def _weigh(self, named: Tally, mark: Tally, status: Any, sign: int) -> None:
         """Count a call that is not settled as it stands, or no more so."""
-        status: Any = call.tool.status
         kind = type(status)
-        named, mark = call.named, call.mark
         if kind is Failed:
             named.terminal += sign
             mark.terminal += sign
@@ -276,12 +277,13 @@ class StoredStatistics(ErrorStatistics):
             named.running += sign
             mark.running += sign
 
-    def _changed(self, call: LiveCall) -> None:
+    def _changed(self, call: LiveCall, mark: Any) -> None:
         named: Any = call.named
-        bucket = named.bucket
-        bucket.changed.add(named.name)
-        self._changed_buckets[bucket.starts_at] = bucket
-        mark: Any = call.mark
+        if not named.is_changed:
+            named.is_changed = True
+            bucket = named.bucket
+            bucket.changed.append(named)
+            self._changed_buckets[bucket.starts_at] = bucket
         if mark.number and not mark.is_changed:
             mark.is_changed = True
             self._changed_marks.append(mark)
@@ -306,9 +308,8 @@ class StoredStatistics(ErrorStatistics):
                 self._forget()
             self._numbered += 1
             tally = self._marks[fingerprint] = StoredMark(
-                tool=call.name, number=self._numbered, fingerprint=fingerprint,
-                key=key_of(fingerprint),
-            )  # fmt: skip
+                tool=call.name, number=self._numbered, fingerprint=fingerprint
+            )
         return tally
 
     def _forget(self) -> None:
@@ -345,15 +346,12 @@ class StoredStatistics(ErrorStatistics):
             mark.is_changed = False
             if not mark.number:
                 continue
-            body = _copy(mark, _MarkBody())
-            body.fingerprint, body.number = mark.fingerprint, mark.number
-            body.tool, body.arguments = mark.tool, mark.arguments
-            row = at | {"key": mark.key, "body": _encode(body).decode()}
-            if mark.is_stored:
-                changed.append(row)
-            else:
-                mark.is_stored = True
+            is_new, mark.is_stored = not mark.is_stored, True
+            row = at | {"key": mark.key, "body": _encode(mark).decode()}
+            if is_new:
                 new.append(row | {"tool": storable(mark.tool)})
+            else:
+                changed.append(row)
         add(connection, call_statistics, new)
         change(connection, call_statistics, ("projection", "lane", "key"), changed)
         self._changed_marks.clear()
@@ -390,8 +388,9 @@ class StoredStatistics(ErrorStatistics):
 def _store_tools(connection: Connection, at: Row, bucket: Bucket) -> None:
     new: list[Row] = []
     changed: list[Row] = []
-    for name in bucket.changed:
-        tally = bucket.tools[name]
+    for tally in bucket.changed:
+        tally.is_changed = False
+        name = tally.name
         figures = tally.figures()
         body = _copy(tally, _ToolBody())
         body.waiting, body.queueing, body.took = map(
@@ -440,17 +439,9 @@ def _tool_tally(body: str, bucket: Bucket) -> tuple[str, ToolTally]:
     return name, tally
 
 
-def stored_marks(rows: Sequence[Any]) -> dict[str, MarkTally]:
-    """The numbers of rows with the columns key, body, oldest first."""
-    marks: list[StoredMark] = []
-    for key, text in rows:
-        body = _decode_mark(text)
-        mark = StoredMark(
-            tool=body.tool, number=body.number, arguments=body.arguments,
-            fingerprint=body.fingerprint, key=bytes(key), is_stored=True,
-        )  # fmt: skip
-        marks.append(_copy(body, mark))
-    marks.sort(key=lambda mark: mark.number)
+def stored_marks(rows: Iterable[Any]) -> dict[str, MarkTally]:
+    """The numbers of rows with the column body."""
+    marks = [_decode_mark(body) for (body,) in rows]
     return {mark.fingerprint: mark for mark in marks}
 
 
@@ -499,7 +490,7 @@ def _include_kind(kind: KindTally, other: KindTally) -> None:
 
 
 def _include_mark(mark: MarkTally, other: MarkTally) -> None:
-    for name in _COUNTS:
+    for name in _FIELDS:
         value = getattr(other, name)
         if isinstance(value, int):
             setattr(mark, name, getattr(mark, name) + value)
@@ -540,8 +531,8 @@ def read_statistics(connection: Connection, projection: int) -> Statistics:
     """The numbers of all lanes and all time."""
     rows = find(connection, checkpoints, ("totals",), ("lane",), projection=projection)
     totals = [msgspec.json.decode(text, type=Totals) for (text,) in rows]
-    rows = find(connection, call_statistics, ("key", "body"), ("lane",), projection=projection)
-    marks: list[MarkTally] = [mark for row in rows for mark in stored_marks([row]).values()]
+    rows = find(connection, call_statistics, ("body",), ("lane",), projection=projection)
+    marks: list[MarkTally] = [_decode_mark(body) for (body,) in rows]
     return _Sum(totals).include(read_buckets(connection, projection), marks).result()
 
 

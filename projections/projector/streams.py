@@ -47,7 +47,7 @@ class Stream:
     """
 
     __slots__ = (
-        "asked", "calls", "fresh", "id", "is_changed", "key", "last_page", "number", "stored",
+        "asked", "calls", "fresh", "id", "key", "last_page", "number", "stored",
         "tools", "version",
     )  # fmt: skip
 
@@ -57,7 +57,6 @@ class Stream:
         self.number = number
         self.version = version
         self.stored = stored
-        self.is_changed = False
         self.tools: dict[str, Known] = {}
         self.calls: dict[str, LiveCall] = {}
         self.asked: set[int] = set()
@@ -111,7 +110,7 @@ def store_streams(connection: Connection, at: Row, changed: list[Stream]) -> Non
     add(connection, asked, new)
     change(connection, asked, ("projection", "lane", "conversation", "page"), fuller)
     for stream in changed:
-        stream.stored, stream.is_changed = True, False
+        stream.stored = True
         stream.fresh.clear()
 
 
