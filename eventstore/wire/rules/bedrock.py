@@ -5,9 +5,9 @@ results of a turn in one message. Calls of the service's own tools (`server_tool
 results come and go inside one assistant turn, and are paired with nothing.
 
 A starred code is the same rule where only some refuse: a model, an older service model, or a
-literal reading. The service was seen to answer blank and empty results (not of errors), and its
-service model takes `.` and `:` in ids since 2026. A fault for which the table has no row of its own
-goes to the nearest one:
+literal reading. The service was seen to answer blank and empty results (not of errors), some
+models refuse JSON that is no object, and since 2026 the service model takes `.` and `:` in ids. A
+fault for which the table has no row of its own goes to the nearest one:
 
 - BE01 also takes calls of a user and results of an assistant;
 - BE02 also takes content, blocks and results that are none, and errors that say nothing;
@@ -286,13 +286,10 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path}.text must be a string, but is {_shown(block.body)}."
     elif isinstance(block.raw, dict) and len(block.raw) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
-    elif block.kind != "text" and not isinstance(block.body, dict):
+    elif block.kind not in ("text", "json") and not isinstance(block.body, dict):
         yield (
             block.place,
-            (
-                f"The format of the value at {block.path}.{block.kind} is invalid. Provide a json "
-                "object for the field and try again."
-            ),
+            f"{block.path}.{block.kind} must be an object, but is {_shown(block.body)}.",
         )
 
 
@@ -315,7 +312,7 @@ def _malformed_result(result: _Block) -> Iterator[Fault]:
 
 
 def _blank_results(history: _History) -> Iterator[Fault]:
-    """BE02*: a result's content is not empty, and no text in it is blank."""
+    """BE02*: a result's content is not empty, no text in it is blank, and its JSON an object."""
     for result in history.results:
         content, status = result.inner.get("content"), result.inner.get("status")
         place, path = f"{result.place}.toolResult.content", f"{result.path}.toolResult.content"
@@ -324,6 +321,14 @@ def _blank_results(history: _History) -> Iterator[Fault]:
         for block in _blocks(place, path, content):
             if block.kind == "text" and isinstance(block.body, str) and not block.body.strip():
                 yield block.place, f"The text field at {block.path} is blank."
+            if block.kind == "json" and not isinstance(block.body, dict):
+                yield (
+                    block.place,
+                    (
+                        f"The format of the value at {block.path}.json is invalid. Provide a json "
+                        "object for the field and try again."
+                    ),
+                )
 
 
 def _illegal(history: _History) -> Iterator[Fault]:
