@@ -379,6 +379,8 @@ def _mended(
         found.append(part)
         made.append((call, part))
     if not whole:
+        if any(part.get("thought") or _of(part, SIGNATURE) for part in found):
+            changes.append(Change("dropped", "reasoning", "it goes with the whole of its turn"))
         found = [part for part in found if not part.get("thought")]
         for part in found:
             for key in SIGNATURE:

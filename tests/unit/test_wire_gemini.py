@@ -244,7 +244,9 @@ def test_of_a_turn_that_lost_a_call_no_signature_stays() -> None:
               {"text": "", "thoughtSignature": "s"}, call("a"), call("b", None), call("a")),
         user(result("a", {"error": "no"}), result("b"), result("a", {"output": "yes"})),
     ]  # fmt: skip
-    collapsed = repair_messages(contents, "gemini", collapse="failed").messages
+    repaired = repair_messages(contents, "gemini", collapse="failed")
+    assert ("dropped", "reasoning") in {(r.what, r.rule) for r in repaired.repairs}
+    collapsed = repaired.messages
     assert collapsed[1] == model(
         text("so"), {**call("b", None), "thoughtSignature": UNSIGNED}, call("a", None)
     )
