@@ -144,4 +144,5 @@ def _all_text(turn: Turn) -> str:
     for call in turn.calls:
         if not call.hidden:
             said += [call.name, _encode(call.arguments).decode(), call.answer.text]
+            said += [call.answer.note] if call.answer.note else []
     return "\n".join(said)

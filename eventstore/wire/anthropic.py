@@ -42,7 +42,6 @@ ROLES = {
 
 REASONING = ("thinking", "redacted_thinking")
 SERVED = ("server_tool_use", "mcp_tool_use")  # calls that the provider's own servers run
-SHOWN = 2000  # characters of what became text
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
@@ -318,8 +317,8 @@ def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
 
 def _unpaired(block: Any, paired: set[str], changes: list[Change], *, running: bool) -> Any:
     if _is_served_result(block):
-        call_id, text = block.get("tool_use_id"), as_text(block.get("content"))
-        told = f"[{block['type']}] {text[:SHOWN]}"
+        call_id = block.get("tool_use_id")
+        told = f"[{block['type']}] {as_text(block.get('content'))}"
     elif isinstance(block, dict) and block.get("type") in SERVED and not running:
         call_id = block.get("id")
         told = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"

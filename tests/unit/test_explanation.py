@@ -54,6 +54,15 @@ def test_a_collapsed_call_is_told_apart_from_what_is_shown(chat: Conversation) -
     assert "call_0: f(" not in text
 
 
+def test_a_call_that_is_left_out_is_not_listed(chat: Conversation) -> None:
+    """The turn stays for what it says."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    chat.record({"role": "assistant", "content": "Let me look.", "tool_calls": [call]})
+    lines = model_history(chat.events(), open_calls="drop").explain().splitlines()
+    assert lines[:2] == ["1 turn, 0 calls: 1 change", "   1  assistant  Let me look."]
+    assert lines[3].startswith("  dropped call_1 [open-call]")
+
+
 def test_the_form_of_a_provider_is_explained_on_request(chat: Conversation) -> None:
     """Its changes come with the rule that asks for them."""
     chat.add_message("system", "Be brief.")

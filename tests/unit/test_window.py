@@ -84,6 +84,21 @@ def test_a_budget_counts_the_summary_too(chat: Conversation) -> None:
     assert within(1000, summary="told", last_turns=1)[0] == "told"
 
 
+def test_a_budget_counts_what_is_shown(chat: Conversation) -> None:
+    """Not a call that a later one stands for, but the note on why it is missing."""
+    chat.request("f", {"a": 1}, call_id="one")
+    chat.add_message("assistant", "again")
+    chat.request("f", {"a": 1}, call_id="two")
+    chat.start("one")
+    chat.fail("one", ValueError("busy"))
+    chat.start("two")
+    chat.complete("two", "done")
+    counted: list[str] = []
+    model_history(chat.events(), max_tokens=1000, count_tokens=lambda t: counted.append(t) or 1)  # type: ignore[func-returns-value]
+    assert 'f\n{"a":1}\ndone\n[1 other attempt failed: busy]' in "\n".join(counted)
+    assert "".join(counted).count('{"a":1}') == 1
+
+
 @given(
     last_turns=st.none() | st.integers(1, 4),
     most=st.none() | st.integers(1, 120),

@@ -350,6 +350,14 @@ def test_a_search_that_the_servers_still_run_goes_back_as_it_is() -> None:
     assert [repair.what for repair in repaired.repairs] == ["answered"]
 
 
+def test_a_search_with_its_result_stays_where_the_rest_is_mended() -> None:
+    """The pair is the provider's own; the call of ours beside it is answered."""
+    history = [{"role": "user", "content": "go"}, said(SEARCH, FOUND, ADD), said()]
+    repaired = repair_messages(history, "anthropic")
+    assert repaired.messages[1] == history[1]
+    assert {repair.rule for repair in repaired.repairs} == {"empty", "open-call"}
+
+
 @pytest.mark.parametrize(
     ("history", "kept"),
     [
