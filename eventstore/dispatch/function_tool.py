@@ -117,7 +117,9 @@ class FunctionTool:
         return None
 
 
-Tools = Iterable[FunctionTool | Callable[..., Any]] | Mapping[str, Callable[..., Any]]
+Tools = (
+    Iterable[FunctionTool | Callable[..., Any]] | Mapping[str, FunctionTool | Callable[..., Any]]
+)
 """Functions, or functions by the name that the model calls them."""
 
 

@@ -200,13 +200,15 @@ class Procedure:
             yield from self._refuse_rest(turn, turn.stop)
             if turn.stop.error is not None:
                 if isinstance(turn.stop.error, ToolErrorTerminal):
-                    yield from self._end_run(turn.stop.error)
+                    yield from self._end_run(turn, turn.stop.error)
                 raise turn.stop.error
         if turn.unverified:
             raise turn.unverified[0]
         return [call.tool for call in turn.calls]
 
-    def _end_run(self, error: ToolErrorTerminal) -> Steps[None]:
+    def _end_run(self, turn: Turn, error: ToolErrorTerminal) -> Steps[None]:
+        # a hook ended the run before the call was closed
+        error.tool = next(c.tool for c in turn.calls if c.tool.id == error.tool.id)
         ended = RunEnded("terminated", error.failure)
         try:
             yield Log(partial(self._chat.append, ended))

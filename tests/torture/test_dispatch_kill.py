@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import threading
 import time
 from collections import Counter
 from functools import partial
@@ -114,9 +116,53 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     assert {tool.status.name for tool in tools.values()} == {"Completed"}
 
 
-def resume(store: EventStore, bank: Bank) -> int:
+def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
+    """Turns with Ctrl-C at random moments; how many were cut short."""
+    chance = random.Random(3)
+    bank = Bank(Path(books))
+    cut = 0
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with EventStore.open(url) as store:
+        for number in range(rounds):
+            chat = store.conversation(f"chat-{number}")
+            chat.add_message("user", "pay")
+            names = chance.choices(["pay", "pay_beside", "flaky"], k=4)
+            given = [chat.request(name, {"slow": 0.0}) for name in names]
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.02))
+                Dispatcher(chat, bank.tools(verify=False)).dispatch(given)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                cut += 1
+            for thread in threading.enumerate():
+                if thread.name == "dispatch":
+                    thread.join()
+            check_log(chat)
+            paid = bank.payments()
+            for tool in chat.tools.values():
+                assert tool.is_resolved or tool.status.name in ("Pending", "Running")
+                if tool.status.name in ("Pending", "Rejected"):
+                    assert paid[tool.id] == 0
+                if tool.response is not None:
+                    assert paid[tool.id] == 1
+            resume(store, bank, chat.id)
+        assert list(store.verify()) == []
+    assert max(bank.payments().values()) == 1
+    return cut
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals by timer here")
+def test_a_turn_interrupted_at_a_random_moment_pays_once(tmp_path: Path) -> None:
+    """Real signals, wherever Python delivers them, in a process without a tracer of tests."""
+    url, books = f"sqlite:///{tmp_path / 'agent.db'}", str(tmp_path / "books")
+    (cut,) = workers.at_once([partial(dispatch_interrupted, url, books, 60 * workers.LONG)])
+    assert isinstance(cut, int), cut
+    assert cut > 0
+
+
+def resume(store: EventStore, bank: Bank, conversation_id: str = "chat") -> int:
     """Go on in this process, and say how many outcomes were unknown."""
-    chat = store.conversation("chat")
+    chat = store.conversation(conversation_id)
     check_log(chat)
     unknown = {step.id for step in resume_plan(chat.events()).unknown}
     before = bank.payments()

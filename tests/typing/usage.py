@@ -7,15 +7,18 @@ from typing import Any, assert_type
 
 from eventstore import (
     AgentError,
+    AsyncDispatcher,
     Attempt,
     Completed,
     Conversation,
+    Dispatcher,
     ErrorEnvelope,
     ErrorKind,
     EventStore,
     Failure,
     FunctionCall,
     FunctionResponse,
+    FunctionTool,
     GateClass,
     GateDecision,
     IllegalTransition,
@@ -133,3 +136,12 @@ def deciding(chat: Conversation, error: ToolErrorTerminal) -> float | None:
     assert_type(AgentError.decode(asked.encode()).suggestion, str | None)
     assert_type(Tool.decode(error.tool.encode()), Tool)
     return RetryPolicy(max_attempts=5).delay(1, asked.retry_after, chance=0.5)
+
+
+async def dispatched(chat: Conversation, message: object) -> list[Tool]:
+    """A turn through both dispatchers."""
+    tool = FunctionTool(primitives, "primitives", parallel=True)
+    dispatcher = Dispatcher(chat, [tool, len], max_calls_per_turn=3)
+    assert_type(dispatcher.offer(), GateDecision)
+    assert_type(dispatcher.dispatch(chat.record(message)), list[Tool])
+    return await AsyncDispatcher(chat, {"named": tool}).resume()

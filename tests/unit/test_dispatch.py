@@ -695,9 +695,12 @@ def test_a_stuck_loop_ends_the_run(kind: str, chat: Conversation) -> None:
     for n in (1, 1, 2, 2):
         dispatcher.dispatch([chat.request("add", {"a": n})])
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 9})]
-    with pytest.raises(ToolErrorTerminal, match="stuck loop detected: `add` has been called 3"):
+    with pytest.raises(
+        ToolErrorTerminal, match="stuck loop detected: `add` has been called 3"
+    ) as e:
         dispatcher.dispatch(calls)
     tools = chat.tools
+    assert e.value.tool == tools[calls[0].id]
     assert [tools[call.id].status.name for call in calls] == ["Rejected", "Rejected"]
     event = last(chat, ToolRejected)
     assert (event.source, event.by, event.details["reason"]) == ("hook", "stuck_loop", "terminated")
@@ -754,6 +757,14 @@ def test_parallel_tools_run_at_once_and_answer_in_call_order(kind: str, chat: Co
     done = make(kind, chat, tools).dispatch(calls)
     assert [tool.response.result for tool in done if tool.response] == list(range(7))
     assert list(answers(chat).values()) == [str(n) for n in range(7)]
+
+
+def test_a_turn_may_end_with_parallel_calls(kind: str, chat: Conversation) -> None:
+    """Or with one that is not, behind them."""
+    tools = [FunctionTool(add, "beside", parallel=True), add]
+    for names in (["add", "beside", "beside"], ["beside", "add"], ["beside"]):
+        calls = [chat.request(name, {"a": 1}) for name in names]
+        assert all(tool.response for tool in make(kind, chat, tools).dispatch(calls))
 
 
 def test_no_more_run_at_once_than_are_allowed(kind: str, chat: Conversation) -> None:

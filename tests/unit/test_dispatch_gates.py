@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from eventstore import (
     ToolGateContext,
     ToolRejected,
     ToolsOffered,
+    compose_gates,
 )
-from projections import model_history
+from projections import gate_context
 
 
 @pytest.fixture(params=["threads", "asyncio"])
@@ -176,14 +178,16 @@ def test_a_host_says_what_gates_decide_on(kind: str, chat: Conversation) -> None
     """For one offer, or for all: then what was before the turn is what counts."""
     gate = Only("plan")
     context = ToolGateContext(7, ["hello"], "x", ["plan"])
-    dispatcher = gated(kind, chat, gate, gate_context=lambda events, names: ToolGateContext(
-        0, model_history(events).turns, "y", names))  # fmt: skip
+    dispatcher = gated(kind, chat, gate, gate_context=gate_context)
     dispatcher.offer(context)
     assert gate.contexts == [context]
     dispatcher.dispatch([chat.request("plan")])
     chat.add_message("assistant", "more")
     dispatcher.dispatch([chat.request("plan")])
     assert [turn.role for turn in gate.contexts[-1].messages] == ["user", "assistant"]
+    before = takewhile(lambda r: r.event != last(chat, ToolsOffered), chat.events())
+    replayed = compose_gates([gate], gate_context(before, ["pay", "plan"]))
+    assert replayed.offered.gates == last(chat, ToolsOffered).gates
 
 
 def test_all_empty_may_mean_nothing(kind: str, chat: Conversation) -> None:
