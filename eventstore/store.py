@@ -162,12 +162,15 @@ class EventStore:
         create: bool = True,
         clock: Callable[[], int] = system_clock,
     ) -> Self:
-        """Open the store at a database URL (`sqlite:///agent.db`); create or upgrade its schema.
+        """Open the store at a database URL; create or upgrade its schema.
+
+        A file is `sqlite:///agent.db`; servers are `postgresql://user@host/name` and
+        `mysql://user@host/name` (MariaDB, too), with the extra of that name installed.
 
         `create=False` refuses a database that holds no store yet, and leaves it as it is.
         `durability="full"`: what was appended is on disk. `"normal"` is faster and may lose the
         last commits in a power cut (not in a crash of the process). `busy_timeout` (seconds) is
-        how long an append waits for other writers.
+        how long an append waits for other writers, or for a server that is gone to come back.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -176,7 +179,7 @@ class EventStore:
         if not isinstance(tenant, str):
             raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
         _check_storable("tenant", tenant)
-        from eventstore.storage.sqlite import open_storage  # noqa: PLC0415 - loads SQLAlchemy
+        from eventstore.storage.opening import open_storage  # noqa: PLC0415 - loads SQLAlchemy
 
         return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from math import ceil
 from typing import Any
 
@@ -33,8 +32,10 @@ from eventstore.storage.server import CONNECTING, Server
 _LOCK = "CONCAT('toolledger/', MD5(DATABASE()))"
 """The name of the lock that whoever changes the schema holds: names are the whole server's."""
 
-_LOST = frozenset({0, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003,
-                   2006, 2013, 2014, 2055, 4031})  # fmt: skip
+_LOST = frozenset({
+    0, 1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2006,
+    2013, 2014, 2055, 4031,
+})  # fmt: skip
 _PASSING = frozenset({1020, 1205, 1213})
 
 _AGAIN = "nothing was written, try again"
@@ -58,7 +59,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1205: (StoreBusy, f"another writer holds the lane; {_AGAIN}"),
     1213: (StoreBusy, f"other writers were in the way; {_AGAIN}"),
     1290: (StoreReadOnly, "nothing was written; connect to the primary server"),
-    1406: (StorageError, "nothing was written; use a shorter id"),
+    1406: (StorageError, "nothing was written; use a shorter id or tag"),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
 }
@@ -101,7 +102,6 @@ class Mysql(Server):
         }
         if "MariaDB" in connection.get_server_info():
             settings["idle_transaction_timeout"] = str(max(1, wait // 2))
-        connection.cursorclass = _chaining(connection.cursorclass)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             assigned = ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
@@ -146,11 +146,9 @@ class Mysql(Server):
         """What the server says, without the number."""
         return str(error.args[-1]) if error.args else type(error).__name__
 
-    def is_lost(self, error: BaseException) -> bool:
+    def says_lost(self, error: Any) -> bool:
         """By the error's number; the driver's own say that there is no connection."""
-        if isinstance(error, self.module.InterfaceError):
-            return True
-        return isinstance(error, self.module.Error) and _code(error) in _LOST
+        return isinstance(error, self.module.InterfaceError) or _code(error) in _LOST
 
     def is_passing(self, error: BaseException) -> bool:
         """A deadlock, a row that changed, a lock that was waited for in vain."""
@@ -165,23 +163,6 @@ class Mysql(Server):
                     "Table is already up to date",
                 ):
                     yield f"{table.name}: {text}"
-
-
-class _Affected(int):
-    """The number of rows that PyMySQL's `execute` gives, where other drivers give the cursor."""
-
-    @property
-    def rowcount(self) -> int:
-        return self
-
-
-@cache
-def _chaining(cursors: type[Any]) -> type[Any]:
-    class Cursor(cursors):  # type: ignore[misc]
-        def execute(self, statement: str, parameters: Any = None) -> int:
-            return _Affected(super().execute(statement, parameters))
-
-    return Cursor
 
 
 _EVENTS = ("toolledger_events", "toolledger_conversations")

@@ -125,13 +125,13 @@ class Postgresql(Server):
 
     def meaning(self, error: Any) -> tuple[type[StorageError], str]:
         """By the SQLSTATE; an error without one is the connection's."""
-        state = error.sqlstate or "08000"
+        state = _state(error)
         for start, kind, remedy in _MEANINGS:
             if state.startswith(start):
                 return kind, remedy
         return StorageError, f"SQLSTATE {state}"
 
-    def is_lost(self, error: BaseException) -> bool:
+    def says_lost(self, error: Any) -> bool:
         """No SQLSTATE, or one of a server that goes down or has closed the connection."""
         kinds = (
             self.module.OperationalError,
@@ -140,8 +140,8 @@ class Postgresql(Server):
         )
         if not isinstance(error, kinds):
             return False
-        state = error.sqlstate
-        return state is None or state.startswith(("08", "57P0", "25P03"))
+        state = _state(error)
+        return state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_passing(self, error: BaseException) -> bool:
         """A serialization failure or a deadlock."""
@@ -150,3 +150,23 @@ class Postgresql(Server):
     def damage(self, _: Callable[[str], list[Any]]) -> Iterator[str]:
         """Nothing: it checks its pages as it reads them."""
         yield from ()
+
+
+def _state(error: Any) -> str:
+    """The SQLSTATE; where a connection was refused the driver gives but the server's words."""
+    if error.sqlstate is not None:
+        return str(error.sqlstate)
+    text = str(error)
+    return next((state for words, state in _REFUSALS if words in text), "08000")
+
+
+_REFUSALS = (
+    ("authentication failed", "28P01"),
+    ("no password supplied", "28P01"),
+    ("role ", "28000"),
+    ("pg_hba.conf", "28000"),
+    ("does not exist", "3D000"),
+    ("too many clients", "53300"),
+    ("connection slots", "53300"),
+    ("invalid connection option", "22023"),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
@@ -20,11 +20,12 @@ from sqlalchemy.pool import QueuePool
 from eventstore import migrate
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
-from eventstore.storage.sql import SqlStorage, unforked
+from eventstore.storage.sql import SqlStorage, insert_many, unforked
+from eventstore.storage.statements import Statements
 
 DURABILITIES = ("full", "normal")
 
-IDLE = 5.0
+IDLE = 0.1
 """Seconds after which a pooled connection is tried before it is used again."""
 
 CONNECTING = 10
@@ -78,8 +79,8 @@ class Server(ABC):
         """The library's class for a driver's error, and the remedy."""
 
     @abstractmethod
-    def is_lost(self, error: BaseException) -> bool:
-        """Whether the error says that the connection is gone."""
+    def says_lost(self, error: Any) -> bool:
+        """Whether an error of the driver's says that the connection is gone."""
 
     @abstractmethod
     def is_passing(self, error: BaseException) -> bool:
@@ -113,6 +114,19 @@ class Server(ABC):
                     f"the {what} {text[:20]!r}… has {len(text)} characters, a database server "
                     f"takes {longest} at most: use a shorter one"
                 )
+
+    def insert(
+        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
+    ) -> None:
+        """Write the rows of events, and those of the fingerprints' index."""
+        insert_many(cursor, sql, rows, marks)
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether the connection is gone; or out of step with the server, as after a Ctrl-C."""
+        if not isinstance(error, Exception):
+            return True
+        error = getattr(error, "orig", None) or error
+        return isinstance(error, self.module.Error) and self.says_lost(error)
 
     def connect(self) -> Engine:
         """A new engine, its connections in autocommit mode."""

@@ -7,6 +7,7 @@ driver on a connection held from SQLAlchemy's pool, which keeps the driver's own
 from __future__ import annotations
 
 import os
+import random
 import sys
 import threading
 import time
@@ -52,6 +53,7 @@ class Database(Protocol):
     """What one database does in its own way."""
 
     begin: str
+    busy_timeout: float
 
     def connect(self) -> Engine:
         """A new engine, its connections in autocommit mode."""
@@ -62,8 +64,22 @@ class Database(Protocol):
     def check_in_place(self) -> None:
         """Refuse a write to a database that is no longer what was opened."""
 
+    def check_names(self, tenant: str, conversation_id: str) -> None:
+        """Refuse ids that the database cannot hold."""
+
+    def insert(
+        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
+    ) -> None:
+        """Write the rows of events, and those of the fingerprints' index."""
+
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, or the same error."""
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether the connection is gone, or out of step with its server."""
+
+    def is_passing(self, error: BaseException) -> bool:
+        """Whether the database gave the transaction up, to be begun again (a deadlock)."""
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
         """What the database itself finds wrong in its file."""
@@ -106,6 +122,7 @@ class SqlStorage:
         self._held: Any = None
         self._cursor: Any = None  # the writer's, used again and again
         self._torn = False  # the held connection may have a transaction open
+        self._unsettled: set[int] = set()  # lanes of a COMMIT that nobody answered
         self._forget()
 
     def _forget(self) -> None:
@@ -132,15 +149,29 @@ class SqlStorage:
 
     def _connection(self) -> Any:
         if self._held is None:
-            self._held = self._engine.raw_connection()
+            self._held = self._new_connection()
         return self._held.dbapi_connection
+
+    def _new_connection(self) -> Any:
+        """From the pool; a server that is gone may come back within `busy_timeout`."""
+        pauses = _pauses(time.monotonic() + self._database.busy_timeout)
+        while True:
+            try:
+                with self._door:
+                    self._check()
+                    return self._engine.raw_connection()
+            except Exception as error:
+                pause = next(pauses, None) if self._database.is_lost(error) else None
+                if pause is None:
+                    raise
+                time.sleep(pause)
 
     def _let_go(self) -> None:
         held, self._held, self._cursor = self._held, None, None
         if held is not None:
             held.close()
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, *, lost: bool = False) -> None:
         """End an open transaction; a connection that cannot is given up, and that ends it too."""
         held, cursor, self._cursor = self._held, self._cursor, None
         if cursor is not None:  # a row not fetched yet would keep the next COMMIT from happening
@@ -148,10 +179,13 @@ class SqlStorage:
                 cursor.close()
         if held is not None:
             try:
-                held.dbapi_connection.rollback()
+                if not lost:
+                    held.dbapi_connection.rollback()
             except Exception:  # noqa: BLE001 - whatever the driver says, it is not to be used again
                 if self._database.shared():
                     return  # it holds the data: the next append tries again
+                lost = True
+            if lost:
                 self._held = None
                 held.invalidate()
         self._torn = False
@@ -165,9 +199,7 @@ class SqlStorage:
                     self._check()
                     yield self._connection().cursor()
                 return
-            with self._door:
-                self._check()
-                connection = self._engine.raw_connection()
+            connection = self._new_connection()
             try:
                 yield connection.cursor()
             except BaseException:
@@ -220,11 +252,11 @@ class SqlStorage:
                 if self._closed:
                     self._check()
                 self._database.check_in_place()
+                began = time.monotonic()
                 try:
                     return self._transact(self._write, request, self._stored)
-                except self._driver.IntegrityError:
-                    # The state was older than `as_of` said: decide on what stands there.
-                    return self._transact(self._write, request, self._stored)
+                except Exception as error:  # noqa: BLE001 - looked at there
+                    return self._again(request, error, began + self._database.busy_timeout)
             except Exception as error:  # noqa: BLE001 - raised again in our own words
                 self._raise(error)
 
@@ -238,6 +270,28 @@ class SqlStorage:
                 return self._transact(self._write_all, requests, self._all_stored)
             except Exception as error:  # noqa: BLE001 - raised again in our own words
                 self._raise(error)
+
+    def _again(self, request: Append, error: Exception, until: float) -> Appended:
+        """Store the drafts of a request that failed through no fault of its own."""
+        contradicted = False
+        pauses = _pauses(until)
+        while True:
+            if isinstance(error, self._driver.IntegrityError) and not contradicted:
+                # The state was older than `as_of` said: decide on what stands there.
+                contradicted = True
+            elif self._unsettled or not (
+                self._database.is_passing(error) or self._database.is_lost(error)
+            ):
+                raise error
+            else:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise error
+                time.sleep(pause)
+            try:
+                return self._transact(self._write, request, self._stored)
+            except Exception as failed:  # noqa: BLE001
+                error = failed
 
     @property
     def _driver(self) -> Any:
@@ -261,7 +315,10 @@ class SqlStorage:
         except BaseException as error:
             # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
             self._forget()
-            self._roll_back()
+            lost = self._database.is_lost(error)
+            if lost and done:
+                self._unsettled.update(self._ends)
+            self._roll_back(lost=lost)
             if done and isinstance(error, self._driver.Error) and stored(asked, done):
                 return done  # only the answer to the COMMIT was lost
             raise
@@ -278,6 +335,28 @@ class SqlStorage:
         with suppress(Exception):
             return self.known_ids(request.conversation_id, [last]) == {last: done.version}
         return False
+
+    def _settle(self) -> None:
+        """Wait until a COMMIT that nobody answered has taken place, or never will.
+
+        Until then its transaction holds the lanes' counters.
+        """
+        with self._lock:
+            try:
+                self._check()
+                cursor = self._writer()
+                self._torn = True
+                cursor.execute(self._database.begin)
+                for lane in sorted(self._unsettled):
+                    self._head(cursor, lane)
+                cursor.execute("COMMIT")
+                self._torn = False
+                self._unsettled.clear()
+            except BaseException as error:
+                self._roll_back(lost=self._database.is_lost(error))
+                raise
+            finally:
+                self._forget()
 
     def _all_stored(self, requests: Sequence[Append], done: Sequence[Appended | Exception]) -> bool:
         pairs = zip(requests, done, strict=True)
@@ -356,11 +435,12 @@ class SqlStorage:
         """The position behind which `count` events may be written, as nobody else's are."""
         base = self._heads.get(lane)
         # Ours was the last write when the counter stands where that left it.
-        if base is None or (
-            cursor.execute(self._sql.advance, (base + count, lane, base)).rowcount != 1
-        ):
-            base = self._head(cursor, lane)
+        if base is not None:
             cursor.execute(self._sql.advance, (base + count, lane, base))
+            if cursor.rowcount == 1:
+                return base
+        base = self._head(cursor, lane)
+        cursor.execute(self._sql.advance, (base + count, lane, base))
         return base
 
     def _refuse(self, lane: int, base: int, request: Append) -> NoReturn:
@@ -379,10 +459,7 @@ class SqlStorage:
                 rows.append(_row(*key, position + place, version + place, draft))
                 if draft.begins:
                     found.append(_index_row(*key, version + place, draft))
-        if rows:
-            cursor.executemany(self._sql.insert, rows)
-        if found:
-            cursor.executemany(self._sql.index, found)
+        self._database.insert(cursor, self._sql, rows, found)
 
     def _head(self, cursor: Any, lane: int) -> int:
         """The lane's last position, while nobody else can write."""
@@ -410,6 +487,7 @@ class SqlStorage:
 
     def _create(self, cursor: Any, conversation_id: str, lane: int, key: int) -> tuple[int, int]:
         # Not remembered here: the transaction may yet be rolled back.
+        self._database.check_names(self._tenant, conversation_id)
         cursor.execute(
             self._sql.create,
             (lane, key, self._tenant, conversation_id, slice_of(self._tenant, conversation_id)),
@@ -490,6 +568,8 @@ class SqlStorage:
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Which event ids are stored already; see `Storage.known_ids`."""
         known: dict[bytes, int] = {}
+        if self._unsettled:
+            self._settle()
         with self._reading() as cursor:
             key = self._find(cursor, conversation_id, self._lane(conversation_id))
             if key is None:
@@ -621,6 +701,22 @@ def _row(
 
 def _index_row(lane: int, conversation: int, version: int, draft: Draft) -> tuple[Any, ...]:
     return lane, bytearray(draft.fingerprint or b""), conversation, version
+
+
+def insert_many(cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]) -> None:
+    """Write the rows of events, and those of the fingerprints' index."""
+    if rows:
+        cursor.executemany(sql.insert, rows)
+    if marks:
+        cursor.executemany(sql.index, marks)
+
+
+def _pauses(until: float) -> Iterator[float]:
+    """How long to wait before each new attempt: longer and longer, by chance, and not for ever."""
+    longest = 0.005
+    while time.monotonic() < until:
+        yield random.uniform(0, longest)  # noqa: S311 - that several do not meet again
+        longest = min(2 * longest, 0.5)
 
 
 _orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed

@@ -16,7 +16,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +37,8 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.sql import SqlStorage, unforked
+from eventstore.storage.sql import SqlStorage, insert_many, unforked
+from eventstore.storage.statements import Statements
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -153,6 +154,23 @@ class Sqlite:
             )
         self._size = found.st_size
         self._good_until = now + GLANCE
+
+    def check_names(self, tenant: str, conversation_id: str) -> None:
+        """Refuse ids that the database cannot hold: SQLite holds any."""
+
+    def insert(
+        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
+    ) -> None:
+        """Write the rows of events, and those of the fingerprints' index."""
+        insert_many(cursor, sql, rows, marks)
+
+    def is_lost(self, _: BaseException) -> bool:
+        """Whether the connection is gone: to a file it never is."""
+        return False
+
+    def is_passing(self, _: BaseException) -> bool:
+        """Whether SQLite gave the transaction up, to be begun again: it waits instead."""
+        return False
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, with the file named; or the same error."""

@@ -93,7 +93,7 @@ def meddler(store: EventStore) -> Meddler:
         ({"url": "agent.db"}, "'agent.db' is not a database URL: .* write for example sqlite:///"),
         ({"url": ""}, "'' is not a database URL"),
         ({"url": None}, "None is not a database URL"),
-        ({"url": "oracle://db"}, "oracle is not supported yet"),
+        ({"url": "oracle://db"}, "oracle is not supported: use"),
         ({"url": "sqlite+aiosqlite://"}, r"sqlite\+aiosqlite is not supported yet"),
         ({"durability": "maybe"}, "durability is 'maybe': pass 'full' or 'normal'"),
         ({"tenant": None}, "tenant is None: pass text"),

@@ -1,0 +1,143 @@
+"""A network that fails: a TCP proxy before a database server."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from sqlalchemy import make_url
+
+if TYPE_CHECKING:
+    from servers import Server
+
+Fault = Callable[["Link", bytes], bool]
+"""Looks at what a client sends; whether the proxy shall not pass it on any more."""
+
+
+class Link:
+    """One client's connection, and ours to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client = client
+        self.server = server
+
+    def cut(self) -> None:
+        """Both ends hear that the connection is gone."""
+        for end in (self.client, self.server):
+            hang_up(end)
+
+
+def hang_up(end: socket.socket) -> None:
+    """Close one end, also while a thread waits for it."""
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+class Proxy:
+    """Passes everything on until it is told otherwise."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._links: list[Link] = []
+        self._fault: Fault | None = None
+        self.refusing = False
+        self.faults = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def strike(self, fault: Fault) -> None:
+        """Let the fault happen once, to the first message that it takes."""
+        self._fault = fault
+
+    def cut(self) -> None:
+        """Cut every connection."""
+        links, self._links = self._links, []
+        for link in links:
+            link.cut()
+
+    def close(self) -> None:
+        """Cut everything, for good."""
+        hang_up(self._listener)
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if self.refusing:
+                    hang_up(client)
+                    continue
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._to))
+                except OSError:
+                    hang_up(client)
+                    continue
+                link = Link(client, server)
+                self._links.append(link)
+                for job in (self._to_server, self._to_client):
+                    threading.Thread(target=job, args=(link,), daemon=True).start()
+
+    def _to_server(self, link: Link) -> None:
+        for data in received(link.client):
+            fault = self._fault
+            if fault is not None and fault(link, data):
+                self._fault = None
+                self.faults += 1
+                return
+            with contextlib.suppress(OSError):
+                link.server.sendall(data)
+        hang_up(link.server)
+
+    def _to_client(self, link: Link) -> None:
+        for data in received(link.server):
+            with contextlib.suppress(OSError):
+                link.client.sendall(data)
+        hang_up(link.client)
+
+
+def received(end: socket.socket) -> Iterator[bytes]:
+    """What comes, until the end."""
+    with contextlib.suppress(OSError):
+        while data := end.recv(65536):
+            yield data
+
+
+def swallow_answer(to: bytes) -> Fault:
+    """The server gets the message; the client hears nothing but that the connection is gone."""
+
+    def fault(link: Link, data: bytes) -> bool:
+        if to not in data:
+            return False
+        hang_up(link.client)
+        link.server.sendall(data)
+        link.server.shutdown(socket.SHUT_WR)  # behind the message
+        return True
+
+    return fault
+
+
+def swallow_message(of: bytes) -> Fault:
+    """The client hears that the connection is gone, and the server waits for it."""
+
+    def fault(link: Link, data: bytes) -> bool:
+        if of not in data:
+            return False
+        hang_up(link.client)
+        return True
+
+    return fault
+
+
+@contextlib.contextmanager
+def before(server: Server, url: str) -> Iterator[tuple[Proxy, str]]:
+    """A proxy before the server, and the URL that leads through it."""
+    proxy = Proxy(server.port)
+    try:
+        yield proxy, make_url(url).set(port=proxy.port).render_as_string(hide_password=False)
+    finally:
+        proxy.close()
