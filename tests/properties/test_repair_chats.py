@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import broken_histories
+import broken_items
 import broken_wires
 import pytest
 
@@ -18,14 +19,15 @@ from projections import History, model_history, repair_messages
 
 ROUNDS = 20_000 if os.environ.get("TOOLLEDGER_LONG") else 150
 OURS = ("bedrock", "mistral", "ollama")
-OTHERS = ("anthropic", "openai")
 EVERY = ("anthropic", "bedrock", "gemini", "mistral", "ollama", "openai", "openai-responses")
 GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
     "anthropic": broken_histories.anthropic,
     "bedrock": broken_wires.bedrock,
+    "gemini": broken_items.gemini,
     "mistral": broken_wires.mistral,
     "ollama": broken_wires.ollama,
     "openai": broken_histories.openai,
+    "openai-responses": broken_items.openai_responses,
 }
 
 
