@@ -423,7 +423,8 @@ def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
         return {"functionResponse": {**given, "name": name, "response": said}}
     part: dict[str, Any] = copy(answer.native)
     body = _of(part, RESPONSE)
-    body.pop("id", None)
+    if call_id is None:
+        body.pop("id", None)
     body.update(given, name=name)
     if answer.note:
         body["response"] = said
