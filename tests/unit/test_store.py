@@ -94,7 +94,7 @@ def meddler(store: EventStore) -> Meddler:
         ({"url": ""}, "'' is not a database URL"),
         ({"url": None}, "None is not a database URL"),
         ({"url": "oracle://db"}, "oracle is not supported: use"),
-        ({"url": "sqlite+aiosqlite://"}, r"sqlite\+aiosqlite is not supported yet"),
+        ({"url": "sqlite+aiosqlite://"}, r"sqlite\+aiosqlite is not supported: use"),
         ({"durability": "maybe"}, "durability is 'maybe': pass 'full' or 'normal'"),
         ({"tenant": None}, "tenant is None: pass text"),
         ({"tenant": "a\x00b"}, r"tenant 'a\\x00b' has a NUL"),
