@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
+PAGE = 64
+"""Fingerprints that one row holds."""
+
+
 class Totals(msgspec.Struct, gc=False, omit_defaults=True):
     """What one lane's statistics count beside the tallies."""
 
@@ -91,17 +95,14 @@ class StoredMark(MarkTally, gc=False, omit_defaults=True):
     """The numbers of one fingerprint, stored as they are."""
 
     fingerprint: str = ""
-    is_stored: bool = False
-    is_changed: bool = False
 
     @property
-    def key(self) -> bytes:
-        """What finds its row."""
-        fingerprint = self.fingerprint
+    def short(self) -> int:
+        """8 bytes of it."""
         try:
-            return bytes.fromhex(fingerprint.removeprefix("x1:"))
-        except ValueError:
-            return key_of(fingerprint)  # of a scheme to come
+            return int(self.fingerprint[3:19], 16)
+        except ValueError:  # of a scheme to come
+            return int.from_bytes(key_of(self.fingerprint)[:8], "big")
 
 
 class Counted(msgspec.Struct, gc=False):
@@ -124,7 +125,7 @@ class _ToolBody(Tally, gc=False, omit_defaults=True):
 _FIELDS = tuple(Tally.__struct_fields__)
 _encode = msgspec.json.Encoder().encode
 _decode_tool = msgspec.json.Decoder(_ToolBody).decode
-_decode_mark = msgspec.json.Decoder(StoredMark).decode
+_decode_marks = msgspec.json.Decoder(list[StoredMark]).decode
 _decode_kind = msgspec.json.Decoder(KindTally).decode
 _decode_call = msgspec.json.Decoder(Counted).decode
 
@@ -156,8 +157,9 @@ class StoredStatistics(ErrorStatistics):
         self._bucket = Bucket(0)
         self._changed_calls: set[tuple[str, str]] = set()
         self._changed_buckets: dict[int, Bucket] = {}
-        self._changed_marks: list[StoredMark] = []
-        self._gone_marks: list[bytes] = []
+        self._pages: dict[int, list[MarkTally]] = {}
+        self._stored_pages: set[int] = set()
+        self._changed_pages: set[int] = set()
         self._stored_calls: set[tuple[str, str]] = set()
         self._has_marks = False
 
@@ -196,8 +198,11 @@ class StoredStatistics(ErrorStatistics):
             stream.calls[call_id] = self._counted(counted)
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
-        rows = find(connection, call_statistics, ("body",), **at)
-        self._marks.update(stored_marks(rows))
+        for page, body in find(connection, call_statistics, ("page", "body"), **at):
+            marks = _decode_marks(body)
+            self._marks.update((mark.fingerprint, mark) for mark in marks)
+            self._pages[page] = list(marks)
+            self._stored_pages.add(page)
 
     def _load_buckets(self, connection: Connection, at: Row, starts: list[int]) -> None:
         for starts_at in starts:
@@ -284,14 +289,13 @@ class StoredStatistics(ErrorStatistics):
             bucket = named.bucket
             bucket.changed.append(named)
             self._changed_buckets[bucket.starts_at] = bucket
-        if mark.number and not mark.is_changed:
-            mark.is_changed = True
-            self._changed_marks.append(mark)
+        if mark.number:
+            self._changed_pages.add(mark.number // PAGE)
 
     def _is_again(self, stream: Any, mark: MarkTally) -> bool:
         if not mark.number:
             return False
-        return bool(stream.asks(int.from_bytes(mark.key[:8], "big")))  # type: ignore[attr-defined]
+        return bool(stream.asks(mark.short))  # type: ignore[attr-defined]
 
     def _tool(self, name: str) -> ToolTally:
         tally = self._tools[name] = BucketTally(
@@ -310,16 +314,22 @@ class StoredStatistics(ErrorStatistics):
             tally = self._marks[fingerprint] = StoredMark(
                 tool=call.name, number=self._numbered, fingerprint=fingerprint
             )
+            self._pages.setdefault(self._numbered // PAGE, []).append(tally)
         return tally
 
     def _forget(self) -> None:
-        before: Any = self._marks
+        before = self._marks
         super()._forget()
         for fingerprint, mark in before.items():
             if fingerprint not in self._marks:
-                if mark.is_stored:
-                    self._gone_marks.append(mark.key)
+                self._changed_pages.add(mark.number // PAGE)
                 mark.number = 0  # what still comes of its calls is counted by nobody
+        for page in self._changed_pages:
+            kept = [mark for mark in self._pages.get(page, ()) if mark.number]
+            if kept:
+                self._pages[page] = kept
+            else:
+                self._pages.pop(page, None)
 
     # storing
 
@@ -339,23 +349,17 @@ class StoredStatistics(ErrorStatistics):
         self._changed_buckets.clear()
 
     def _store_marks(self, connection: Connection, at: Row) -> None:
-        remove_keys(connection, call_statistics, "key", self._gone_marks, **at)
         new: list[Row] = []
         changed: list[Row] = []
-        for mark in self._changed_marks:
-            mark.is_changed = False
-            if not mark.number:
-                continue
-            is_new, mark.is_stored = not mark.is_stored, True
-            row = at | {"key": mark.key, "body": _encode(mark).decode()}
-            if is_new:
-                new.append(row | {"tool": storable(mark.tool)})
-            else:
-                changed.append(row)
+        gone = self._stored_pages - self._pages.keys()
+        for page in self._changed_pages & self._pages.keys():
+            row = at | {"page": page, "body": _encode(self._pages[page]).decode()}
+            (changed if page in self._stored_pages else new).append(row)
+        remove_keys(connection, call_statistics, "page", gone, **at)
         add(connection, call_statistics, new)
-        change(connection, call_statistics, ("projection", "lane", "key"), changed)
-        self._changed_marks.clear()
-        self._gone_marks.clear()
+        change(connection, call_statistics, ("projection", "lane", "page"), changed)
+        self._stored_pages = set(self._pages)
+        self._changed_pages.clear()
 
     def _store_calls(self, connection: Connection, at: Row) -> None:
         new: list[Row] = []
@@ -439,12 +443,6 @@ def _tool_tally(body: str, bucket: Bucket) -> tuple[str, ToolTally]:
     return name, tally
 
 
-def stored_marks(rows: Iterable[Any]) -> dict[str, MarkTally]:
-    """The numbers of rows with the column body."""
-    marks = [_decode_mark(body) for (body,) in rows]
-    return {mark.fingerprint: mark for mark in marks}
-
-
 # reading
 
 
@@ -466,7 +464,7 @@ class _Sum(ErrorStatistics):
     def _count_live(self) -> None:
         """They are counted already."""
 
-    def include(self, buckets: Iterable[Bucket], marks: Iterable[MarkTally] = ()) -> _Sum:
+    def include(self, buckets: Iterable[Bucket], marks: Iterable[StoredMark] = ()) -> _Sum:
         """Add the numbers of buckets and of fingerprints."""
         for bucket in buckets:
             for name, tally in bucket.tools.items():
@@ -474,8 +472,7 @@ class _Sum(ErrorStatistics):
             for kind, part in bucket.kinds.items():
                 _include_kind(self._kind(kind), part)
         for mark in marks:
-            fingerprint = mark.fingerprint  # type: ignore[attr-defined]
-            known = self._marks.setdefault(fingerprint, mark)
+            known = self._marks.setdefault(mark.fingerprint, mark)
             if known is not mark:
                 _include_mark(known, mark)
         return self
@@ -532,7 +529,7 @@ def read_statistics(connection: Connection, projection: int) -> Statistics:
     rows = find(connection, checkpoints, ("totals",), ("lane",), projection=projection)
     totals = [msgspec.json.decode(text, type=Totals) for (text,) in rows]
     rows = find(connection, call_statistics, ("body",), ("lane",), projection=projection)
-    marks: list[MarkTally] = [_decode_mark(body) for (body,) in rows]
+    marks = [mark for (body,) in rows for mark in _decode_marks(body)]
     return _Sum(totals).include(read_buckets(connection, projection), marks).result()
 
 

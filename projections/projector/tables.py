@@ -206,12 +206,11 @@ kind_statistics = _state(
 
 call_statistics = _state(
     "call_statistics",
-    ("key",),
-    Column("key", _key(), nullable=False),
-    Column("tool", _long(), nullable=False),
+    ("page",),
+    Column("page", BigInteger, autoincrement=False, nullable=False),
     Column("body", _long(), nullable=False),
 )
-"""The numbers of all calls with one fingerprint."""
+"""The numbers of all calls with one fingerprint, many fingerprints a row: all are read at once."""
 
 STATES = tuple(table for table in metadata.sorted_tables if table is not projections)
 """The tables whose rows belong to a projection."""
