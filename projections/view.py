@@ -158,7 +158,8 @@ def _turn(
             part.text for part in message.parts if isinstance(part, Text)))  # fmt: skip
         repairs.append(Repair("wrapped", "orphan", "the result answers no call of this history",
                               message.call_id, (entry.version,)))  # fmt: skip
-        return Turn("user", (Text(text),))
+        shown = (part for part in message.parts if not isinstance(part, Text))
+        return Turn("user", (Text(text), *shown))
     else:
         turn = Turn(
             message.role if message.role in ROLES else "user", message.parts, [],

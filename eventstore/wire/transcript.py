@@ -13,7 +13,7 @@ An equal repeat is left out. A result that answers nothing is kept as a message 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -28,7 +28,7 @@ from eventstore.events import (
     ToolRejected,
 )
 from eventstore.failure import ErrorKind, Failure
-from eventstore.message import Text
+from eventstore.message import Image, Part, Text
 from eventstore.state import ConversationState, Mint, mint
 from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Rejected, Tool
 from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
@@ -318,7 +318,15 @@ class _Writer:
 
     def _orphan(self, item: WireResult, call_id: str | None) -> MessageAdded:
         parts = (Text(item.text),) if item.text else ()
-        return MessageAdded("tool", parts, call_id=call_id)
+        return MessageAdded("tool", (*parts, *self._images(item)), call_id=call_id)
+
+    def _images(self, item: WireResult) -> Iterator[Part]:
+        """The images in a result: its text only names them."""
+        from eventstore.wire import PROVIDERS  # noqa: PLC0415 - which imports this
+
+        read = getattr(PROVIDERS.get(self._provider), "result_parts", None)
+        shown = read(item.native) if read is not None and item.native is not None else ()
+        return (part for part in shown if isinstance(part, Image))
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
         self.findings.append(Finding(number, *finding, call_id))

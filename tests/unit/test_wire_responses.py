@@ -320,6 +320,16 @@ def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
     assert ("wrapped", "foreign-part") in {(r.what, r.rule) for r in repaired.repairs}
 
 
+@pytest.mark.parametrize("target", [OURS, "gemini", "anthropic", "openai"])
+def test_an_image_is_kept_also_where_the_result_has_no_place(target: str) -> None:
+    """It follows the text that the result becomes."""
+    parts = [{"type": "input_image", "image_url": URL, "detail": "auto"}]
+    repaired = repair_messages([says(), output(text=parts)], OURS, target)
+    assert URL in json.dumps(repaired.messages[-1])
+    assert validate(repaired.messages, target) == []
+    assert repair_messages(repaired.messages, target).messages == repaired.messages
+
+
 @pytest.mark.parametrize(
     ("item", "role", "parts"),
     [
