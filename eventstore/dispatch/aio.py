@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.dispatch.blocking import background, worst
@@ -24,8 +24,8 @@ class AsyncDispatcher(Procedure):
     """`Dispatcher` for asyncio: the same settings, the same names, awaited.
 
     Functions that are not async run in threads, which cannot be cancelled: after a cancel or a
-    timeout they are left behind. The log is written without giving way to other tasks, so that
-    no step of it can be cut in two.
+    timeout they are left behind, and what they give later is still recorded. The log is written
+    without giving way to other tasks, so that no step of it can be cut in two.
     """
 
     async def offer(self, context: ToolGateContext | None = None) -> GateDecision:
@@ -88,7 +88,8 @@ class AsyncDispatcher(Procedure):
         try:
             if run.tool.is_async:
                 return Ran(await run.function())
-            return Ran(await _awaited(run.function, in_thread=True))
+            value = await _from_thread(run.function, run.late)
+            return Ran(await value if hasattr(value, "__await__") else value)
         except BaseException as error:  # noqa: BLE001 - the procedure decides
             return Ran(error=error, cancelled=_is_cancelled())
 
@@ -105,9 +106,10 @@ class AsyncDispatcher(Procedure):
 
     async def _ask(self, ask: Ask) -> Any:
         if ask.outside:
-            in_thread = not is_async(ask.function)
-            return await _awaited(lambda: ask.function(ask.tool), in_thread=in_thread)
-        answer = ask.function(ask.tool)
+            function = partial(ask.function, ask.tool)
+            answer = function() if is_async(ask.function) else await _from_thread(function)
+        else:
+            answer = ask.function(ask.tool)
         return await answer if hasattr(answer, "__await__") else answer
 
     async def _wait(self, wait: Wait) -> None:
@@ -183,13 +185,9 @@ def _error_of(task: asyncio.Task[BaseException | None]) -> BaseException | None:
     return None if task.cancelled() else task.result()
 
 
-async def _awaited(function: Callable[[], Any], *, in_thread: bool) -> Any:
-    """What a function gives, be it async, run here or in a thread."""
-    value = await _from_thread(function) if in_thread else function()
-    return await value if hasattr(value, "__await__") else value
-
-
-async def _from_thread(function: Callable[[], Any]) -> Any:
+async def _from_thread(
+    function: Callable[[], Any], late: Callable[[Any], None] | None = None
+) -> Any:
     """What the function gives or raises in a thread, which is left behind on a cancel."""
     import asyncio  # noqa: PLC0415 - see above
 
@@ -199,14 +197,18 @@ async def _from_thread(function: Callable[[], Any]) -> Any:
     def settle(ran: Ran) -> None:
         if not ended.done():
             ended.set_result(ran)
+        elif late is not None and ran.error is None:
+            late(ran.result)
 
     def work() -> None:
         try:
             ran = Ran(function())
         except BaseException as error:  # noqa: BLE001 - raised below
             ran = Ran(error=error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             loop.call_soon_threadsafe(settle, ran)
+        except RuntimeError:  # the loop is closed, and what waited for it cancelled
+            settle(ran)
 
     background(work).start()
     ran = await ended

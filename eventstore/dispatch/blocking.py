@@ -112,7 +112,7 @@ class Dispatcher(Procedure):
             if run.tool.timeout is None or run.tool.is_async:
                 return Ran(_awaited(run.function(), run.tool.timeout))
             timeout = run.tool.timeout
-            return Ran(_in_thread(lambda: _awaited(run.function(), None), timeout))
+            return Ran(_in_thread(lambda: _awaited(run.function(), None), timeout, run.late))
         except BaseException as error:  # noqa: BLE001 - the procedure decides
             return Ran(error=error)
 
@@ -163,20 +163,34 @@ def background(work: Callable[[], None]) -> threading.Thread:
     return threading.Thread(target=context.run, args=(work,), name="dispatch", daemon=True)
 
 
-def _in_thread(function: Callable[[], T], timeout: float | None = None) -> T:
+def _in_thread(
+    function: Callable[[], T],
+    timeout: float | None = None,
+    late: Callable[[T], None] | None = None,
+) -> T:
     """What the function gives or raises, if it does so in time; else it is left behind."""
     ended: list[Ran] = []
+    is_left = False
+    handover = threading.Lock()
 
     def work() -> None:
         try:
-            ended.append(Ran(function()))
+            ran = Ran(function())
         except BaseException as error:  # noqa: BLE001 - raised below
-            ended.append(Ran(error=error))
+            ran = Ran(error=error)
+        with handover:
+            ended.append(ran)
+        if is_left and late is not None and ran.error is None:
+            late(ran.result)
 
     thread = background(work)
     thread.start()
-    thread.join(timeout)
-    if not ended:
+    try:
+        thread.join(timeout)
+    finally:
+        with handover:
+            is_left = not ended
+    if is_left:
         raise TimeoutError(f"no result within {timeout:g} s")
     if ended[0].error is not None:
         raise ended[0].error

@@ -30,10 +30,14 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Run a tool; gives a `Ran`, whatever it raises."""
+    """Run a tool; gives a `Ran`, whatever it raises.
+
+    `late` takes the result of one that was left behind in its thread, when it comes.
+    """
 
     tool: FunctionTool
     function: Callable[[], Any]
+    late: Callable[[Any], None]
 
 
 class Ran(msgspec.Struct, frozen=True):

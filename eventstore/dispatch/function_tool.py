@@ -28,7 +28,8 @@ class FunctionTool:
 
     - `name`: what the model calls it; the function's own where it is None.
     - `retry`: how often to run it again after a failure that may pass.
-    - `timeout`: the seconds an attempt may take. What ran longer may have taken effect.
+    - `timeout`: the seconds an attempt may take. What ran longer may have taken effect; what it
+      gives later is still recorded, where it was left behind in a thread.
     - `needs_approval`: whether a person decides before it starts, or a function of the `Tool`
       that says so.
     - `parallel`: safe to run beside its neighbours in the turn, as a read is.

@@ -7,8 +7,8 @@ came of it, so that one procedure serves threads and asyncio alike.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,6 +35,7 @@ from eventstore.gate import GateDecision, OnAllEmpty, ToolGate, ToolGateContext,
 from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
 from eventstore.recovery import outcome_unknown, unknown_outcome
 from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier
+from eventstore.store import system_clock
 from eventstore.tool import Failed, Pending, Running, Tool
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Procedure:
         max_parallel: int = 10,
         on_all_empty: OnAllEmpty = "open",
         gate_context: GateContext | None = None,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        clock: Callable[[], int] = system_clock,
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
@@ -342,7 +343,8 @@ class Procedure:
                 return
             attempt = Attempt(self._chat, call.tool)
             first = (call.tool,) if spec.takes_tool else ()
-            ran: Ran = yield Run(spec, partial(spec.function, *first, **attempt.arguments))
+            function = partial(spec.function, *first, **attempt.arguments)
+            ran: Ran = yield Run(spec, function, partial(_complete_late, attempt))
             if ran.error is None and type(ran.result) is not Failure:
                 yield from self._write(call, partial(attempt.complete, ran.result))
                 return
@@ -517,6 +519,13 @@ class Procedure:
     def _current(self, call: Call) -> Steps[Tool]:
         tools: dict[str, Tool] = yield Log(lambda: self._chat.tools)
         return tools.get(call.tool.id) or no_call(call.tool.id, self._chat.id)
+
+
+def _complete_late(attempt: Attempt, result: Any) -> None:
+    """Record what a tool gave after nobody waited any more: it did its work all the same."""
+    if type(result) is not Failure and not hasattr(result, "__await__"):
+        with suppress(EventStoreError):  # it has its answer by now, or the store is closed
+            attempt.complete(result)
 
 
 def no_call(call_id: str, conversation_id: str) -> NoReturn:

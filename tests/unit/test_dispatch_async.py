@@ -15,8 +15,10 @@ from eventstore import (
     AsyncDispatcher,
     Conversation,
     Dispatcher,
+    ErrorKind,
     EventStore,
     Failed,
+    Failure,
     FunctionTool,
     Outcome,
     RetryPolicy,
@@ -249,30 +251,70 @@ def test_a_sibling_that_waits_for_its_place_never_starts(chat: Conversation) -> 
     assert [tool.status.name for tool in done] == ["Failed", "Rejected"]
 
 
-def test_a_thread_that_is_left_behind_disturbs_nobody(chat: Conversation) -> None:
-    """Its answer comes after the timeout, or after the loop is gone."""
-    release = threading.Event()
-    left_behind: list[threading.Thread] = []
+class Slow:
+    """A tool that ends when it is told to, long after anybody waits."""
 
-    def slow() -> None:
-        left_behind.append(threading.current_thread())
-        release.wait(30)
+    __name__ = "slow"
 
+    def __init__(self, result: Any = "late") -> None:
+        self.result = result
+        self.release = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def __call__(self) -> Any:
+        """Wait to be released."""
+        self.thread = threading.current_thread()
+        self.release.wait(30)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    def end(self) -> None:
+        """Let it end."""
+        self.release.set()
+        assert self.thread is not None
+        self.thread.join()
+
+
+late_ends = pytest.mark.parametrize(
+    ("result", "status"),
+    [("late", "Completed"), (KeyError("x"), "Failed"), (Failure(ErrorKind.QUOTA, "x"), "Failed")],
+)
+
+
+@late_ends
+@pytest.mark.parametrize("where", ["threads", "asyncio", "loop is gone"])
+def test_a_result_that_comes_after_the_timeout_is_recorded(
+    chat: Conversation, where: str, result: Any, status: str
+) -> None:
+    """The tool did its work all the same; a late error changes nothing."""
+    slow = Slow(result)
     spec = FunctionTool(slow, timeout=0.01)
 
-    async def run() -> list[Tool]:
-        done = await AsyncDispatcher(chat, [spec]).dispatch([chat.request("slow")])
-        release.set()
-        left_behind.pop().join()
-        await asyncio.sleep(0)  # here comes the late answer
-        return done
+    async def run(dispatcher: AsyncDispatcher) -> None:
+        await dispatcher.dispatch([chat.request("slow")])
+        if where == "asyncio":
+            slow.end()
+            await asyncio.sleep(0)  # here comes the late answer
 
-    asyncio.run(run())
-    release.clear()
-    asyncio.run(AsyncDispatcher(chat, [spec]).dispatch([chat.request("slow")]))
-    release.set()
-    left_behind.pop().join()
-    assert [tool.status.name for tool in chat.tools.values()] == ["Failed", "Failed"]
+    if where == "threads":
+        Dispatcher(chat, [spec]).dispatch([chat.request("slow")])
+    else:
+        asyncio.run(run(AsyncDispatcher(chat, [spec])))
+    assert tags(chat)[-1] == "failed" or where == "asyncio"
+    slow.end()
+    (tool,) = chat.tools.values()
+    assert tool.status.name == status
+    assert tags(chat)[:3] == ["pending", "running", "failed"]
+
+
+def test_a_result_that_comes_after_the_store_is_closed_is_lost() -> None:
+    """And nobody is disturbed."""
+    slow = Slow()
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("chat")
+        Dispatcher(chat, [FunctionTool(slow, timeout=0.01)]).dispatch([chat.request("slow")])
+    slow.end()
 
 
 @pytest.mark.parametrize("parallel", [False, True])
