@@ -68,6 +68,9 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    output = message.get("output")
+    if isinstance(output, dict) and isinstance(output.get("message"), dict):
+        message = output["message"]  # a whole response
     given = message.get("role")
     role = ROLES.get(given, "user") if isinstance(given, str) else "user"
     content = message.get("content")

@@ -59,6 +59,8 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+    if isinstance(message.get("message"), dict):
+        message = message["message"]  # a whole response
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:

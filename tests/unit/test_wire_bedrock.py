@@ -300,7 +300,7 @@ def test_the_clients_responses_are_recorded(chat: Conversation) -> None:
     message = response["output"]["message"]
     assert message["content"][0] == REDACTED
     chat.record(user(), "bedrock")
-    (made,) = chat.record(message, "bedrock")
+    (made,) = chat.record(response, "bedrock")
     chat.complete(made.id, {"b": 2})
     shown = model_history(chat.events()).render("bedrock")["messages"]
     assert shown == [user(), message, user(result("tooluse_1", {"text": '{"b":2}'}))]

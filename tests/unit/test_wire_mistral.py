@@ -184,7 +184,8 @@ def test_members_that_we_do_not_know_stay_with_a_message_that_is_mended() -> Non
     """As long as all of its calls are shown."""
     repaired = repair_messages([user(), calling("call_1", metadata={"a": 1})], "mistral")
     assert repaired.messages[1]["metadata"] == {"a": 1}
-    kept = repair_messages([{**user(17), "metadata": 1}, "text", 5, None, {}], "mistral").messages
+    kept = repair_messages([{**user(17), "metadata": 1}, "text", 5, None, {},
+                            {"choices": [5]}, {"choices": 5}], "mistral").messages  # fmt: skip
     assert kept == [{"metadata": 1, "role": "user", "content": "17"}, user("text"), user("5")]
 
 
@@ -245,7 +246,12 @@ def test_mistrals_own_objects_are_recorded(chat: Conversation) -> None:
         tool_calls=[models.ToolCall(id=ID, function=function)],
     )
     chat.record(models.UserMessage(content="q"), "mistral")
-    (call,) = chat.record(message, "mistral")
+    choice = models.ChatCompletionChoice(index=0, message=message, finish_reason="tool_calls")
+    response = models.ChatCompletionResponse(
+        id="r", object="chat.completion", model="m", usage=models.UsageInfo(), created=1,
+        choices=[choice],
+    )  # fmt: skip
+    (call,) = chat.record(response, "mistral")
     chat.record(models.ToolMessage(content="R", tool_call_id=ID), "mistral")
     assert (call.id, call.call.arguments) == (ID, {"a": 1})
     shown = model_history(chat.events()).render("mistral")["messages"]

@@ -228,7 +228,7 @@ def test_ollamas_own_objects_are_recorded(chat: Conversation) -> None:
     )  # fmt: skip
     chat.record(ollama.Message(role="user", content="q", images=[ollama.Image(value=b"\x00")]),
                 "ollama")  # fmt: skip
-    (made,) = chat.record(message, "ollama")
+    (made,) = chat.record(ollama.ChatResponse(model="m", message=message, done=True), "ollama")
     assert made.provider_call_id is None
     chat.complete(made.id, "R")
     shown = model_history(chat.events()).render("ollama")["messages"]
