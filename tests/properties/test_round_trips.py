@@ -160,3 +160,36 @@ def test_a_log_tells_every_provider_the_same_story(provider: str, story: Story) 
         expected = story if target == provider == "bedrock" else shown_by(story, target)
         heard = READ[target](messages)
         assert without_ids(shown_by(heard, target)) == without_ids(shown_by(expected, target))
+
+
+any_ids = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=70)
+    | st.sampled_from(["call_1", "call|1", "call.1", "call:1", "abcdefghi", "x" * 64, "x" * 65]),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("target", sorted({*PROVIDERS} - {"ollama", "openai"}))
+@given(turns=st.lists(any_ids, min_size=1, max_size=3))
+@settings(max_examples=EXAMPLES * 5, deadline=None)
+def test_ids_are_legal_different_and_stay(target: str, turns: list[list[str]]) -> None:
+    """Whatever they were: the same on both halves, and the same when the history grows."""
+    story: Story = []
+    shown: list[list[str | None]] = []
+    for number, ids in enumerate(turns):
+        story.append(Said("user", f"said {number}"))
+        made = [Call("f", {"n": n}, f"R{n}", id=call_id) for n, call_id in enumerate(ids)]
+        story += [Said("assistant", "", tuple(made)), Said("assistant", "said so")]
+        asked = [*story, Said("user", "and now?")]
+        there = repair_messages(WRITE["openai"](asked), "openai", target).messages
+        assert validate(there, target) == []
+        heard = [said for said in READ[target](there) if said.calls]  # also pairs the halves
+        now = [[call.id for call in said.calls] for said in heard]
+        assert all(len(set(each)) == len(each) for each in now)
+        assert now[: len(shown)] == shown
+        if len(set(ids)) == len(ids):
+            assert [[call.result for call in said.calls] for said in heard][-1] == [
+                f"R{n}" for n in range(len(ids))
+            ]
+        shown = now
