@@ -85,8 +85,20 @@ class Storage(Protocol):
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version, in order, in bounded memory."""
 
-    def feed(self, after: Mapping[int, int], limit: int | None = None) -> Iterator[Recorded]:
-        """The events of the tenant after each lane's position, in lane and position order."""
+    def feed(
+        self,
+        after: Mapping[int, int],
+        limit: int | None = None,
+        until: Mapping[int, int] | None = None,
+    ) -> Iterator[Recorded]:
+        """The events of the tenant after each lane's position, in lane and position order.
+
+        With `until`, the lanes' heads as they were read before: no further, and every position
+        up to there must be there, of whatever tenant.
+
+        Raises:
+            StoreCorrupt: one is missing.
+        """
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """The events of all calls that had these arguments in force, wherever they were made."""

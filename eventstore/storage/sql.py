@@ -518,22 +518,42 @@ class SqlStorage:
                 return
             after = found[-1].version
 
-    def feed(self, after: Mapping[int, int], limit: int | None = None) -> Iterator[Recorded]:
+    def feed(
+        self,
+        after: Mapping[int, int],
+        limit: int | None = None,
+        until: Mapping[int, int] | None = None,
+    ) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
         left = sys.maxsize if limit is None else limit
         for lane in range(self._lanes):
             position = after.get(lane, 0)
-            while left > 0:
+            end = sys.maxsize if until is None else until.get(lane, 0)
+            while left > 0 and position < end:
+                count = min(CHUNK, end - position)
                 with self._reading() as cursor:
-                    cursor.execute(self._sql.feed, (lane, position, CHUNK))
+                    cursor.execute(self._sql.feed, (lane, position, count))
                     rows = cursor.fetchall()
                     names = self._named(cursor, lane, rows)
+                if until is not None:
+                    self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
                 yield from _recorded(ours[:left], names)
                 left -= len(ours)
                 if len(rows) < CHUNK:
                     break
                 position = rows[-1][1]
+
+    def _check_gapless(self, lane: int, after: int, count: int, rows: Sequence[Any]) -> None:
+        """Refuse to pass over a position that should be there."""
+        if len(rows) == count and rows[-1][1] == after + count:
+            return  # they are distinct and in order: so none is missing
+        there = {row[1] for row in rows}
+        missing = next(at for at in range(after + 1, after + count + 1) if at not in there)
+        self._raise(StoreCorrupt(
+            f"lane {lane} has no event at position {missing}, though it goes on behind it: run "
+            "`toolledger verify`, and restore the database from a copy"
+        ))  # fmt: skip
 
     def _named(self, cursor: Any, lane: int, rows: Sequence[Any]) -> dict[int, str | None]:
         """The conversation ids of `rows`, None where they are another tenant's."""
