@@ -42,7 +42,16 @@ ROLES = {
     "bot": "assistant",
 }  # fmt: skip
 
+# Members beside the content, and what kind of part they are to others.
+BESIDE = {
+    "reasoning_content": "reasoning", "reasoning": "reasoning", "audio": "audio",
+    "refusal": "refusal",
+}  # fmt: skip
+PLAIN = 2  # members of a message without them: role and content, or role and tool_calls
+
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
+NOTHING: dict[str, Any] = {}
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -89,6 +98,8 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireIt
         calls = made
     else:
         calls, exact = tuple(_calls(message)), False
+    if role == "assistant" and len(message) > PLAIN:
+        parts = (*_beside(message), *parts)
     if parts or calls or _extras(message):
         return WireMessage(role, parts, calls, message, exact)
     return None
@@ -170,6 +181,14 @@ def _part(item: Any) -> Iterator[Part]:
             yield Text(as_text(item))
     elif item:
         yield Text(as_text(item))
+
+
+def _beside(message: dict[str, Any]) -> Iterator[Opaque]:
+    """What an assistant says beside the content, for those who have a place for it or none."""
+    for key, kind in BESIDE.items():
+        said = message.get(key)
+        if said:
+            yield Opaque(NAME, {"type": kind, key: said})
 
 
 def _image(item: dict[str, Any]) -> Image | None:
@@ -274,9 +293,9 @@ def _assistant(
     own = turn.provider == NAME
     if own and turn.exact and turn.native is not None and _same_ids(turn, shown):
         return copy(turn.native)  # type: ignore[no-any-return]
-    content = _content(turn, changes)
     extras = _copied_extras(turn) if own and len(shown) == len(turn.calls) else {}
     extras.pop("role", None)
+    content = _content(turn, changes, extras)
     if not shown:
         if content is None and not (extras.get("refusal") or extras.get("audio")):
             if not extras:
@@ -311,14 +330,28 @@ def _copied_extras(turn: Turn) -> dict[str, Any]:
     return {key: copy(value) for key, value in _extras(turn.native or {}).items()}
 
 
-def _content(turn: Turn, changes: list[Change]) -> Any:
-    parts = turn.parts
+def _content(turn: Turn, changes: list[Change], extras: dict[str, Any] = NOTHING) -> Any:
+    """The content, but for what stands beside it."""
+    parts: Sequence[Part] = turn.parts
+    if extras or any(type(part) is Opaque for part in parts):
+        said = [*_beside(extras)] if extras else []
+        parts = [part for part in parts if part not in said and not _is_only_beside(part)]
     if all(type(part) is Text for part in parts):
         texts = [part.text for part in parts if isinstance(part, Text)]
         if len(texts) < 2:  # noqa: PLR2004 - one text is a plain string
             return texts[0] if texts else None
     content = [item for part in parts if (item := _rendered(part, changes)) is not None]
     return content or None
+
+
+def _is_only_beside(part: Part) -> bool:
+    """Whether no content of ours can hold a part."""
+    return (
+        isinstance(part, Opaque)
+        and part.provider == NAME
+        and isinstance(part.data, dict)
+        and part.data.get("type") in ("reasoning", "audio")
+    )
 
 
 def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:

@@ -377,3 +377,36 @@ def test_what_the_servers_left_unpaired_becomes_text(history: list[Any], kept: s
     assert "AN16" in {repair.rule for repair in repaired.repairs}
     assert any(kept in block.get("text", "") for message in repaired.messages
                for block in message["content"] if isinstance(block, dict))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("member", "rule", "kept"),
+    [
+        ({"refusal": "I will not."}, None, "I will not."),
+        ({"reasoning_content": "Hm."}, "reasoning", None),
+        ({"audio": {"id": "audio_1"}}, "foreign-part", "audio of openai"),
+    ],
+)
+def test_what_stands_beside_the_content_crosses_or_is_listed(
+    member: dict[str, Any], rule: str | None, kept: str | None
+) -> None:
+    """A refusal is text to others; reasoning stays with its provider; audio is named."""
+    said = {"role": "assistant", "content": None if "refusal" in member else "Well.", **member}
+    history = [{"role": "user", "content": "go"}, said, {"role": "user", "content": "on"}]
+    moved = repair_messages(history, "openai", "anthropic")
+    assert {repair.rule for repair in moved.repairs} == ({rule} if rule else set())
+    assert kept is None or kept in str(moved.messages[1])
+    broken = [*history, calling("c", arguments="nope")]
+    assert repair_messages(broken, "openai").messages[1] == said
+    mended = {**said, "tool_calls": calling("c", arguments="nope")["tool_calls"]}
+    (*_, again, _) = repair_messages([*history[:1], mended], "openai").messages
+    assert {key: again.get(key) for key in said} == said
+
+
+def test_reasoning_goes_with_a_call_that_is_left_out(chat: Conversation) -> None:
+    """As a unit; a refusal beside it stays."""
+    chat.record({**calling("c"), "content": "Well.", "reasoning": "Hm.", "refusal": "No."})
+    (shown,) = model_history(chat.events(), open_calls="drop").render("openai")["messages"]
+    assert shown["content"] == [{"type": "refusal", "refusal": "No."},
+                                {"type": "text", "text": "Well."}]  # fmt: skip
+    assert "reasoning" not in shown
