@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,11 +33,16 @@ from projections import resume_plan
 class Bank:
     """An outside system: a file with a line for each payment, which takes its time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tell: Callable[[str], None] | None = None) -> None:
         self.path = path
+        self.tell = tell
+        self.turns = threading.Lock()
 
     def pay(self, tool: Tool, slow: float) -> str:
         """Pay, once each time that it is called."""
+        if self.tell is not None:
+            with self.turns:
+                self.tell(tool.id)
         time.sleep(slow / 2)  # a real tool takes a while, on both sides of its effect
         with self.path.open("ab") as books:
             books.write(f"{tool.id}\n".encode())
@@ -72,16 +78,15 @@ class Bank:
 
 
 def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Connection) -> None:
-    """Turn after turn, and tell when it begins."""
+    """Turn after turn, and tell of each payment before it is made."""
     chance = random.Random(seed)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        tools = Bank(Path(books)).tools(verify=False)
-        pipe.send("begun")
+        tools = Bank(Path(books), pipe.send).tools(verify=False)
         while True:
             chat.add_message("user", "pay")
             names = chance.choices(["pay", "pay_beside", "pay_beside", "flaky"], k=4)
-            given = [chat.request(name, {"slow": chance.random() / 200}) for name in names]
+            given = [chat.request(name, {"slow": chance.random() / 50}) for name in names]
             if kind == "threads":
                 Dispatcher(chat, tools).dispatch(given)
             else:
@@ -100,8 +105,9 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     for seed in range(12 * workers.LONG):
         job = partial(dispatch_without_end, url, str(books), seed, kind)
         with workers.children([job]) as ((process, pipe),):
-            pipe.recv()
-            time.sleep(chance.random() / 20)  # a random moment; nothing is waited for
+            for _ in range(chance.randint(1, 6)):
+                pipe.recv()
+            time.sleep(chance.random() / 100)  # a random moment; nothing is waited for
             process.kill()
             process.join()
         with EventStore.open(url) as store:
