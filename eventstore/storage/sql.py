@@ -20,7 +20,7 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from eventstore.codec import DECODERS, decode
-from eventstore.errors import StoreClosed, StoreCorrupt
+from eventstore.errors import StorageError, StoreClosed, StoreCorrupt
 from eventstore.events import Recorded, ToolPending
 from eventstore.fingerprint import render, slice_of
 from eventstore.storage import Append, Appended, Damage, Draft
@@ -105,12 +105,10 @@ class SqlStorage:
             _storages.add(self)
 
     def _read_store(self) -> tuple[str, int]:
-        with self._reading() as cursor:
-            cursor.execute("SELECT epoch, lanes FROM toolledger_store")
-            row = cursor.fetchone()
-        if row is None:
+        rows = self._rows("SELECT epoch, lanes FROM toolledger_store")
+        if not rows:
             raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
-        return row[0], row[1]
+        return rows[0][0], rows[0][1]
 
     # connections
 
@@ -209,6 +207,28 @@ class SqlStorage:
                 connection.close()
         except Exception as error:  # noqa: BLE001 - raised again in our own words
             self._raise(error)
+
+    def _read(self, job: Callable[[Any], Asked]) -> Asked:
+        """What a job reads; all over again when its connection was lost."""
+        pauses = _pauses(time.monotonic() + self._database.busy_timeout)
+        while True:
+            try:
+                with self._reading() as cursor:
+                    return job(cursor)
+            except StorageError as error:
+                cause = error.__cause__
+                lost = cause is not None and self._database.is_lost(cause)
+                pause = next(pauses, None) if lost else None
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+    def _rows(self, statement: str, *parameters: Any) -> list[Any]:
+        def job(cursor: Any) -> list[Any]:
+            cursor.execute(statement, parameters)
+            return list(cursor.fetchall())
+
+        return self._read(job)
 
     def _raise(self, error: BaseException) -> NoReturn:
         translated = self._database.translate(error)
@@ -504,15 +524,18 @@ class SqlStorage:
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
+
+        def job(cursor: Any) -> list[Recorded]:
+            key = self._keys.get(conversation_id) or self._find(
+                cursor, conversation_id, self._lane(conversation_id)
+            )
+            if key is None:
+                return []
+            cursor.execute(self._sql.conversation, (*key, after, CHUNK))
+            return list(_recorded(cursor, {key[1]: conversation_id}))
+
         while True:
-            with self._reading() as cursor:
-                key = self._keys.get(conversation_id) or self._find(
-                    cursor, conversation_id, self._lane(conversation_id)
-                )
-                if key is None:
-                    return
-                cursor.execute(self._sql.conversation, (*key, after, CHUNK))
-                found = list(_recorded(cursor, {key[1]: conversation_id}))
+            found = self._read(job)
             yield from found
             if len(found) < CHUNK:
                 return
@@ -531,10 +554,8 @@ class SqlStorage:
             end = sys.maxsize if until is None else until.get(lane, 0)
             while left > 0 and position < end:
                 count = min(CHUNK, end - position)
-                with self._reading() as cursor:
-                    cursor.execute(self._sql.feed, (lane, position, count))
-                    rows = cursor.fetchall()
-                    names = self._named(cursor, lane, rows)
+                rows = self._rows(self._sql.feed, lane, position, count)
+                names = self._names_of(lane, (row[2] for row in rows))
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
@@ -555,29 +576,26 @@ class SqlStorage:
             "`toolledger verify`, and restore the database from a copy"
         ))  # fmt: skip
 
-    def _named(self, cursor: Any, lane: int, rows: Sequence[Any]) -> dict[int, str | None]:
-        """The conversation ids of `rows`, None where they are another tenant's."""
+    def _names_of(self, lane: int, keys: Iterable[int]) -> dict[int, str | None]:
+        """The ids of the conversations with these keys, None where they are another tenant's."""
         known = self._names
         if len(known) >= REMEMBERED:
             known = self._names = {}  # a new one: other threads may be reading the old
         names: dict[int, str | None] = {}
-        for key in {row[2] for row in rows}:
+        for key in set(keys):
             if (lane, key) not in known:
-                cursor.execute(self._sql.name, (lane, key))
-                found = cursor.fetchone()
-                known[lane, key] = found[1] if found and found[0] == self._tenant else None
+                found = self._rows(self._sql.name, lane, key)
+                ours = found and found[0][0] == self._tenant
+                known[lane, key] = found[0][1] if ours else None
             names[key] = known[lane, key]
         return names
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """The events of all calls with these arguments; see `Storage.by_fingerprint`."""
         for lane in range(self._lanes):
-            with self._reading() as cursor:
-                cursor.execute(self._sql.fingerprint, (lane, bytearray(digest)))
-                places = cursor.fetchall()
+            places = self._rows(self._sql.fingerprint, lane, bytearray(digest))
             for conversation, found in groupby(places, key=lambda place: place[0]):
-                with self._reading() as cursor:
-                    name = self._named(cursor, lane, [(0, 0, conversation)])[conversation]
+                name = self._names_of(lane, [conversation])[conversation]
                 if name is None:
                     continue
                 first = next(found)[1]
@@ -587,28 +605,27 @@ class SqlStorage:
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Which event ids are stored already; see `Storage.known_ids`."""
-        known: dict[bytes, int] = {}
         if self._unsettled:
             self._settle()
-        with self._reading() as cursor:
+
+        def job(cursor: Any) -> dict[bytes, int]:
+            known: dict[bytes, int] = {}
             key = self._find(cursor, conversation_id, self._lane(conversation_id))
-            if key is None:
-                return known
-            for event_id in event_ids:
-                cursor.execute(self._sql.known, (*key, bytearray(event_id)))
+            for event_id in event_ids if key else ():
+                cursor.execute(self._sql.known, (*(key or ()), bytearray(event_id)))
                 row = cursor.fetchone()
                 if row:
                     known[event_id] = row[0]
-        return known
+            return known
+
+        return self._read(job)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
         """The tenant's conversations with their versions; see `Storage.conversations`."""
         for lane in range(self._lanes):
             after = 0
             while True:
-                with self._reading() as cursor:
-                    cursor.execute(self._sql.conversations, (lane, self._tenant, after, CHUNK))
-                    rows = cursor.fetchall()
+                rows = self._rows(self._sql.conversations, lane, self._tenant, after, CHUNK)
                 for key, conversation_id, version in rows:
                     after = key
                     yield conversation_id, version
@@ -617,9 +634,7 @@ class SqlStorage:
 
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""
-        with self._reading() as cursor:
-            cursor.execute("SELECT lane, position FROM toolledger_lanes ORDER BY lane")
-            return dict(cursor.fetchall())
+        return dict(self._rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
 
     @property
     def epoch(self) -> str:
@@ -636,14 +651,7 @@ class SqlStorage:
             yield Damage(-1, None, None, None, f"the check had to end here: {error}")
 
     def _verify(self) -> Iterator[Damage]:
-        with self._reading() as cursor:
-
-            def run(text: str) -> list[Any]:
-                cursor.execute(text)
-                return list(cursor.fetchall())
-
-            problems = list(self._database.damage(run))
-        for problem in problems:
+        for problem in list(self._database.damage(self._rows)):
             yield Damage(-1, None, None, None, problem)
         heads = self.heads()
         for lane in range(self._lanes):
@@ -655,12 +663,10 @@ class SqlStorage:
         position = 0
         versions: dict[int, int] = {}
         while True:
-            with self._reading() as cursor:
-                cursor.execute(self._sql.check, (lane, position, CHUNK))
-                rows = cursor.fetchall()
-                names = self._named(cursor, lane, [(0, 0, row[1]) for row in rows])
-                unknown = (k for k, name in names.items() if name is None and k not in versions)
-                lost = [key for key in unknown if not self._is_listed(cursor, lane, key)]
+            rows = self._rows(self._sql.check, lane, position, CHUNK)
+            names = self._names_of(lane, (row[1] for row in rows))
+            unknown = (key for key, name in names.items() if name is None and key not in versions)
+            lost = [key for key in unknown if not self._rows(self._sql.name, lane, key)]
             for at, conversation, version, digest, payload in rows:
                 name = names[conversation]
                 where = (lane, at, name, version)
@@ -679,10 +685,6 @@ class SqlStorage:
                 break
         if head is not None:
             yield from self._verify_head(lane, head, position)
-
-    def _is_listed(self, cursor: Any, lane: int, key: int) -> bool:
-        cursor.execute(self._sql.name, (lane, key))
-        return cursor.fetchone() is not None
 
     def _verify_head(self, lane: int, head: int, position: int) -> Iterator[Damage]:
         if position < head:
