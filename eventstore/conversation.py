@@ -43,6 +43,7 @@ from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolv
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from eventstore.following import Follow, Stop
     from eventstore.importing import Imported
     from eventstore.state import ConversationState
     from eventstore.store import EventStore, Task
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 Decide = Callable[["ConversationState"], Sequence[Event]]
 
 _EVENTS = frozenset(get_args(Event))
+
+NO_RESULT = Failure(ErrorKind.INTERNAL, "the attempt ended without a result", code="no_result")
+"""What is recorded of an attempt whose block ended without `complete()` or `fail()`."""
 
 
 class Conversation:
@@ -95,6 +99,34 @@ class Conversation:
                 tools[event.call_id] = tool
         return tools
 
+    def follow(
+        self,
+        after: int = 0,
+        *,
+        stop: Stop | None = None,
+        timeout: float | None = None,
+        poll: float = 0.05,
+    ) -> Follow[int]:
+        """The events after a version, and then those to come; see `EventStore.follow`."""
+        from eventstore.following import ConversationSource, Follow, Following  # noqa: PLC0415
+
+        source = ConversationSource(self._store, self.id, after)
+        return Follow(Following(self._store, source, stop, timeout, poll))
+
+    def decision(self, call_id: str, timeout: float | None = None, *, poll: float = 0.25) -> Tool:
+        """Wait until a call is approved or rejected, in whatever process; the call, then.
+
+        A call that runs already, or has ended, waits for nobody and is given at once. Decisions
+        of this process come at once, those of others within `poll` seconds.
+
+        Raises:
+            TimeoutError: nobody has decided within `timeout` seconds.
+            UnknownCall: the conversation has no such call.
+        """
+        from eventstore.following import decided  # noqa: PLC0415
+
+        return decided(self._store, self.id, call_id, timeout, poll)
+
     # appending
 
     def append(
@@ -122,11 +154,13 @@ class Conversation:
         def decide(state: ConversationState) -> Sequence[Event]:
             return state.placed(events, self._mint) if unplaced else events
 
-        done = self._append(decide, expected_version, ids)
-        if ids and len(done.recorded) < len(ids):
-            wanted = {event_id.hex() for event_id in ids}
-            return [recorded for recorded in self.events() if recorded.event_id in wanted]
-        return done.recorded
+        def then(done: Task) -> list[Recorded]:
+            if ids and len(done.recorded) < len(ids):
+                wanted = {event_id.hex() for event_id in ids}
+                return [recorded for recorded in self.events() if recorded.event_id in wanted]
+            return done.recorded
+
+        return self._store._do(self.id, decide, then, expected_version, ids)  # noqa: SLF001
 
     def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
         """Add a message: text, or parts (`Text`, `Image`, `Opaque`).
@@ -145,7 +179,7 @@ class Conversation:
             turn = state.turn + 1 if role == "assistant" else None
             return (MessageAdded(role, parts, turn),)
 
-        return self._append(decide).recorded[0]
+        return self._store._do(self.id, decide, lambda done: done.recorded[0])  # noqa: SLF001
 
     def request(self, name: str, arguments: Any = None, call_id: str | None = None) -> Tool:
         """Record that the model asks for a call: pending. Calls in a row share a turn.
@@ -259,8 +293,7 @@ class Conversation:
                     )
             raise
         if not run.ended:
-            run.fail(Failure(ErrorKind.INTERNAL, "the attempt ended without a result",
-                             code="no_result"))  # fmt: skip
+            run.fail(NO_RESULT)
             raise SilentAttempt(call_id)
 
     def record(self, message: Any, provider: str = "openai") -> list[Tool]:
@@ -338,11 +371,6 @@ class Conversation:
     def _mint(self, turn: int, index: int, taken: AbstractSet[str]) -> str:
         return mint(self.id, turn, index, taken)
 
-    def _append(
-        self, decide: Decide, expected_version: int | None = None, ids: Sequence[bytes] = ()
-    ) -> Task:
-        return self._store._append(self.id, decide, expected_version, ids)  # noqa: SLF001
-
     def _known(self, state: ConversationState, call_id: str) -> Tool:
         entry = state.open.get(call_id)
         if entry is not None:
@@ -393,11 +421,10 @@ class Conversation:
         return self._one(decide)
 
 
-class Attempt:
-    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
+class Begun:
+    """An attempt that has begun: what is known of it."""
 
-    def __init__(self, conversation: Conversation, tool: Tool) -> None:
-        self._conversation = conversation
+    def __init__(self, tool: Tool) -> None:
         self._began = time.monotonic_ns()
         self.number = tool.attempts
         """Which attempt this is, from 1."""
@@ -416,6 +443,17 @@ class Attempt:
             raise UnparsedArguments(self.tool.id, call.raw)
         return msgspec.to_builtins(call.arguments)  # type: ignore[no-any-return]
 
+    def _took(self) -> int:
+        return (time.monotonic_ns() - self._began) // 1000
+
+
+class Attempt(Begun):
+    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
+
+    def __init__(self, conversation: Conversation, tool: Tool) -> None:
+        super().__init__(tool)
+        self._conversation = conversation
+
     def complete(self, result: Any) -> Tool:
         """Record the result."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
@@ -432,9 +470,6 @@ class Attempt:
         )
         self.ended = True
         return self.tool
-
-    def _took(self) -> int:
-        return (time.monotonic_ns() - self._began) // 1000
 
 
 def failure_of(error: BaseException | Failure | str) -> Failure:

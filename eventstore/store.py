@@ -13,12 +13,19 @@ from contextlib import suppress
 from itertools import count
 from struct import Struct
 from threading import Lock, RLock, get_ident
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from eventstore.bell import bell_of, forget_bells
 from eventstore.conversation import Conversation
-from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, VersionConflict
+from eventstore.errors import (
+    EventStoreError,
+    IllegalTransition,
+    StoreClosed,
+    UnknownCall,
+    VersionConflict,
+)
 from eventstore.events import Event, Recorded, ToolEvent
 from eventstore.fingerprint import parse, render
 from eventstore.state import ConversationState, Entry, Identified, Staged, apart, apart_event
@@ -27,6 +34,8 @@ from eventstore.tool import Tool, evolve
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from eventstore.following import Follow, Stop
 
 CACHED = 1024
 """Conversations whose state is kept in memory."""
@@ -38,6 +47,7 @@ TOGETHER = 256
 """Appends at most that one commit takes along."""
 
 Decide = Callable[[ConversationState], Sequence[Event]]
+T = TypeVar("T")
 
 _UNREAD = ConversationState(0)
 
@@ -149,6 +159,7 @@ class EventStore:
         self._waiting: deque[Task] = deque()
         self._leader = 0  # the thread that appends
         self._closed = False
+        self._bell = bell_of(storage.epoch)
         _stores.add(self)
 
     @classmethod
@@ -213,6 +224,31 @@ class EventStore:
             after = Cursor.parse(after)
         return Feed(self._open(), after, limit)
 
+    def follow(
+        self,
+        after: Cursor | str | None = None,
+        *,
+        stop: Stop | None = None,
+        timeout: float | None = None,
+        poll: float = 0.05,
+    ) -> Follow[Cursor]:
+        """The events of all conversations after a cursor, and then those to come, as they come.
+
+        It ends when `stop` (a `threading.Event`) is set, when nothing came for `timeout` seconds,
+        or when the store is closed. What this process appends comes at once, what others append
+        within `poll` seconds. Nothing is ever passed over: a gap raises `StoreCorrupt`.
+
+        `store.follow(store.end())` gives news alone.
+
+        Raises:
+            ValueError: the cursor is none, or of another store; a time makes no sense.
+        """
+        from eventstore.following import Follow, Following, StoreSource  # noqa: PLC0415
+
+        if after is not None and not isinstance(after, Cursor):
+            after = Cursor.parse(after)
+        return Follow(Following(self, StoreSource(self, after), stop, timeout, poll))
+
     def end(self) -> Cursor:
         """The cursor behind the last event: what is read after it is news."""
         storage = self._open()
@@ -239,6 +275,7 @@ class EventStore:
         """Give up the connections; appends and reads raise `StoreClosed` from now on."""
         self._closed = True
         self._storage.close()
+        self._bell.ring()
 
     def __enter__(self) -> Self:
         return self
@@ -325,6 +362,29 @@ class EventStore:
                 self._carry_out(own, self._storage)
         finally:
             self._leader = 0
+            self._bell.ring()
+
+    def _append_together(self, tasks: Sequence[Task]) -> None:
+        """Carry out tasks that nobody waits for in a thread: the outcome of each is in it."""
+        try:
+            with self._lock:
+                self._forbid_nesting()
+                storage = self._open()
+                self._leader = get_ident()
+                try:
+                    own = tasks[0]
+                    others = [*tasks[1:], *self._others(own)]  # threads that wait come along
+                    if others:
+                        self._carry_out_together(own, others, storage)
+                    else:
+                        self._carry_out(own, storage)
+                finally:
+                    self._leader = 0
+                    self._bell.ring()
+        except BaseException as error:  # noqa: BLE001 - for those who asked
+            for task in tasks:
+                if not task.ended:
+                    task.error, task.ended = error, True
 
     def _others(self, own: Task) -> list[Task]:
         with self._gate:
@@ -418,9 +478,22 @@ class EventStore:
         task.end(Appended(last.lane, version, last.position))
         return True
 
+    def _do(
+        self,
+        conversation_id: str,
+        decide: Decide,
+        then: Callable[[Task], T],
+        expected_version: int | None = None,
+        ids: Sequence[bytes] = (),
+    ) -> T:
+        """Append, and give what `then` makes of it."""
+        return then(self._append(conversation_id, decide, expected_version, ids))
+
     def _tool(self, conversation_id: str, decide: Decide) -> Tool:
         """Append one call's event, and give the call as it then stands."""
-        done = self._append(conversation_id, decide)
+        return self._the_tool(conversation_id, self._append(conversation_id, decide))
+
+    def _the_tool(self, conversation_id: str, done: Task) -> Tool:
         if done.staged is not None:
             for tool, _ in done.staged.tools.values():
                 return apart(tool)
@@ -446,6 +519,25 @@ class EventStore:
             state.extend(storage.conversation(conversation_id, state.version))
             self._keep(conversation_id, state)
             return state.version
+
+    def _tool_now(self, conversation_id: str, call_id: str) -> Tool:
+        """A call as it stands in the log now."""
+        storage = self._open()
+        with self._lock:
+            state = self._take(conversation_id)
+            state.extend(storage.conversation(conversation_id, state.version))
+            self._keep(conversation_id, state)
+            entry = state.open.get(call_id)
+            if entry is not None:
+                return apart(entry[0])
+            if call_id not in state.known:
+                raise UnknownCall(call_id, conversation_id)
+        return self._settled(conversation_id, {call_id})[call_id]
+
+    def _at_hand(self, conversation_id: str) -> int | None:
+        """The version that is known without reading, where one is."""
+        state = self._states.get(conversation_id)
+        return None if state is None else state.version
 
     def _take(self, conversation_id: str) -> ConversationState:
         """The state, out of the cache while it changes.
@@ -484,6 +576,7 @@ class EventStore:
         self._led = False
         self._waiting = deque()
         self._leader = 0
+        self._bell = bell_of(self._storage.epoch)
 
 
 class Task(msgspec.Struct, eq=False):
@@ -502,7 +595,7 @@ class Task(msgspec.Struct, eq=False):
     staged: Staged | None = None
     done: Appended | None = None
     ended: bool = False
-    error: Exception | None = None
+    error: BaseException | None = None
     turn: Any = None
     """The lock that whoever waits with it waits for."""
     leads: bool = False
@@ -623,6 +716,7 @@ _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
 def _after_fork() -> None:
     global _low  # noqa: PLW0603 - the parent goes on with its own
     _low = _by_chance()
+    forget_bells()
     for store in list(_stores):
         store._forked()  # noqa: SLF001 - one room
 
