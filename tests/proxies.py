@@ -54,11 +54,12 @@ class Proxy:
         """Let the fault happen once, to the first message that it takes."""
         self._fault = fault
 
-    def cut(self) -> None:
-        """Cut every connection."""
-        links, self._links = self._links, []
+    def cut(self, besides: Link | None = None) -> None:
+        """Cut every connection, besides one."""
+        links, self._links = self._links, [besides] if besides else []
         for link in links:
-            link.cut()
+            if link is not besides:
+                link.cut()
 
     def close(self) -> None:
         """Cut everything, for good."""
@@ -107,30 +108,37 @@ def received(end: socket.socket) -> Iterator[bytes]:
             yield data
 
 
-def swallow_answer(to: bytes) -> Fault:
+def swallow_answer(link: Link, data: bytes) -> bool:
     """The server gets the message; the client hears nothing but that the connection is gone."""
-
-    def fault(link: Link, data: bytes) -> bool:
-        if to not in data:
-            return False
-        hang_up(link.client)
-        link.server.sendall(data)
-        link.server.shutdown(socket.SHUT_WR)  # behind the message
-        return True
-
-    return fault
+    hang_up(link.client)
+    link.server.sendall(data)
+    link.server.shutdown(socket.SHUT_WR)  # behind the message
+    return True
 
 
-def swallow_message(of: bytes) -> Fault:
+def swallow_message(link: Link, _: bytes) -> bool:
     """The client hears that the connection is gone, and the server waits for it."""
+    hang_up(link.client)
+    return True
 
-    def fault(link: Link, data: bytes) -> bool:
-        if of not in data:
-            return False
-        hang_up(link.client)
-        return True
 
-    return fault
+def at(text: bytes, fault: Fault) -> Fault:
+    """The fault, to the message that has the text."""
+    return lambda link, data: text in data and fault(link, data)
+
+
+def behind(text: bytes, fault: Fault) -> Fault:
+    """The fault, to the next message of who sent the text: a COMMIT, whatever it looks like."""
+    links: set[Link] = set()
+
+    def watch(link: Link, data: bytes) -> bool:
+        if link in links:
+            return fault(link, data)
+        if text in data:
+            links.add(link)
+        return False
+
+    return watch
 
 
 @contextlib.contextmanager

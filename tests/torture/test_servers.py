@@ -1,0 +1,315 @@
+"""Servers that are killed, networks that are cut, writers in each other's way."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import feeding
+import proxies
+import pytest
+import workers
+from servers import MariaDB, PostgreSQL
+
+from eventstore import EventStore, IllegalTransition
+from eventstore.errors import StorageError
+from eventstore.storage.opening import open_storage
+from eventstore.testing import append, message, together
+
+if TYPE_CHECKING:
+    from servers import Server
+
+    from eventstore.storage import Storage
+
+EVENTS = 50_000 if workers.LONG > 1 else 1500
+"""About how many the tail-never-skips torture writes."""
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    """A database with a store."""
+    return server.database(migrated=True)
+
+
+def texts(storage: Storage) -> list[str]:
+    """The texts of all messages, in the order of the feed."""
+    events: list[Any] = [recorded.event for recorded in storage.feed({})]
+    return [event.parts[0].text for event in events]
+
+
+def drain(pipe: Any, told: list[str]) -> None:
+    """Take note of what was acknowledged, until the writer is gone."""
+    for batch in workers.received(pipe):
+        told.extend(batch)
+
+
+# the tail never skips
+
+
+def test_a_reader_misses_nothing_whatever_order_writers_commit_in(url: str) -> None:
+    """No gap in a lane, no skip, no inversion; also beside writers that roll back or are killed."""
+    each = EVENTS // 40
+    chance = random.Random(3)
+    told: list[str] = []
+    jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(8)]
+    jobs += [partial(feeding.write_together, url, f"many-{n}", each) for n in range(4)]
+    victims = [partial(feeding.write_in_the_way, url, f"victim-{n}", 10**9) for n in range(6)]
+    with (
+        workers.children([partial(feeding.follow, url)] * 2) as readers,
+        workers.children(jobs) as writers,
+    ):
+        for victim in victims:
+            with workers.children([victim]) as ((process, pipe),):
+                for _ in range(chance.randint(1, 20)):
+                    told.extend(pipe.recv())
+                time.sleep(chance.random() / 200)  # a random moment; nothing is waited for
+                process.kill()
+                process.join()
+                drain(pipe, told)
+        for _, pipe in writers:
+            drain(pipe, told)
+        with EventStore.open(url) as store:
+            stored = texts(store._storage)
+            assert list(store.verify()) == []
+        for _, pipe in readers:
+            pipe.send("stop")
+        seen = [pipe.recv() for _, pipe in readers]
+    for reader in seen:
+        assert reader.faults == []
+        assert sorted(reader.texts) == sorted(stored)
+    assert max(Counter(stored).values()) == 1
+    assert set(told) <= set(stored)
+    assert len(stored) >= EVENTS // 2
+
+
+def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
+    """40 threads over one store and 10 processes with their own: nothing is lost."""
+    count = 2 * workers.LONG
+    names = [f"thread-{n}" for n in range(40)]
+    others = [f"process-{n}" for n in range(10)]
+    with EventStore.open(url) as store:
+        run = partial(workers.at_once, [partial(workers.run_calls, url, n, count) for n in others])
+        done = together(run, *(partial(workers.live, store, name, count) for name in names))
+        assert done == [[count] * 10] + [None] * 40
+        tools = store.conversation("chat").tools
+        results = sorted(tool.response.result for tool in tools.values() if tool.response)
+        assert list(store.verify()) == []
+        assert store.conversation("chat").version == 50 * count * 3
+    assert results == sorted([name, n] for name in names + others for n in range(count))
+
+
+def test_of_processes_that_race_for_an_attempt_one_gets_it(url: str) -> None:
+    """Each attempt of each call starts once."""
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        call_ids = [chat.request("pay", {"n": n}).id for n in range(10 * workers.LONG)]
+        got = workers.at_once([partial(workers.start_all, url, 1, call_ids)] * 6)
+        assert not [one for one in got if isinstance(one, Exception)]
+        assert Counter(call_id for one in got for call_id in one) == Counter(call_ids)
+        with pytest.raises(IllegalTransition):
+            chat.start(call_ids[0], attempt=1)
+
+
+def test_processes_that_create_one_store_at_once_all_use_it(server: Server) -> None:
+    """However many find an empty database, there is one store, and nobody's events are lost."""
+    for _ in range(workers.LONG):
+        url = server.database()
+        epochs = workers.at_once([partial(workers.open_and_append, url, n) for n in range(8)])
+        with EventStore.open(url) as store:
+            assert set(epochs) == {store.read().cursor.epoch}
+            assert sorted(store.conversations()) == [(f"chat-{n}", 2) for n in range(8)]
+            assert list(store.verify()) == []
+
+
+def test_writers_that_wait_for_each_other_are_sent_round(server: Server, url: str) -> None:
+    """A deadlock is the server's to end, and ours to begin again."""
+    storage = open_storage(url, "", "full", 30.0)
+    by_lane: dict[int, str] = {}
+    for number in range(40):
+        done = append(storage, f"chat-{number}", message())
+        by_lane.setdefault(done.lane, f"chat-{number}")
+    (low, first), *_, (high, last) = sorted(by_lane.items())
+    with server.connected(url) as connection:
+        lock = "SELECT position FROM toolledger_lanes WHERE lane = {} FOR UPDATE"
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(lock.format(high))
+
+        def across() -> None:
+            outcomes = storage.append_all([  # type: ignore[attr-defined]
+                feeding.Append(name, 1, 0, (), lambda _: [feeding.draft(message("late"))])
+                for name in (first, last)
+            ])  # fmt: skip
+            assert [type(outcome).__name__ for outcome in outcomes] == ["Appended"] * 2
+
+        def against() -> None:
+            while not waits(server):
+                time.sleep(0.005)
+            connection.exec_driver_sql(lock.format(low))
+            connection.exec_driver_sql("COMMIT")
+
+        def repeated() -> None:
+            for _ in range(20):  # the store carries them out one by one; here they may meet again
+                try:
+                    return across()
+                except StorageError as error:
+                    found = error
+            raise found
+
+        results = together(repeated, against)
+    assert results[0] is None
+    assert texts(storage).count("late") == 2
+    assert list(storage.verify()) == []
+    storage.close()
+
+
+def waits(server: Server) -> bool:
+    """Whether a transaction waits for a lock."""
+    if isinstance(server, PostgreSQL):
+        return bool(server.execute("SELECT 1 FROM pg_locks WHERE NOT granted"))
+    return bool(
+        server.execute("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+    )
+
+
+# answers that are lost
+
+
+@pytest.fixture
+def through(server: Server, url: str) -> Iterator[tuple[proxies.Proxy, str]]:
+    """A proxy before the server, and the URL through it."""
+    with proxies.before(server, url) as proxied:
+        yield proxied
+
+
+def test_a_commit_whose_answer_is_lost_is_recognised(through: tuple[proxies.Proxy, str]) -> None:
+    """It is stored once, and the append returns as if nothing had been."""
+    proxy, url = through
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+        proxy.strike(proxies.behind(b"lost", proxies.swallow_answer))
+        (second,) = chat.append(message("lost"))
+        assert (proxy.faults, second.version) == (1, 2)
+        assert chat.append(message("c"))[0].version == 3
+        assert texts(store._storage) == ["a", "lost", "c"]
+        assert list(store.verify()) == []
+
+
+def test_a_commit_that_never_arrived_is_made_again(through: tuple[proxies.Proxy, str]) -> None:
+    """Once the server has given the transaction up, which holds the lane until then."""
+    proxy, url = through
+    with EventStore.open(url, busy_timeout=4.0) as store:
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+        proxy.strike(proxies.behind(b"lost", proxies.swallow_message))
+        (second,) = chat.append(message("lost"))
+        assert (proxy.faults, second.version) == (1, 2)
+        assert texts(store._storage) == ["a", "lost"]
+        assert list(store.verify()) == []
+
+
+def test_many_whose_common_commit_is_not_answered_are_stored_once(
+    through: tuple[proxies.Proxy, str],
+) -> None:
+    """Whether the server had it or not."""
+    proxy, url = through
+    with EventStore.open(url, busy_timeout=4.0) as store:
+        chats = [store.conversation(f"chat-{n}") for n in range(12)]
+        for chat in chats:
+            chat.append(message("a"))
+        for number, fault in enumerate((proxies.swallow_answer, proxies.swallow_message), 2):
+            proxy.strike(proxies.behind(b"lost%d" % number, fault))
+            done = together(*(partial(chat.append, message(f"lost{number}")) for chat in chats))
+            assert not [one for one in done if isinstance(one, Exception)]
+            assert proxy.faults == number - 1
+            assert [chat.version for chat in chats] == [number] * 12
+        assert list(store.verify()) == []
+
+
+def test_a_commit_that_nobody_can_ask_about_is_an_error(
+    through: tuple[proxies.Proxy, str],
+) -> None:
+    """The caller repeats it with its event ids, and it is stored once."""
+    proxy, url = through
+    with EventStore.open(url, busy_timeout=1.0) as store:
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+
+        def fault(link: proxies.Link, data: bytes) -> bool:
+            proxy.refusing = True
+            proxy.cut(besides=link)
+            return proxies.swallow_answer(link, data)
+
+        proxy.strike(proxies.behind(b"lost", fault))
+        ids = [b"0123456789abcdef"]
+        with pytest.raises(StorageError, match="check that the server runs"):
+            chat.append(message("lost"), event_ids=ids)
+        proxy.refusing = False
+        (again,) = chat.append(message("lost"), event_ids=ids)
+        assert again.version == 2
+        assert texts(store._storage) == ["a", "lost"]
+
+
+def test_a_network_that_is_cut_again_and_again_loses_nothing(
+    through: tuple[proxies.Proxy, str],
+) -> None:
+    """Every append gets through, once."""
+    proxy, url = through
+    count = 40 * workers.LONG
+    with EventStore.open(url) as store:
+
+        def write(thread: int) -> None:
+            for number in range(count):
+                store.conversation(f"chat-{number % 5}").append(message(f"{thread}.{number}"))
+
+        def cut() -> None:
+            chance = random.Random(1)
+            for _ in range(10 * workers.LONG):
+                time.sleep(chance.random() / 20)
+                proxy.cut()
+
+        # What reads is told when it is cut off; who appends never is, so all is loaded first.
+        for number in range(5):
+            store.conversation(f"chat-{number}").append(message(f"first.{number}"))
+        done = together(cut, *(partial(write, thread) for thread in range(4)))
+        stored = texts(store._storage)
+        assert list(store.verify()) == []
+    assert done == [None] * 5
+    wanted = [f"first.{n}" for n in range(5)]
+    wanted += [f"{thread}.{n}" for thread in range(4) for n in range(count)]
+    assert sorted(stored) == sorted(wanted)
+
+
+# a server that is killed
+
+
+@pytest.mark.parametrize("kind", [PostgreSQL, MariaDB])
+def test_a_killed_server_loses_nothing_that_was_acknowledged(
+    own_server: Callable[[type[Server]], Server], kind: type[Server]
+) -> None:
+    """Kill -9 again and again while processes append, who wait for it to come back."""
+    server = own_server(kind)
+    url = server.database(migrated=True)
+    chance = random.Random(9)
+    count = 60 * workers.LONG
+    told: list[str] = []
+    jobs = [partial(feeding.append_until_done, url, f"writer-{n}", count) for n in range(3)]
+    with workers.children(jobs) as writers:
+        for _ in range(3 * workers.LONG):
+            for _, pipe in writers:
+                if pipe.poll(30):
+                    told.extend(pipe.recv())
+            time.sleep(chance.random() / 10)
+            server.kill()
+            server.start()
+        for _, pipe in writers:
+            drain(pipe, told)
+    with EventStore.open(url) as store:
+        stored = texts(store._storage)
+        assert list(store.verify()) == []
+    assert sorted(stored) == sorted(told)
+    assert len(stored) == 3 * count
