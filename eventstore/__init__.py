@@ -78,6 +78,13 @@ if TYPE_CHECKING:
         ProviderErrorKind,
         ToolError,
     )
+    from eventstore.aio import (
+        AsyncAttempt,
+        AsyncConversation,
+        AsyncEventStore,
+        AsyncFeed,
+        AsyncFollow,
+    )
     from eventstore.dispatch import (
         Approve,
         AsyncDispatcher,
@@ -90,6 +97,7 @@ if TYPE_CHECKING:
         Terminate,
     )
     from eventstore.envelope import ErrorClass, ErrorEnvelope
+    from eventstore.following import Follow, Lag
     from eventstore.gate import (
         Denial,
         GateClass,
@@ -109,7 +117,12 @@ __all__ = [
     "AgentError",
     "Approve",
     "Approved",
+    "AsyncAttempt",
+    "AsyncConversation",
     "AsyncDispatcher",
+    "AsyncEventStore",
+    "AsyncFeed",
+    "AsyncFollow",
     "Attempt",
     "AuthErrorKind",
     "Cancelled",
@@ -132,6 +145,7 @@ __all__ = [
     "Failure",
     "Feed",
     "Finding",
+    "Follow",
     "FunctionCall",
     "FunctionResponse",
     "FunctionTool",
@@ -144,6 +158,7 @@ __all__ = [
     "ImportConflict",
     "Imported",
     "InternalError",
+    "Lag",
     "MessageAdded",
     "NonResolvedToolError",
     "NotAStore",
@@ -207,7 +222,12 @@ __all__ = [
 _LAZY = {
     "AgentError": "eventstore.agent_errors",
     "Approve": "eventstore.dispatch",
+    "AsyncAttempt": "eventstore.aio",
+    "AsyncConversation": "eventstore.aio",
     "AsyncDispatcher": "eventstore.dispatch",
+    "AsyncEventStore": "eventstore.aio",
+    "AsyncFeed": "eventstore.aio",
+    "AsyncFollow": "eventstore.aio",
     "AuthErrorKind": "eventstore.agent_errors",
     "Cancelled": "eventstore.agent_errors",
     "ConfigError": "eventstore.agent_errors",
@@ -218,12 +238,14 @@ _LAZY = {
     "ErrorClass": "eventstore.envelope",
     "ErrorEnvelope": "eventstore.envelope",
     "Finding": "eventstore.wire",
+    "Follow": "eventstore.following",
     "FunctionTool": "eventstore.dispatch",
     "GateClass": "eventstore.gate",
     "GateConflict": "eventstore.gate",
     "GateDecision": "eventstore.gate",
     "Imported": "eventstore.importing",
     "InternalError": "eventstore.agent_errors",
+    "Lag": "eventstore.following",
     "OpeningGate": "eventstore.gate",
     "Outcome": "eventstore.dispatch",
     "ProviderError": "eventstore.agent_errors",
