@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from eventstore import ErrorKind, EventStore, EventStoreError, Failure
 from eventstore.storage.sqlite import driver
 from projections import CurrentTools, Projector, error_statistics, pending_approvals
 from projections.durations import RELATIVE_ERROR
+from projections.projector.lane import LaneState
 
 Move = tuple[int, int, int, int]
 
@@ -105,3 +110,61 @@ def new_store(path: Path, lanes: int = 1, **options: Any) -> EventStore:
     if lanes > 1:
         split_into_lanes(path, lanes)
     return EventStore.open(f"sqlite:///{path}", **options)
+
+
+# jobs of processes
+
+
+def project(url: str, tables: str, batch: int) -> int:
+    """Keep up with a log until there is nothing new; how many events that was."""
+    with EventStore.open(url) as store, Projector(store, tables, batch=batch) as projector:
+        return projector.catch_up()
+
+
+def project_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
+    """Be killed in the middle of a batch, its rows written and not committed."""
+    left = count(batches, -1)
+    store_parked = LaneState._store_parked
+
+    def die(state: LaneState, connection: Any) -> None:
+        if next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        store_parked(state, connection)
+
+    LaneState._store_parked = die  # type: ignore[method-assign]
+    pipe.send(project(url, tables, 10))
+
+
+def rebuild_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
+    """Be killed in the middle of a rebuild."""
+    left = count(batches, -1)
+
+    def die(_: Any) -> None:
+        if next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with EventStore.open(url) as store, Projector(store, tables, batch=10) as projector:
+        pipe.send(projector.rebuild(die))
+
+
+def random_move(chance: random.Random) -> tuple[int, int, int]:
+    """Anything that `act` knows."""
+    return chance.randrange(30), chance.randrange(9), chance.randrange(12)
+
+
+def write_and_project(url: str, tables: str, seed: int, moves: int) -> int:
+    """Act at random, and keep up with everybody's log all the while."""
+    chance = random.Random(seed)
+    applied = 0
+    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+        for number in range(moves):
+            act(store, (seed * 10 + chance.randrange(3), *random_move(chance)))
+            if number % 10 == 0:
+                applied += projector.catch_up()
+        return applied + projector.catch_up()
+
+
+def rebuild(url: str, tables: str) -> int:
+    """Rebuild, with others."""
+    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+        return projector.rebuild()

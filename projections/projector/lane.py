@@ -101,7 +101,13 @@ class LaneState:
             self._statistics = StoredStatistics(self._totals, to.bucket, to.fingerprints)
 
     def prepare(self, connection: Connection, events: Sequence[Recorded]) -> None:
-        """Have at hand what `events` are about."""
+        """Have at hand what `events` are about.
+
+        Raises:
+            LostRace: another worker has moved the lane on, and what is at hand is of no use.
+        """
+        if find(connection, checkpoints, ("revision",), **self.at) != [(self._revision,)]:
+            raise LostRace("another worker was first")
         streams = self._streams
         firsts: dict[str, Recorded] = {}
         for recorded in events:

@@ -52,6 +52,7 @@ AT_ONCE = 500
 """Keys that one statement asks for; SQLite takes 999 parameters at least."""
 
 BUSY_TIMEOUT = 30.0
+TRIES = 50
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 _DRIVERS["mariadb"] = "mariadb+pymysql"
 _LOST_RACES = ("40001", "40P01", 1020, 1205, 1213)
@@ -248,12 +249,13 @@ class Database:
             raise
 
     def _create(self) -> None:
-        for again in (True, True, False):  # others may be creating them, too
+        # Others may be creating them, too, and be first with one table after the other.
+        for left in range(TRIES, 0, -1):
             try:
                 with self._engine.begin() as connection:
                     metadata.create_all(connection)
             except DBAPIError:
-                if not again:
+                if left == 1:
                     raise
             else:
                 return
