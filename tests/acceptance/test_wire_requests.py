@@ -74,7 +74,10 @@ def test_an_accepted_request_is_valid_for_every_other_provider(
     assert given == messages
 
 
-@pytest.mark.parametrize(("provider", "messages"), requests(accepted=False))
+NONE = pytest.param("", [], marks=pytest.mark.skip(reason="no history was refused in that file"))
+
+
+@pytest.mark.parametrize(("provider", "messages"), requests(accepted=False) or [NONE])
 def test_a_history_that_was_refused_is_flagged(provider: str, messages: list[Any]) -> None:
     """The linter says beforehand what the provider said afterwards."""
     assert [found for found in validate(messages, provider) if found.level == "hard"]
