@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eventstore import EventStoreError
-from projections.cli import checking, demo, importing, linting, reading, replaying
+from projections.cli import approving, checking, demo, importing, linting, reading, replaying
 from projections.cli.output import complain
 
 REFUSED, USAGE, INTERRUPTED, PIPE = 1, 2, 130, 141
@@ -32,6 +32,9 @@ for command in (
     linting.check,
     reading.tools,
     reading.stats,
+    approving.approvals,
+    approving.approve,
+    approving.reject,
     replaying.replay,
     replaying.tail,
     checking.verify,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+HOUR = 3_600_000_000
 FORMAT = 1
 """What the tables hold, and how; another format is built anew."""
 
@@ -88,9 +89,10 @@ class Projector:
     processes, may work on one log: they share its lanes. A projector itself is used by one
     thread at a time.
 
-    `views` says what is kept; `bucket` is how long a time bucket of the statistics is, in
-    seconds; `fingerprints` how many fingerprints they tell apart. `clock` gives microseconds
-    since 1970 UTC.
+    `views` says what is kept, `bucket` how long a time bucket of the statistics is, in seconds:
+    where they are not given, as what is there was made, else everything, and an hour.
+    `fingerprints` is how many fingerprints are told apart. `clock` gives microseconds since 1970
+    UTC.
 
     Raises:
         ValueError: an argument makes no sense.
@@ -102,17 +104,16 @@ class Projector:
         store: EventStore,
         url: str | None = None,
         *,
-        views: Sequence[str] = VIEWS,
-        bucket: int = 3600,
+        views: Sequence[str] | None = None,
+        bucket: int | None = None,
         batch: int = 10_000,
         fingerprints: int = FINGERPRINTS,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        kept = tuple(sorted(set(views)))
-        if not kept or set(kept) - set(VIEWS):
+        if views is not None and (not views or set(views) - set(VIEWS)):
             raise ValueError(f"views are {tuple(views)!r}: pass some of {', '.join(VIEWS)}")
         for name, number in (("bucket", bucket), ("batch", batch), ("fingerprints", fingerprints)):
-            if number < 1:
+            if number is not None and number < 1:
                 raise ValueError(f"{name} is {number}: pass 1 or more")
         home, tenant = _home(store)
         self._store = store
@@ -120,12 +121,16 @@ class Projector:
         end = store.end()
         self._epoch = end.epoch
         self._owner = tables.key_of(tenant, end.epoch)
-        lanes = max(len(end.positions), 1)
-        self._settings = Settings(kept, bucket * 1_000_000, max(fingerprints // lanes, 1))
         self._batch = batch
         self._clock = clock
         self._states: dict[tuple[int, int], LaneState] = {}
         self._database = Database(home if url is None else url)
+        live = self._find("live")
+        self._settings = Settings(
+            tuple(sorted(set(views))) if views else tuple(live.views.split(",")) if live else VIEWS,
+            bucket * 1_000_000 if bucket else live.bucket if live else HOUR,
+            max(fingerprints // max(len(end.positions), 1), 1),
+        )
 
     def close(self) -> None:
         """Give up the connections; the store stays open."""

@@ -23,8 +23,8 @@ from projections.cli import app
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "demo", "import", "show", "prompt", "check", "tools", "stats", "replay", "tail", "verify",
-    "migrate",
+    "demo", "import", "show", "prompt", "check", "tools", "stats", "approvals", "approve",
+    "reject", "replay", "tail", "verify", "migrate",
 )  # fmt: skip
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -196,7 +196,8 @@ def test_wrong_usage_is_refused_in_one_line(
 
 READERS: tuple[Sequence[str], ...] = (
     ["show"], ["show", "x"], ["prompt", "x"], ["tools"], ["stats"], ["replay", "x"], ["tail"],
-    ["tail", "--follow"], ["verify"], ["migrate"], ["migrate", "--down", "base"],
+    ["tail", "--follow"], ["verify"], ["migrate"], ["migrate", "--down", "base"], ["approvals"],
+    ["approve", "x", "y"], ["reject", "x", "y"],
 )  # fmt: skip
 
 

@@ -1,0 +1,179 @@
+"""`approvals`, `approve`, `reject`: a person decides, in a process of their own.
+
+A decision is about one call with the arguments that were shown. With `--shown` they are given
+back, and a call whose arguments are others is not touched.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from eventstore import Conversation, EventStore, FunctionCall, Tool
+from projections.approvals import PendingApproval, pending_approvals
+from projections.cli.options import URL, ConversationId, Json, Url, existing, open_store
+from projections.cli.output import console, is_terminal, print_json, say, show_table
+from projections.cli.reading import moment, tool_fields
+from projections.text import arguments_text, plural
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id.")]
+Shown = Annotated[
+    str | None,
+    typer.Option(
+        "--shown", metavar="JSON", help="The arguments that you were shown: it must have no others."
+    ),
+]
+Edit = Annotated[
+    str | None,
+    typer.Option("--edit", metavar="JSON", help="Run it with these arguments instead."),
+]
+By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who decides.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables", metavar="URL", help="Keep up projections there, and read those: long logs."
+    ),
+]
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -> None:
+    """List the calls that wait for a person, in all conversations."""
+    with open_store(url) as store:
+        found = pending_approvals(store) if tables is None else _projected(store, tables)
+    if as_json:
+        print_json([_fields(approval) for approval in found])
+        return
+    width = 60 if is_terminal() else 1_000_000
+    show_table(
+        "",
+        ("asked", "conversation", "call", "tool", "arguments", "fingerprint"),
+        [
+            (moment(a.requested_at or 0), a.conversation_id, a.call_id, a.name,
+             arguments_text(a.call, width), a.fingerprint)
+            for a in found
+        ],
+    )  # fmt: skip
+    waits = "waits" if len(found) == 1 else "wait"
+    say(f"{plural(len(found), 'call')} {waits} (toolledger approve CONVERSATION CALL)")
+
+
+def approve(
+    conversation_id: ConversationId,
+    call_id: CallId,
+    shown: Shown = None,
+    edit: Edit = None,
+    by: By = None,
+    reason: Reason = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Allow a call that waits, as it is or with other arguments."""
+    edited = None if edit is None else _object(edit, "--edit")
+    with open_store(url) as store:
+        chat, tool = _waiting(store, conversation_id, call_id, shown)
+        if edited is None and not tool.call.is_object:
+            raise ValueError(
+                f"the arguments of call {call_id!r} are no JSON object, so it cannot run: "
+                "pass --edit with those it should have, or reject it"
+            )
+        done = chat.approve(call_id, edited, by, reason)
+    _tell("approved", chat, done, as_json=as_json)
+
+
+def reject(
+    conversation_id: ConversationId,
+    call_id: CallId,
+    shown: Shown = None,
+    by: By = None,
+    reason: Reason = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Refuse a call that waits, for good."""
+    with open_store(url) as store:
+        chat, _ = _waiting(store, conversation_id, call_id, shown)
+        done = chat.reject(call_id, reason, "human", by)
+    _tell("rejected", chat, done, as_json=as_json)
+
+
+def _waiting(
+    store: EventStore, conversation_id: str, call_id: str, shown: str | None
+) -> tuple[Conversation, Tool]:
+    """The call to decide on, which is the one that was shown.
+
+    Raises:
+        ValueError: there is no such call, or it has other arguments.
+    """
+    chat = existing(store, conversation_id)
+    tool = chat.tools.get(call_id)
+    if tool is None:
+        raise ValueError(
+            f"conversation {conversation_id!r} has no call {call_id!r}: "
+            "`toolledger approvals` lists those that wait"
+        )
+    if shown is not None and not is_shown(tool.call, shown):
+        raise ValueError(
+            f"call {call_id!r} has other arguments than those shown, nothing was decided; they "
+            f"are: {arguments_text(tool.call, 1_000_000)}"
+        )
+    return chat, tool
+
+
+def is_shown(call: FunctionCall, shown: str) -> bool:
+    """Whether `shown` are the call's arguments: the same canonical bytes, or the same raw text."""
+    if call.raw is not None:
+        return call.raw == shown
+    return _canonical(call.arguments) == _canonical(_object(shown, "--shown"))
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{text!r} is no JSON: {error}", param_hint=option) from error
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{text!r} is no JSON object: {{...}}", param_hint=option)
+    return value
+
+
+def _tell(what: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"conversation_id": chat.id, **tool_fields(tool)})
+        return
+    call = tool.effective_call
+    say(f"{what}: {call.name}({arguments_text(call, 1_000_000)}), call {tool.id} of {chat.id}")
+
+
+def _fields(approval: PendingApproval) -> dict[str, Any]:
+    return msgspec.structs.asdict(approval)
+
+
+def _projected(store: EventStore, tables: str) -> list[PendingApproval]:
+    from projections.projector import Projector  # noqa: PLC0415 - loads SQLAlchemy
+
+    with Projector(store, tables) as projector, _bar() as step:
+        projector.catch_up(step)
+        return projector.pending_approvals()
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Any], None]]:
+    """A function that shows how far a projection is: a bar, where there is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import Progress  # noqa: PLC0415 - slow to load
+
+    with Progress(console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task("projecting", total=None)
+        yield lambda at: progress.update(task, completed=at.done, total=at.total)
