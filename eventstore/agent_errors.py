@@ -212,7 +212,7 @@ class ProviderError(AgentError):
         is_auth = self.kind is ProviderErrorKind.AUTHENTICATION
         if auth is not None and not is_auth:
             raise ValueError(f"auth is {auth!r} and kind {kind!r}: auth is of AUTHENTICATION only")
-        if retry_after is not None and not 0 <= retry_after < math.inf:
+        if retry_after is not None and not _is_wait(retry_after):
             raise ValueError(f"retry_after is {retry_after!r}: pass seconds, 0 or more")
         self.status = status
         self.auth = AuthErrorKind(auth or AuthErrorKind.UNKNOWN) if is_auth else None
@@ -367,6 +367,10 @@ class InternalError(AgentError):
             self.exception = exception or type(error).__qualname__
             cause = cause or error
         super().__init__(str(error), suggestion=suggestion, cause=cause)
+
+
+def _is_wait(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < math.inf
 
 
 def _kind_of_status(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -55,6 +55,7 @@ class ToolGateContext(msgspec.Struct, frozen=True):
         force_setattr(self, "available_tool_names", tuple(self.available_tool_names))
 
 
+@runtime_checkable
 class ToolGate(Protocol):
     """Anything that answers which tools the model may see next: derive from it, or resemble it.
 
@@ -194,7 +195,8 @@ class _Vote(msgspec.Struct, frozen=True):
     gate: Any
     name: str
     allow: frozenset[str]
-    priority: int
+    priority: float
+    is_advisory: bool
 
 
 def compose_gates(
@@ -216,11 +218,11 @@ def compose_gates(
         raise ValueError(f"on_all_empty is {on_all_empty!r}: pass 'open' or 'deny'")
     answers, votes = [], []
     for gate in gates:
-        name, allow = _name(gate), gate.allowlist(context)
+        name, allow = _name(gate), _allowlist(gate, context)
         if allow is None:
             answers.append(GateAnswer(name))
             continue
-        vote = _Vote(gate, name, _names(name, allow), getattr(gate, "priority", 0))
+        vote = _Vote(gate, name, _names(name, allow), _priority(gate), _is_advisory(gate))
         answers.append(GateAnswer(name, tuple(sorted(vote.allow))))
         votes.append(vote)
     return _composed(context, tuple(answers), votes, on_all_empty)
@@ -233,7 +235,7 @@ def _composed(
     on_all_empty: OnAllEmpty,
 ) -> GateDecision:
     least = _suppressing_priority(votes, context)
-    counted = [vote for vote in votes if vote.priority >= least or not _is_advisory(vote.gate)]
+    counted = [vote for vote in votes if vote.priority >= least or not vote.is_advisory]
     kept = {id(vote) for vote in counted}
     suppressed = tuple(vote.name for vote in votes if id(vote) not in kept)
     if not counted:
@@ -285,10 +287,27 @@ def _name(gate: object) -> str:
     return str(getattr(gate, "name", None) or type(gate).__name__)
 
 
-def _names(gate: str, names: Iterable[str]) -> frozenset[str]:
+def _allowlist(gate: Any, context: ToolGateContext) -> Any:
+    ask = getattr(gate, "allowlist", None)
+    if ask is None:
+        raise TypeError(f"{gate!r} is no gate: give it allowlist(context), or derive from ToolGate")
+    return ask(context)
+
+
+def _names(gate: str, names: Any) -> frozenset[str]:
     if isinstance(names, str):
         raise TypeError(f"gate {gate!r} gave the text {names!r}: give a set of tool names")
-    return frozenset(names)
+    known = frozenset(names) if isinstance(names, Iterable) else frozenset({names})
+    if not all(isinstance(name, str) for name in known):
+        raise TypeError(f"gate {gate!r} gave {names!r}: give a set of tool names")
+    return known
+
+
+def _priority(gate: object) -> float:
+    priority = getattr(gate, "priority", 0)
+    if not isinstance(priority, int | float):
+        raise TypeError(f"priority of gate {_name(gate)!r} is {priority!r}: give it a number")
+    return priority
 
 
 def _suppresses(gate: object, context: ToolGateContext) -> bool:
@@ -297,4 +316,10 @@ def _suppresses(gate: object, context: ToolGateContext) -> bool:
 
 
 def _is_advisory(gate: object) -> bool:
-    return getattr(gate, "gate_class", GateClass.REQUIRED) == GateClass.ADVISORY
+    given = getattr(gate, "gate_class", GateClass.REQUIRED)
+    if given not in tuple(GateClass):
+        raise ValueError(
+            f"gate_class of gate {_name(gate)!r} is {given!r}: give it GateClass.REQUIRED or "
+            "GateClass.ADVISORY"
+        )
+    return bool(given == GateClass.ADVISORY)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from eventstore.agent_errors import AgentError, InternalError, ToolError
-from eventstore.failure import ErrorKind, classify
+from eventstore.failure import ErrorKind, Failure, classify
 from eventstore.policy import ToolErrorTerminal
 
 
@@ -23,6 +23,7 @@ class RetryClass(StrEnum):
     """It will not: change the call, or give up."""
 
 
+@runtime_checkable
 class RetryClassifier(Protocol):
     """Anything that gives an error its retry class. Pure, and never raises."""
 
@@ -37,12 +38,14 @@ class DefaultRetryClassifier:
     which are what the tool raised. What a policy made terminal is never run again.
     """
 
-    def classify(self, error: BaseException | ErrorKind) -> RetryClass:
+    def classify(self, error: BaseException | Failure | ErrorKind) -> RetryClass:
         """TRANSIENT for transient, rate_limit and internal errors, else PERMANENT."""
         if isinstance(error, AgentError) and not isinstance(error, ToolError | InternalError):
             return RetryClass.TRANSIENT if error.retryable else RetryClass.PERMANENT
         if isinstance(error, ToolErrorTerminal):
             return RetryClass.PERMANENT
+        if isinstance(error, Failure):
+            error = error.kind
         kind = error if isinstance(error, ErrorKind) else classify(error)
         if kind in (ErrorKind.TRANSIENT, ErrorKind.RATE_LIMIT, ErrorKind.INTERNAL):
             return RetryClass.TRANSIENT
@@ -65,18 +68,14 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        if not isinstance(self.max_attempts, int) or self.max_attempts < 1:
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise ValueError(
                 f"max_attempts is {self.max_attempts!r}: pass 1 or more, the first one counts"
             )
         for name in ("initial_backoff", "max_backoff"):
-            if not 0 <= (seconds := getattr(self, name)) < math.inf:
+            seconds = getattr(self, name)
+            if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
                 raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
-        if self.initial_backoff > self.max_backoff:
-            raise ValueError(
-                f"initial_backoff {self.initial_backoff!r} is above max_backoff "
-                f"{self.max_backoff!r}: pass a larger max_backoff"
-            )
 
     def delay(self, attempt: int, hint: float | None = None, chance: float = 1.0) -> float | None:
         """The seconds to wait before the attempt after `attempt`; None when no more may follow.
@@ -86,7 +85,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
            `chance`, a random number from 0 to 1, picks a wait from a tenth of it to all of it.
         3. Neither is ever longer than `max_backoff`.
 
-        It is zero only where `initial_backoff` is.
+        It is zero only where `initial_backoff` or `max_backoff` is.
         """
         if attempt < 1:
             raise ValueError(f"attempt is {attempt!r}: attempts are counted from 1")

@@ -9,6 +9,7 @@ import msgspec
 
 from eventstore import (
     DefaultRetryClassifier,
+    Failure,
     FunctionCall,
     RetryClass,
     RetryClassifier,
@@ -35,13 +36,21 @@ class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def failed(
         cls,
         call: FunctionCall,
-        error: BaseException | RetryClass,
+        error: BaseException | Failure | RetryClass,
         classifier: RetryClassifier = _DEFAULT,
         message: str | None = None,
     ) -> Self:
-        """An entry for a call that failed: with an exception, or with a retry class as it is."""
-        retry_class = error if isinstance(error, RetryClass) else classifier.classify(error)
-        return cls(call, None, retry_class, str(error) if message is None else message)
+        """An entry for a call that failed.
+
+        With an exception, with the failure that the log has, or with a retry class as it is.
+        """
+        if isinstance(error, RetryClass):
+            retry_class, text = error, str(error)
+        elif isinstance(error, Failure):
+            retry_class, text = classifier.classify(error.kind), error.message
+        else:
+            retry_class, text = classifier.classify(error), Failure.from_exception(error).message
+        return cls(call, None, retry_class, text if message is None else message)
 
     @property
     def is_completed(self) -> bool:

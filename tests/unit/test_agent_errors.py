@@ -136,9 +136,9 @@ def test_wrong_arguments_are_refused() -> None:
         ProviderError(ProviderErrorKind.UNKNOWN, "x", auth=AuthErrorKind.INVALID)
     with pytest.raises(ValueError, match="'Odd' is not a valid ProviderErrorKind"):
         ProviderError("Odd", "x")  # type: ignore[arg-type]
-    for wait in (-1, math.inf, math.nan):
+    for wait in (-1, math.inf, math.nan, "60"):
         with pytest.raises(ValueError, match="pass seconds, 0 or more"):
-            ProviderError(ProviderErrorKind.RATE_LIMIT, "x", retry_after=wait)
+            ProviderError(ProviderErrorKind.RATE_LIMIT, "x", retry_after=wait)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

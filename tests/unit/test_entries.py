@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import ErrorKind, FunctionCall, RetryClass, UnhashableArguments, fingerprint
+from eventstore import (
+    ErrorKind,
+    Failure,
+    FunctionCall,
+    RetryClass,
+    UnhashableArguments,
+    fingerprint,
+)
 from projections import HistoryEntry, repair_history
 
 
@@ -73,6 +80,24 @@ def test_a_failure_takes_the_classifiers_verdict(error: Exception, expected: Ret
     entry = HistoryEntry.failed(call(), error)
     assert (entry.retry_class, entry.message) == (expected, str(error))
     assert not entry.is_completed
+
+
+def test_a_failure_of_the_log_takes_the_verdict_on_its_kind() -> None:
+    """With the text that operators read."""
+    entry = HistoryEntry.failed(call(), Failure(ErrorKind.AUTH, "no", "not allowed"))
+    assert (entry.retry_class, entry.message) == (RetryClass.PERMANENT, "no")
+
+
+def test_an_error_that_cannot_say_what_it_is_is_named() -> None:
+    """As in the log."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    entry = HistoryEntry.failed(call(), Mute())
+    assert entry.retry_class is RetryClass.TRANSIENT
+    assert str(entry.message).endswith("Mute")
 
 
 def test_a_classifier_of_ones_own_decides() -> None:

@@ -159,6 +159,34 @@ def test_text_is_no_set_of_names() -> None:
         ToolGateContext(0, (), None, "plan")
 
 
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        (Fixed("odd", 5), "gate 'odd' gave 5: give a set"),
+        (Fixed("odd", {1}), "gate 'odd' gave .1.: give a set"),
+        (
+            Fixed("odd", set(), "high"),  # type: ignore[arg-type]
+            "priority of gate 'odd' is 'high': give it a number",
+        ),
+        (
+            Fixed("odd", set(), 0, "Advisory"),  # type: ignore[arg-type]
+            "gate_class of gate 'odd' is 'Advisory': give it GateClass.REQUIRED or",
+        ),
+        (len, "len> is no gate: give it allowlist"),
+    ],
+)  # fmt: skip
+def test_a_gate_that_makes_no_sense_is_refused(gate: Any, message: str) -> None:
+    """The error names the gate and says what to give."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        compose_gates([gate], CONTEXT)
+
+
+def test_gates_are_told_from_other_objects() -> None:
+    """By class, or by all that a gate may have."""
+    assert isinstance(OpeningGate(["plan"]), ToolGate)
+    assert not isinstance(len, ToolGate)
+
+
 def test_what_a_decision_was_made_on_stays_as_it_was() -> None:
     """The context keeps copies, and every gate sees the same one, at a denial, too."""
     messages = [{"role": "user"}]

@@ -64,6 +64,12 @@ def test_the_backoff_doubles_up_to_the_cap() -> None:
     assert [policy.delay(attempt) for attempt in range(1, 8)] == [1, 2, 4, 8, 10, 10, None]
 
 
+def test_a_first_backoff_above_the_cap_is_cut_to_it() -> None:
+    """As every other."""
+    policy = RetryPolicy(max_attempts=3, initial_backoff=60)
+    assert [policy.delay(attempt) for attempt in (1, 2, 3)] == [30, 30, None]
+
+
 def test_a_hint_of_zero_is_no_hint() -> None:
     """A wait of zero is not asked for by accident."""
     policy = RetryPolicy(2, 1.0)
@@ -86,7 +92,8 @@ def test_no_backoff_is_no_wait_but_for_a_hint() -> None:
         ({"initial_backoff": -1}, "initial_backoff is -1: pass seconds"),
         ({"max_backoff": math.inf}, "max_backoff is inf: pass seconds"),
         ({"initial_backoff": math.nan}, "initial_backoff is nan: pass seconds"),
-        ({"initial_backoff": 60}, "initial_backoff 60 is above max_backoff 30.0: pass a larger"),
+        ({"max_attempts": True}, "max_attempts is True: pass 1 or more"),
+        ({"initial_backoff": "1"}, "initial_backoff is '1': pass seconds"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(arguments: dict[str, float], message: str) -> None:
@@ -127,6 +134,8 @@ def test_a_policy_is_a_value_and_goes_through_json() -> None:
         (ConfigError("no key"), RetryClass.PERMANENT),
         (Cancelled(), RetryClass.PERMANENT),
         (AgentError("else"), RetryClass.PERMANENT),
+        (Failure(ErrorKind.VALIDATION, "no such city"), RetryClass.PERMANENT),
+        (Failure(ErrorKind.RATE_LIMIT, "slow down"), RetryClass.TRANSIENT),
         (
             ToolErrorTerminal(
                 Failure(ErrorKind.TRANSIENT, "x"), Tool("1", FunctionCall("f", {}, "1"))
