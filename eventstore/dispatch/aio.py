@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from eventstore.dispatch import settings
 from eventstore.dispatch.blocking import background, worst
 from eventstore.dispatch.effect import Ask, Effect, Log, Ran, Run, Steps, Together, Wait
 from eventstore.dispatch.function_tool import is_async
@@ -17,16 +18,25 @@ from eventstore.tool import Tool
 if TYPE_CHECKING:
     import asyncio
 
+    from eventstore.conversation import Conversation
+
 T = TypeVar("T")
 
 
 class AsyncDispatcher(Procedure):
     """`Dispatcher` for asyncio: the same settings, the same names, awaited.
 
+    The conversation may be one of an `AsyncEventStore`, or of an `EventStore`.
+
     Functions that are not async run in threads, which cannot be cancelled: after a cancel or a
     timeout they are left behind, and what they give later is still recorded. The log is written
     without giving way to other tasks, so that no step of it can be cut in two.
     """
+
+    def _log_of(self, given: Any) -> Conversation:
+        blocking = getattr(given, "_reads", given)  # an AsyncConversation's own, of the same store
+        remedy = "pass store.conversation(id) of an AsyncEventStore or an EventStore"
+        return settings.conversation(blocking, remedy)
 
     async def offer(self, context: ToolGateContext | None = None) -> GateDecision:
         """Which tools the next model call may see; see `Dispatcher.offer`."""

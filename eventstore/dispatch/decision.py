@@ -119,7 +119,7 @@ class StuckLoopGuard:
     name = "stuck_loop"
 
     def __init__(self, most: int) -> None:
-        if most < 0:
+        if type(most) is not int or most < 0:
             raise ValueError(f"most is {most!r}: pass how often a call may be made, 0 or more")
         self._most = most
         self._seen: defaultdict[str, set[str]] = defaultdict(set)

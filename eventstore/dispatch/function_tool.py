@@ -66,12 +66,22 @@ class FunctionTool:
         named = name or getattr(function, "__name__", None)
         if not isinstance(named, str) or not named or (name is None and named == "<lambda>"):
             raise ValueError(f"{function!r} has no name of its own: pass name='...'")
-        if timeout is not None and not 0 < timeout < math.inf:
+        if timeout is not None and not _is_time(timeout):
             raise ValueError(
                 f"timeout of tool {named!r} is {timeout!r}: pass seconds above 0, or None"
             )
         if retry is not None and not isinstance(retry, RetryPolicy):
             raise TypeError(f"retry of tool {named!r} is {retry!r}: pass a RetryPolicy")
+        for option, given in (("verify", verify), ("classify", classify)):
+            if given is not None and not callable(given):
+                raise TypeError(f"{option} of tool {named!r} is {given!r}: pass a function")
+        if not isinstance(needs_approval, bool) and (
+            not callable(needs_approval) or is_async(needs_approval)
+        ):
+            raise TypeError(
+                f"needs_approval of tool {named!r} is {needs_approval!r}: "
+                "pass True, False, or a function of the Tool that is not async"
+            )
         self.function = function
         self.name = named
         self.retry = retry
@@ -124,6 +134,10 @@ Tools = (
 """Functions, or functions by the name that the model calls them."""
 
 
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 < seconds < math.inf
+
+
 def registry(tools: Tools) -> dict[str, FunctionTool]:
     """The tools by name, in their order.
 
@@ -131,6 +145,8 @@ def registry(tools: Tools) -> dict[str, FunctionTool]:
         ValueError: two tools have one name, or one has none.
         TypeError: something is no function.
     """
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools is {tools!r}: pass a list of functions")
     known: dict[str, FunctionTool] = {}
     for tool in _named(tools):
         if tool.name in known:

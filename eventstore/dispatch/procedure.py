@@ -10,11 +10,12 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from eventstore.conversation import Attempt, Conversation
+from eventstore.dispatch import settings
 from eventstore.dispatch.decision import (
     Approve,
     Decision,
@@ -41,6 +42,8 @@ from eventstore.tool import Failed, Pending, Running, Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from eventstore.aio import AsyncConversation
+
 MAY_HAVE_TAKEN_EFFECT = "This call may have taken effect: check before running it again."
 
 Hook = Callable[[Tool], Any]
@@ -52,7 +55,7 @@ class Procedure:
 
     def __init__(  # noqa: PLR0913 - each with a default
         self,
-        conversation: Conversation,
+        conversation: Conversation | AsyncConversation,
         tools: Tools,
         *,
         gates: Sequence[ToolGate] = (),
@@ -68,17 +71,29 @@ class Procedure:
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
-        self._chat = conversation
+        self._chat = self._log_of(conversation)
         self._tools = registry(tools)
         self._names = tuple(self._tools)
-        self._gates = tuple(gates)
-        self._hooks = tuple(hooks)
+        self._gates = settings.each(
+            "gates", gates, settings.has("allowlist"), "pass a ToolGate, or what has its allowlist"
+        )
+        self._hooks = settings.each("hooks", hooks, callable, "pass a function of the Tool")
         self._approver = approver
-        self._policy = policy or ToolErrorPolicy.new()
-        self._retry_classifier = retry_classifier or DefaultRetryClassifier()
-        self._most = _at_least("max_calls_per_turn", max_calls_per_turn, 0)
-        self._max_parallel = _at_least("max_parallel", max_parallel, 1) or 1
-        self._on_all_empty = on_all_empty
+        if approver is not None:
+            settings.one("approver", approver, callable, "pass a function of the Tool, or None")
+        self._policy = settings.one(
+            "policy", policy or ToolErrorPolicy.new(),
+            lambda given: isinstance(given, ToolErrorPolicy), "pass a ToolErrorPolicy",
+        )  # fmt: skip
+        self._retry_classifier = settings.one(
+            "retry_classifier", retry_classifier or DefaultRetryClassifier(),
+            settings.has("classify"), "pass a RetryClassifier",
+        )  # fmt: skip
+        self._most = settings.at_least("max_calls_per_turn", max_calls_per_turn, 0)
+        self._max_parallel = settings.at_least("max_parallel", max_parallel, 1) or 1
+        self._on_all_empty = settings.one(
+            "on_all_empty", on_all_empty, get_args(OnAllEmpty).__contains__, "pass 'open' or 'deny'"
+        )
         self._gate_context = gate_context or counted_iterations
         self._clock = clock
         self._chance = chance
@@ -90,6 +105,11 @@ class Procedure:
     def conversation(self) -> Conversation:
         """The conversation whose calls are dispatched."""
         return self._chat
+
+    def _log_of(self, given: Any) -> Conversation:
+        return settings.conversation(
+            given, "pass store.conversation(id) of an EventStore; AsyncDispatcher takes both kinds"
+        )
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -160,14 +180,16 @@ class Procedure:
         given = list(tools)
         if any(isinstance(tool, str) for tool in given):
             known: dict[str, Tool] = yield Log(lambda: self._chat.tools)
-            given = [
-                (known.get(tool) or no_call(tool, self._chat.id)) if isinstance(tool, str) else tool
-                for tool in given
-            ]
+            given = [self._known(known, tool) if isinstance(tool, str) else tool for tool in given]
         calls = [self._call(tool) for tool in given if isinstance(tool, Tool)]
         if len(calls) != len(given):
             raise TypeError("dispatch() takes the Tools that record() or request() gave, or ids")
         return Turn(calls, stopping)
+
+    def _known(self, tools: Mapping[str, Tool], call_id: str) -> Tool:
+        if call_id not in tools:
+            raise UnknownCall(call_id, self._chat.id)
+        return tools[call_id]
 
     def _call(self, tool: Tool) -> Call:
         return Call(tool, self._tools.get(tool.call.name))
@@ -517,8 +539,10 @@ class Procedure:
         return (yield from self._write(call, verb))
 
     def _current(self, call: Call) -> Steps[Tool]:
-        tools: dict[str, Tool] = yield Log(lambda: self._chat.tools)
-        return tools.get(call.tool.id) or no_call(call.tool.id, self._chat.id)
+        # Of this one call: to read the whole conversation for each would take its square.
+        read = partial(self._chat._store._tool_now, self._chat.id, call.tool.id)  # noqa: SLF001
+        tool: Tool = yield Log(read)
+        return tool
 
 
 def _complete_late(attempt: Attempt, result: Any) -> None:
@@ -526,11 +550,6 @@ def _complete_late(attempt: Attempt, result: Any) -> None:
     if type(result) is not Failure and not hasattr(result, "__await__"):
         with suppress(EventStoreError):  # it has its answer by now, or the store is closed
             attempt.complete(result)
-
-
-def no_call(call_id: str, conversation_id: str) -> NoReturn:
-    """There is no call of this id."""
-    raise UnknownCall(call_id, conversation_id)
 
 
 def _is_used_up(spec: FunctionTool, tool: Tool) -> bool:
@@ -547,9 +566,3 @@ def _classified(classify: Classify, error: BaseException, given: Failure) -> Fai
         return msgspec.structs.replace(given, kind=ErrorKind(found))
     except Exception:  # noqa: BLE001 - what went wrong gets recorded, whatever else does
         return given
-
-
-def _at_least(name: str, value: int | None, least: int) -> int | None:
-    if value is not None and (not isinstance(value, int) or value < least):
-        raise ValueError(f"{name} is {value!r}: pass {least} or more")
-    return value

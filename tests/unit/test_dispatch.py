@@ -1039,15 +1039,43 @@ def test_of_errors_side_by_side_the_worst_is_raised(kind: str, chat: Conversatio
     ("settings", "message"),
     [
         ({"max_calls_per_turn": -1}, "max_calls_per_turn is -1: pass 0 or more"),
+        ({"max_calls_per_turn": True}, "max_calls_per_turn is True: pass 0 or more"),
         ({"max_parallel": 0}, "max_parallel is 0: pass 1 or more"),
+        ({"gates": len}, "gates is <built-in function len>: pass a list"),
+        ({"gates": [5]}, "one of gates is 5: pass a ToolGate"),
+        ({"hooks": [5]}, "one of hooks is 5: pass a function of the Tool"),
+        ({"approver": False}, "approver is False: pass a function of the Tool, or None"),
+        ({"policy": {"auth"}}, "policy is {'auth'}: pass a ToolErrorPolicy"),
+        ({"retry_classifier": 5}, "retry_classifier is 5: pass a RetryClassifier"),
+        ({"on_all_empty": "close"}, "on_all_empty is 'close': pass 'open' or 'deny'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
     kind: str, chat: Conversation, settings: Any, message: str
 ) -> None:
     """Before anything is dispatched."""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         make(kind, chat, [add], **settings)
+
+
+@pytest.mark.parametrize("given", ["support-42", None, 5])
+def test_what_is_no_conversation_is_refused(kind: str, given: Any) -> None:
+    """Before anything is dispatched."""
+    with pytest.raises(TypeError, match=r"conversation is .*: pass store\.conversation"):
+        make(kind, given, [add])
+
+
+def test_many_calls_that_need_approval_are_asked_about_one_by_one(
+    kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To see whether somebody has decided yet takes none of them all events."""
+    calls = [chat.request("add", {"a": n}) for n in range(5)]
+    read = []
+    events = EventStore._events
+    monkeypatch.setattr(EventStore, "_events", lambda *args: read.append(args) or events(*args))
+    done = make(kind, chat, [ask_first()], approver=lambda _: True).dispatch(calls)
+    assert {tool.status.name for tool in done} == {"Completed"}
+    assert read == []
 
 
 def test_a_dispatcher_says_what_it_dispatches(kind: str, chat: Conversation) -> None:

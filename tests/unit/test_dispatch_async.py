@@ -13,6 +13,7 @@ from dispatching import check_log, last, raising, tags
 
 from eventstore import (
     AsyncDispatcher,
+    AsyncEventStore,
     Conversation,
     Dispatcher,
     ErrorKind,
@@ -38,6 +39,22 @@ def chat() -> Iterator[Conversation]:
         chat.add_message("user", "please")
         yield chat
         check_log(chat)
+
+
+def test_the_conversation_may_be_an_asynchronous_one() -> None:
+    """Each step is in its log, and the synchronous dispatcher says who takes it."""
+
+    async def main() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("support-42")
+            calls = [await chat.request("add", {"a": n}) for n in range(3)]
+            done = await AsyncDispatcher(chat, [add]).dispatch(calls)
+            assert [tool.response and tool.response.result for tool in done] == [1, 2, 3]
+            assert list((await chat.tools).values()) == done
+            with pytest.raises(TypeError, match="AsyncDispatcher takes both kinds"):
+                Dispatcher(chat, [add])
+
+    asyncio.run(main())
 
 
 def add(a: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventstore import Failure, FunctionCall, FunctionTool
+from eventstore import ErrorKind, Failure, FunctionCall, FunctionTool
 from eventstore.dispatch.function_tool import registry
 
 
@@ -74,6 +74,24 @@ def test_a_tool_knows_whether_it_is_async() -> None:
         (lambda: FunctionTool(partial(two)), ValueError, "has no name of its own"),
         (lambda: FunctionTool(two, timeout=0), ValueError, "timeout of tool 'two' is 0: pass"),
         (lambda: FunctionTool(two, retry=3), TypeError, "retry of tool 'two' is 3: pass a Retry"),  # type: ignore[arg-type]
+        (lambda: FunctionTool(two, timeout="3"), ValueError, "timeout of tool 'two' is '3': pass"),  # type: ignore[arg-type]
+        (lambda: FunctionTool(two, verify=5), TypeError, "verify of tool 'two' is 5: pass a fun"),  # type: ignore[arg-type]
+        (
+            lambda: FunctionTool(two, classify=ErrorKind.AUTH),  # type: ignore[arg-type]
+            TypeError,
+            "classify of tool 'two' is <ErrorKind.AUTH: 'auth'>: pass a function",
+        ),
+        (
+            lambda: FunctionTool(two, needs_approval="no"),  # type: ignore[arg-type]
+            TypeError,
+            "needs_approval of tool 'two' is 'no': pass True, False, or a function",
+        ),
+        (
+            lambda: FunctionTool(two, needs_approval=AsyncCallable()),  # type: ignore[arg-type]
+            TypeError,
+            "a function of the Tool that is not async",
+        ),
+        (lambda: registry(two), TypeError, "tools is <function two .*>: pass a list of functions"),  # type: ignore[arg-type]
         (lambda: registry([two, two]), ValueError, "two tools are named 'two': pass another"),
     ],
 )
