@@ -536,7 +536,7 @@ class EventStore:
 
     def _at_hand(self, conversation_id: str) -> int | None:
         """The version that is known without reading, where one is."""
-        state = self._states.get(conversation_id)
+        state = None if self._closed else self._states.get(conversation_id)
         return None if state is None else state.version
 
     def _take(self, conversation_id: str) -> ConversationState:
