@@ -47,12 +47,12 @@ class Server:
     dying = signal.SIGKILL
     """What it gets when the test run is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path | None = None) -> None:
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
         self._owner = os.getpid()
-        self._folder = Path(tempfile.mkdtemp(prefix="toolledger-server-", dir=_place()))
+        self._folder = Path(tempfile.mkdtemp(prefix="toolledger-server-", dir=place or _place()))
         self.data = self._folder / "data"
         self.log = self._folder / "log"
         self.user = NOBODY if os.geteuid() == 0 else None
@@ -166,8 +166,8 @@ class PostgreSQL(Server):
     dying = signal.SIGQUIT
     first = "postgres"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, place: Path | None = None) -> None:
+        super().__init__(place)
         self.tools = _postgres_tools(self._folder, self.user)
         self._template = False
         self.run(
@@ -213,8 +213,8 @@ class MariaDB(Server):
 
     first = "mysql"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, place: Path | None = None) -> None:
+        super().__init__(place)
         self.program = _find("mariadbd", "/usr/sbin", "/usr/local/sbin")
         self._template: list[str] = []
         self.run(

