@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -325,13 +325,14 @@ class Projector:
     def _retry(self, item: Parked) -> bool:
         """Apply an event and those behind it; whether all could be."""
 
-        def events(state: LaneState) -> Iterator[Recorded]:
-            if state.parked.pop(item.conversation_id, None) is not None:
-                chat = self._store.conversation(item.conversation_id)
-                for recorded in chat.events(after=item.version - 1):
-                    if recorded.position > state.position:
-                        return
-                    yield recorded
+        def events(state: LaneState) -> Iterable[Recorded]:
+            if state.parked.pop(item.conversation_id, None) is None:
+                return ()
+            chat = self._store.conversation(item.conversation_id)
+            return takewhile(
+                lambda recorded: recorded.position <= state.position,
+                chat.events(after=item.version - 1),
+            )
 
         state, _, _ = self._fold(self._live().id, item.lane, events)
         self._commit(state, state.position)

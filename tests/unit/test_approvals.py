@@ -1,0 +1,63 @@
+"""The inbox: which calls wait for a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventstore import EventStore, FunctionCall, Recorded, ToolPending
+from eventstore.testing import (
+    FrozenClock,
+    approved,
+    completed,
+    failed,
+    log,
+    message,
+    pending,
+    rejected,
+    running,
+)
+from projections import pending_approvals
+from projections.approvals import PendingApprovals
+
+
+def test_what_waits_is_listed_over_all_conversations() -> None:
+    """The longest first, with what a person needs to see."""
+    clock = FrozenClock()
+    with EventStore.open("sqlite://", clock=clock) as store:
+        store.conversation("b").request("pay", {"amount": 1}, "x")
+        clock.advance(1)
+        store.conversation("a").request("pay", {"amount": 2}, "x")
+        store.conversation("a").request("pay", "{oops", "y")
+        first, second, third = pending_approvals(store)
+        assert (first.conversation_id, first.call_id, first.arguments) == ("b", "x", {"amount": 1})
+        assert first.fingerprint == FunctionCall("pay", {"amount": 1}).fingerprint
+        assert (first.requested_at, second.requested_at) == (clock() - 1_000_000, clock())
+        assert str(second) == 'a x: pay({"amount":2})'
+        assert (third.raw, third.call.is_object) == ("{oops", False)
+        store.conversation("b").approve("x")
+        assert pending_approvals(store) == [second, third]
+
+
+@pytest.mark.parametrize(
+    "event", [approved(), rejected(), running(), completed(), failed()], ids=lambda e: e.tag
+)
+def test_a_call_that_goes_on_waits_no_more(event: object) -> None:
+    """However it goes on."""
+    events = log(pending(), message(), event)  # type: ignore[arg-type]
+    assert len(PendingApprovals().extend(events[:2]).approvals) == 1
+    assert PendingApprovals().extend(events).approvals == []
+
+
+def test_what_is_asked_for_twice_waits_once() -> None:
+    """And another call under its id does not take its place."""
+    events = log(pending(n=1), pending(n=1), pending(n=2))
+    (found,) = PendingApprovals().extend(events).approvals
+    assert found.arguments == {"n": 1}
+
+
+def test_what_may_have_run_elsewhere_does_not_wait() -> None:
+    """An imported call, a call without an id, an end without a beginning."""
+    call = FunctionCall("f", {}, "x")
+    strange = [ToolPending(call, imported=True), ToolPending(FunctionCall("f", {}))]
+    events: list[Recorded] = log(*strange, completed("y"))
+    assert PendingApprovals().extend(events).approvals == []

@@ -1,0 +1,576 @@
+"""The projector: what it parks, what it refuses, what it says of itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from projecting import check, new_store
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from eventstore import (
+    ErrorKind,
+    EventStore,
+    Failure,
+    FunctionCall,
+    Pending,
+    StorageError,
+    StoreBusy,
+    ToolCompleted,
+    ToolPending,
+)
+from eventstore.storage.sqlite import driver
+from eventstore.testing import FrozenClock, message
+from projections import Lag, Parked, Progress, Projector, error_statistics
+from projections.projector import driver as work
+from projections.projector import lane, tables
+from projections.projector.stored_tools import StoredTools
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """The time."""
+    return FrozenClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the log is."""
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def store(path: Path, clock: FrozenClock) -> Iterator[EventStore]:
+    """A log of one lane."""
+    with new_store(path, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def projector(store: EventStore, clock: FrozenClock) -> Iterator[Projector]:
+    """Its projector, beside it."""
+    with Projector(store, clock=clock) as opened:
+        yield opened
+
+
+def execute(path: Path, *statement: Any) -> None:
+    """Write behind everybody's back."""
+    connection = driver().connect(str(path))
+    connection.execute(*statement)
+    connection.commit()
+    connection.close()
+
+
+def run(store: EventStore, conversation: str, calls: int = 1) -> None:
+    """Calls that complete."""
+    chat = store.conversation(conversation)
+    for _ in range(calls):
+        tool = chat.request("find", {"n": chat.version})
+        chat.start(tool.id)
+        chat.complete(tool.id, 1)
+
+
+# what is kept
+
+
+def test_an_empty_log_is_projected(projector: Projector) -> None:
+    """There is nothing, and it is not behind."""
+    assert projector.catch_up() == 0
+    assert projector.lag() == Lag(0, 0.0)
+    assert projector.statistics() == error_statistics([])
+    assert list(projector.tools()) == projector.pending_approvals() == projector.timeline() == []
+
+
+def test_the_tables_stand_beside_the_log_and_stay(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """They are prefixed, and the next projector goes on with them."""
+    run(store, "chat", 3)
+    assert projector.catch_up() == 9
+    with Projector(store) as other:
+        assert other.catch_up() == 0
+        check(other, store)
+    connection = driver().connect(str(path))
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    connection.close()
+    assert {table.name for table in tables.metadata.sorted_tables} <= names
+    assert all(name.startswith("toolledger_") for name in tables.metadata.tables)
+    assert list(store.verify()) == []
+
+
+def test_a_log_in_memory_has_its_tables_in_memory() -> None:
+    """Where else: it is gone with the log."""
+    with EventStore.open("sqlite://") as store, Projector(store) as projector:
+        run(store, "chat")
+        assert projector.catch_up() == 3
+        check(projector, store)
+
+
+def test_tenants_have_their_own_tables_rows(path: Path) -> None:
+    """One database, one lane, and neither sees or waits for the other."""
+    with (
+        EventStore.open(f"sqlite:///{path}", tenant="a") as one,
+        EventStore.open(f"sqlite:///{path}", tenant="b") as other,
+        Projector(one) as ours,
+        Projector(other) as theirs,
+    ):
+        run(one, "chat", 2)
+        run(other, "chat")
+        run(one, "chat")
+        run(other, "more")
+        assert (ours.catch_up(), theirs.catch_up()) == (9, 6)
+        assert (ours.lag().events, theirs.lag().events) == (0, 0)
+        check(ours, one)
+        check(theirs, other)
+
+
+def test_calls_are_read_by_conversation_and_status(
+    store: EventStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In call order, page by page."""
+    monkeypatch.setattr(work, "PAGE", 2)
+    run(store, "a", 5)
+    run(store, "b")
+    waiting = store.conversation("b").request("pay", {})
+    projector.catch_up()
+    assert [tool for _, tool in projector.tools("a")] == [*store.conversation("a").tools.values()]
+    assert len([*projector.tools(status="completed")]) == 6
+    assert [*projector.tools(status="Pending")] == [("b", waiting)]
+    assert [*projector.tools("b", "pending")] == [("b", waiting)]
+    assert [*projector.tools("nobody")] == []
+    assert [a.call_id for a in projector.pending_approvals()] == [waiting.id]
+    with pytest.raises(ValueError, match="status is 'lost': pass one of pending, approved"):
+        projector.tools(status="lost")
+
+
+def test_imported_calls_wait_for_nobody(store: EventStore, projector: Projector) -> None:
+    """Where they come from they may have run."""
+    store.conversation("a").append(ToolPending(FunctionCall("f", {}, "x"), imported=True))
+    projector.catch_up()
+    assert [tool.status for _, tool in projector.tools()] == [Pending()]
+    assert projector.pending_approvals() == []
+
+
+def test_statistics_are_told_over_time(
+    store: EventStore, projector: Projector, clock: FrozenClock
+) -> None:
+    """A call counts in the hour in which it was asked for, whenever it ends."""
+    chat = store.conversation("a")
+    begin = datetime.fromtimestamp(clock() / 1_000_000, UTC)
+    chat.request("f", {}, "early")
+    chat.start("early")
+    clock.advance(3 * 3600)
+    run(store, "a", 2)
+    chat.fail("early", Failure(ErrorKind.QUOTA, "no more"))
+    projector.catch_up()
+    first, last = projector.timeline()
+    assert first.start <= begin < first.end == first.start + timedelta(hours=1)
+    assert (first.overall.calls, first.overall.failures, last.overall.calls) == (1, 1, 2)
+    assert (first.by_kind["quota"].terminal, last.by_kind) == (1, {})
+    assert list(last.by_tool) == ["find"]
+    assert projector.timeline(since=begin + timedelta(hours=1)) == [last]
+    assert projector.timeline(until=first.start) == []
+    assert projector.timeline(until=begin + timedelta(seconds=1)) == [first]
+    (week,) = projector.timeline(every=timedelta(days=7))
+    assert (week.overall.calls, week.end - week.start) == (3, timedelta(days=7))
+
+
+def test_lag_is_told_in_events_and_seconds(path: Path, clock: FrozenClock) -> None:
+    """Of all lanes; the seconds are the age of the oldest event that is not applied."""
+    with new_store(path, 4, clock=clock) as store, Projector(store, clock=clock) as projector:
+        for number in range(10):
+            store.conversation(f"chat{number}").append(message())
+        clock.advance(5)
+        store.conversation("chat0").append(message())
+        clock.advance(2)
+        assert projector.lag() == Lag(11, 7.0)
+        told: list[Progress] = []
+        assert projector.catch_up(told.append) == 11
+        assert told[-1] == Progress(11, 11)
+        assert projector.lag() == Lag(0, 0.0)
+        store.conversation("chat9").append(message())
+        assert projector.lag() == Lag(1, 0.0)
+
+
+def test_what_is_at_hand_is_forgotten_when_it_is_much(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory stays flat, and nothing changes."""
+    monkeypatch.setattr(lane, "AT_HAND", 0)
+    with Projector(store, batch=4) as projector:
+        for number in range(4):
+            run(store, f"chat{number % 2}", 3)
+            projector.catch_up()
+        assert projector._states == {}
+        check(projector, store)
+
+
+def test_fingerprints_beyond_the_limit_are_forgotten_as_in_memory(store: EventStore) -> None:
+    """The same ones, whatever the batches, and their rows are gone."""
+    run(store, "chat", 200)
+    chat = store.conversation("chat")
+    for number in range(150):
+        chat.request("other", {"n": number % 90}, f"x{number}")
+    for again in (True, False):
+        with Projector(store, batch=13, fingerprints=70) as projector:
+            if again:
+                projector.catch_up()
+            else:
+                projector.rebuild()
+            found = projector.statistics()
+        wanted = error_statistics(store.read(), fingerprints=70)
+        assert found.forgotten == wanted.forgotten > 0
+        assert found.by_fingerprint.keys() == wanted.by_fingerprint.keys()
+
+
+# what is parked
+
+
+def damage(path: Path, position: int) -> str:
+    """Make an event unreadable; its payload."""
+    connection = driver().connect(str(path))
+    find = "SELECT payload FROM toolledger_events WHERE position = ?"
+    ((payload,),) = connection.execute(find, (position,))
+    connection.close()
+    execute(path, "UPDATE toolledger_events SET payload = '{' WHERE position = ?", (position,))
+    return str(payload)
+
+
+def test_an_unreadable_event_is_parked_with_those_behind_it(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """The other conversations go on; once it can be read again, nothing is missing."""
+    run(store, "a", 2)
+    run(store, "b", 2)
+    payload = damage(path, 3)
+    projector.catch_up()
+    run(store, "a")
+    run(store, "b")
+    projector.catch_up()
+    (parked,) = projector.parked()
+    assert isinstance(parked, Parked)
+    assert (parked.conversation_id, parked.version, parked.tag) == ("a", 3, "completed")
+    assert parked.waiting == 6
+    assert "cannot be read" in str(parked)
+    assert "6 later events wait behind it" in str(parked)
+    assert len([*projector.tools("a")]) == 1
+    assert len([*projector.tools("b")]) == 3
+    assert projector.lag().events == 0
+    assert (projector.retry("b"), projector.retry()) == (0, 0)  # it still cannot be read
+    assert projector.parked() == [parked]
+    execute(path, "UPDATE toolledger_events SET payload = ? WHERE position = 3", (payload,))
+    assert projector.retry("a") == 1
+    assert projector.parked() == []
+    check(projector, store)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 1000])
+def test_an_event_that_a_projection_fails_on_is_parked(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """In the middle of a batch, with others that fail: what it half did is undone."""
+    for _ in range(3):
+        for name in ("a", "b", "c"):
+            run(store, name)
+    apply = StoredTools.apply
+    bad = {("a", 2), ("a", 7), ("b", 4)}
+
+    def fail(view: StoredTools, stream: Any, recorded: Any) -> None:
+        apply(view, stream, recorded)
+        if (recorded.conversation_id, recorded.version) in bad:
+            raise RuntimeError("a bug")
+
+    monkeypatch.setattr(StoredTools, "apply", fail)
+    with Projector(store, batch=batch) as projector:
+        projector.catch_up()
+        found = [(p.conversation_id, p.version, p.waiting) for p in projector.parked()]
+        assert found == [("a", 2, 7), ("b", 4, 5)]
+        assert projector.parked()[0].problem == "RuntimeError: a bug"
+        bad.discard(("a", 2))
+        assert projector.retry() == 0  # a stops further on now
+        found = [(p.conversation_id, p.version, p.waiting) for p in projector.parked()]
+        assert sorted(found) == [("a", 7, 2), ("b", 4, 5)]
+        run(store, "a")
+        bad.clear()
+        assert projector.retry() == 2  # up to where the lane is, and no further
+        projector.catch_up()
+        assert projector.parked() == []
+        check(projector, store)
+
+
+def test_a_rebuild_parks_what_still_fails(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """And nothing else."""
+    run(store, "a", 2)
+    payload = damage(path, 1)
+    projector.catch_up()
+    projector.rebuild()
+    assert [p.waiting for p in projector.parked()] == [5]
+    execute(path, "UPDATE toolledger_events SET payload = ? WHERE position = 1", (payload,))
+    projector.rebuild()
+    assert projector.parked() == []
+    check(projector, store)
+
+
+def test_a_retry_that_another_was_faster_with_does_nothing(
+    store: EventStore, projector: Projector, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not parked any more is not applied again."""
+    run(store, "a")
+    payload = damage(path, 2)
+    projector.catch_up()
+    (parked,) = projector.parked()
+    execute(path, "UPDATE toolledger_events SET payload = ? WHERE position = 2", (payload,))
+    with Projector(store) as other:
+        assert other.retry() == 1
+    monkeypatch.setattr(projector, "parked", lambda: [parked])
+    assert projector.retry() == 1
+    check(projector, store)
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"views": ["lost"]}, r"views are \('lost',\): pass some of statistics, tools"),
+        ({"views": []}, r"views are \(\): pass some of"),
+        ({"bucket": 0}, "bucket is 0: pass 1 or more"),
+        ({"batch": 0}, "batch is 0: pass 1 or more"),
+        ({"fingerprints": 0}, "fingerprints is 0: pass 1 or more"),
+        ({"url": "nonsense"}, "pass a database URL, for example sqlite:///agent.db"),
+        ({"url": "oracle+nobody://x"}, "pass a database URL"),
+    ],
+)
+def test_wrong_arguments_are_named(store: EventStore, options: dict[str, Any], told: str) -> None:
+    """With what to pass."""
+    with pytest.raises(ValueError, match=told):
+        Projector(store, **options)
+
+
+def test_a_missing_driver_is_named(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is connected."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ValueError, match="with its driver installed"):
+        Projector(store, "postgresql://nobody@localhost/x")
+
+
+def test_wrong_times_are_named(projector: Projector) -> None:
+    """Times have a zone, steps fit the buckets."""
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001
+    with pytest.raises(ValueError, match="has no time zone: pass for example"):
+        projector.timeline(since=naive)
+    for every in (timedelta(minutes=1), timedelta(minutes=90)):
+        with pytest.raises(ValueError, match="pass a multiple of the buckets of 3600 s"):
+            projector.timeline(every=every)
+
+
+def test_only_what_is_kept_can_be_read(store: EventStore, tmp_path: Path) -> None:
+    """The others are named; what is there decides, where nothing is said."""
+    url = f"sqlite:///{tmp_path}/tables.db"
+    run(store, "a")
+    with Projector(store, url, views=["tools"], bucket=60) as projector:
+        projector.catch_up()
+        assert len([*projector.tools()]) == 1
+        with pytest.raises(ValueError, match="the statistics are not projected, only tools"):
+            projector.statistics()
+        with pytest.raises(ValueError, match="the statistics are not projected"):
+            projector.timeline()
+    with Projector(store, url) as projector:
+        assert projector.catch_up() == 0
+        run(store, "a")
+        assert projector.catch_up() == 3
+    with Projector(store, url, views=["statistics"], bucket=60) as projector:
+        with pytest.raises(ValueError, match="made with views tools, buckets of 60 s and format"):
+            projector.catch_up()
+        assert projector.rebuild() == 6
+        assert projector.statistics().overall.calls == 2
+        with pytest.raises(ValueError, match="the tools are not projected"):
+            projector.pending_approvals()
+
+
+def test_a_half_built_one_with_other_settings_is_thrown_away(
+    store: EventStore, projector: Projector
+) -> None:
+    """And begun anew with these."""
+    run(store, "a", 3)
+    projector.catch_up()
+
+    def stop(_: Progress) -> None:
+        raise RuntimeError("enough")
+
+    other = Projector(store, bucket=60, batch=2)
+    with other, pytest.raises(RuntimeError, match="enough"):
+        other.rebuild(stop)
+    assert projector.rebuild() == 9
+    check(projector, store)
+
+
+def test_a_log_that_went_back_is_noticed(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """A copy from yesterday was restored, and the tables are of today."""
+    run(store, "a", 2)
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_lanes SET position = 3")
+    execute(path, "DELETE FROM toolledger_events WHERE position > 3")
+    with pytest.raises(StorageError, match="position 6 of lane 0, where the log ends at 3"):
+        projector.catch_up()
+    assert projector.rebuild() == 3
+    assert len([*projector.tools()]) == 1
+
+
+def test_a_projection_that_lost_its_rows_is_named(
+    store: EventStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not go on for ever."""
+    monkeypatch.setattr(work, "_PATIENCE", 3)
+    run(store, "a")
+    with Projector(store) as projector:
+        projector.catch_up()
+    execute(path, "DELETE FROM toolledger_checkpoints")
+    with Projector(store) as projector:
+        with pytest.raises(StorageError, match="no batch got through"):
+            projector.catch_up()
+        assert projector.rebuild() == 3
+
+
+def test_a_database_that_is_held_by_others_is_busy(
+    store: EventStore, projector: Projector, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says that nothing was written, and the next time it is."""
+    run(store, "a")
+    projector.catch_up()
+    run(store, "a")
+    monkeypatch.setattr(tables, "BUSY_TIMEOUT", 0.01)
+    with Projector(store) as hasty:
+        holder = driver().connect(str(path), isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="nothing was projected, try again"):
+            hasty.catch_up()
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert hasty.catch_up() == 3
+    check(projector, store)
+
+
+class Lost(Exception):
+    """What a server's driver says of a transaction that lost."""
+
+    sqlstate = "40001"
+
+
+@pytest.mark.parametrize("error", [Lost("x"), Exception(1213, "deadlock"), Exception()])
+def test_a_lost_race_on_a_server_is_run_again(error: Exception) -> None:
+    """By its code; anything else is told."""
+    database = tables.Database("sqlite://")
+    expected = tables.LostRace if error.args else StorageError
+    with pytest.raises(expected), database._translated():
+        raise DBAPIError("x", None, error)
+    database.close()
+
+
+def test_tables_that_cannot_be_made_are_told(tmp_path: Path) -> None:
+    """After trying, as others may have been making them."""
+    (tmp_path / "x.db").write_bytes(b"this is no database, and it is long enough to be seen" * 20)
+    with pytest.raises(StorageError, match="file is not a database"):
+        tables.Database(f"sqlite:///{tmp_path}/x.db")
+    with pytest.raises(StorageError, match="unable to open"):
+        tables.Database(f"sqlite:///{tmp_path}/nowhere/x.db")
+
+
+def test_a_race_to_be_the_first_has_one_winner(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both go on with the same tables; and who never gets there is told."""
+    run(store, "a")
+    with Projector(store) as one, Projector(store) as other:
+        find = Projector._find
+        seen = iter([None, None])
+
+        def late(self: Projector, state: str, connection: Any = None) -> Any:
+            return find(self, state, connection) if self is one else next(seen, "later")
+
+        monkeypatch.setattr(Projector, "_find", late)
+        assert one.catch_up() == 3
+        with pytest.raises(tables.LostRace, match="UNIQUE"):
+            other._create("live")
+        monkeypatch.setattr(Projector, "_find", lambda *_: None)
+        monkeypatch.setattr(work, "_PATIENCE", 2)
+        with pytest.raises(StorageError, match="no projection could be made"):
+            other._live()
+        monkeypatch.setattr(Projector, "_live", lambda _: None)
+        with pytest.raises(StorageError, match="removed meanwhile"):
+            other.lag()
+
+
+def test_a_switch_that_lost_its_projection_gives_up(
+    store: EventStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another has switched already: what is live stays."""
+    run(store, "a")
+    projector.catch_up()
+    live = projector._live().id
+    monkeypatch.setattr(work, "_PATIENCE", 2)
+    projector._switch(live + 5)
+    assert projector._live().id == live
+
+
+def test_text_that_no_database_holds_is_shown(store: EventStore, projector: Projector) -> None:
+    """NUL in names and ids comes back as it was."""
+    chat = store.conversation("caf\u00e9")
+    chat.append(ToolPending(FunctionCall("a\x00\u00e9", {"x": "\x00"}, "id\x00")))
+    projector.catch_up()
+    check(projector, store)
+    ((name, tool),) = projector.tools("caf\u00e9")
+    assert (name, tool.id, tool.call.name) == ("caf\u00e9", "id\x00", "a\x00\u00e9")
+    assert tables.storable("a\x00\u00e9") == "a\\x00\u00e9"
+
+
+def test_what_no_call_explains_is_an_anomaly_and_no_call(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """Damaged logs are folded as in memory: ends without beginnings, calls without ids."""
+    run(store, "a")
+    chat = store.conversation("a")
+    chat.request("f", {}, "x")
+    chat.start("x")
+    execute(path, "UPDATE toolledger_events SET payload = replace(payload, '\"x\"', '\"y\"') "
+                  "WHERE position = 4")  # fmt: skip
+    execute(path, "UPDATE toolledger_events SET payload = replace(payload, '\"id\":', '\"xx\":') "
+                  "WHERE position = 1")  # fmt: skip
+    projector.catch_up()
+    check(projector, store)
+    assert projector.statistics().anomaly_count == 4
+
+
+def test_a_repeated_event_changes_nothing(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """A call that is asked for again is the one that it was, and so is its result."""
+    run(store, "a")
+    projector.catch_up()
+    again = [recorded.event for recorded in store.read()]
+    call = again[0].call  # type: ignore[union-attr]
+    assert isinstance(again[2], ToolCompleted)
+    insert = "INSERT INTO toolledger_events SELECT lane, position + 3, conversation, version + ?, "
+    rest = "randomblob(16), recorded_at, tag, schema, fingerprint, digest, payload "
+    rest += "FROM toolledger_events WHERE position BETWEEN 1 AND 3"
+    execute(path, insert + rest, (3,))
+    execute(path, "UPDATE toolledger_lanes SET position = 6")
+    projector.catch_up()
+    assert [tool.call for _, tool in projector.tools()] == [call]
+    check(projector, store)
+
+
+def test_errors_of_the_database_are_the_librarys(projector: Projector) -> None:
+    """They name the database."""
+    with pytest.raises(StorageError, match=r"sqlite:///.*log\.db: boom"), \
+            projector._database.reading():  # fmt: skip
+        raise OperationalError("x", None, Exception("boom"))
