@@ -1,7 +1,7 @@
 """Many callers at once: group commit, against the bare driver's single commits.
 
 Library: 1, 16, 64 and 256 threads share one store; each starts and completes calls in a
-conversation of its own, one durable append after the other.
+conversation of its own, one durable append after the other. Then so many tasks of asyncio do.
 
 Driver: the same number of events, each in a transaction of its own, from one thread, with rows that
 the library wrote in a run before (see `append.py`).
@@ -12,6 +12,8 @@ the median over the rounds.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,14 @@ import bare
 from append import RESULT, begin, commits
 from measure import Figure, arguments, clock, folder, in_turn, median, report
 
-from eventstore import Conversation, EventStore, FunctionCall, ToolPending
+from eventstore import AsyncEventStore, Conversation, EventStore, FunctionCall, ToolPending
+
+Work = list[tuple[Any, list[str]]]
 
 LIMITS = {1: None, 16: 5, 64: 10, 256: 15}
 
 
-def begun(store: EventStore, callers: int, calls: int, number: int) -> list[tuple[Any, list[str]]]:
+def begun(store: EventStore, callers: int, calls: int, number: int) -> Work:
     """A conversation for each caller, and its calls, waiting to be started."""
     work = []
     for caller in range(callers):
@@ -47,13 +51,37 @@ def live(chat: Conversation, call_ids: list[str]) -> None:
         chat.complete(call_id, RESULT)
 
 
-def all_at_once(pool: ThreadPoolExecutor, work: list[tuple[Any, list[str]]]) -> None:
+def all_at_once(pool: ThreadPoolExecutor, work: Work) -> None:
     """Every caller's work, each on a thread of its own."""
     for done in [pool.submit(live, chat, call_ids) for chat, call_ids in work]:
         done.result()
 
 
-def measure(callers: int, events: int, rounds: int) -> list[tuple[float, float]]:
+async def all_in_tasks(store: AsyncEventStore, work: Work) -> None:
+    """Every caller's work, each in a task of its own."""
+
+    async def live(name: str, call_ids: list[str]) -> None:
+        chat = store.conversation(name)
+        for call_id in call_ids:
+            await chat.start(call_id)
+            await chat.complete(call_id, RESULT)
+
+    await asyncio.gather(*(live(chat.id, call_ids) for chat, call_ids in work))
+
+
+def in_threads(pool: ThreadPoolExecutor, _: AsyncEventStore, work: Work) -> Callable[[], None]:
+    """The work of a round, in threads."""
+    return lambda: all_at_once(pool, work)
+
+
+def in_tasks(_: ThreadPoolExecutor, store: AsyncEventStore, work: Work) -> Callable[[], None]:
+    """The work of a round, in an event loop."""
+    return lambda: asyncio.run(all_in_tasks(store, work))
+
+
+def measure(
+    callers: int, events: int, rounds: int, run: Callable[..., Callable[[], None]]
+) -> list[tuple[float, float]]:
     """The seconds that each round took the library and the driver."""
     calls = max(1, events // callers // 2)
     with folder() as name, ThreadPoolExecutor(callers) as pool:
@@ -67,6 +95,7 @@ def measure(callers: int, events: int, rounds: int) -> list[tuple[float, float]]
         times = []
         each = len(rows) // rounds
         with EventStore.open(f"sqlite:///{Path(name) / 'library.db'}") as store:
+            shared = AsyncEventStore(store)
             for number in range(rounds):
                 mine = rows[number * each : (number + 1) * each]
                 work = begun(store, callers, calls, number)
@@ -76,11 +105,12 @@ def measure(callers: int, events: int, rounds: int) -> list[tuple[float, float]]
                 times.append(
                     in_turn(
                         clock(memory=False),
-                        lambda work=work: all_at_once(pool, work),  # type: ignore[misc]
+                        run(pool, shared, work),
                         lambda rest=mine[before:]: commits(connection, rest),  # type: ignore[misc]
                         swap=bool(number % 2),
                     )
                 )
+            asyncio.run(shared.close())
         connection.close()
     return times
 
@@ -91,12 +121,13 @@ def main() -> None:
     events = options.events or (512 if options.quick else 2048)
     rounds = options.rounds or (3 if options.quick else 9)
     figures = []
-    for callers, least in LIMITS.items():
-        times = measure(callers, events, rounds)
-        figures.append(
-            Figure(f"{callers} callers: library / driver", median(b / a for a, b in times), "times",
-                   least, floor=True)
-        )  # fmt: skip
+    for name, run in (("threads", in_threads), ("tasks", in_tasks)):
+        for callers, least in LIMITS.items():
+            times = measure(callers, events, rounds, run)
+            figures.append(
+                Figure(f"{callers} {name}: library / driver", median(b / a for a, b in times),
+                       "times", least, floor=True)
+            )  # fmt: skip
     report(__file__, options, figures)
 
 

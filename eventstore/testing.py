@@ -426,6 +426,20 @@ class StorageContract(_Contract):
         places = [(r.lane, r.position) for r in rows(storage)]
         assert places == sorted(set(places))
 
+    def test_the_feed_stops_where_it_is_told_to(self, storage: Storage) -> None:
+        """At heads that were read before: what came later is left for later."""
+        for n in range(6):
+            append(storage, f"chat-{n}", *(message(str(n)) for n in range(3)))
+        heads = storage.heads()
+        before = rows(storage)
+        for n in range(6):
+            append(storage, f"chat-{n}", message("late"), version=3)
+        assert list(storage.feed({}, until=heads)) == before
+        assert list(storage.feed(heads, until=heads)) == []
+        assert list(storage.feed({}, 4, heads)) == before[:4]
+        late = storage.feed(heads, until=storage.heads())
+        assert [r.event for r in late] == [message("late")] * 6
+
     @pytest.mark.parametrize("limit", [0, 1, 3, 100])
     def test_the_feed_stops_at_its_limit(self, storage: Storage, limit: int) -> None:
         """A limit counts events; 0 gives none."""
