@@ -19,6 +19,7 @@ TINY = {
     "dispatch": ["--calls", "3", "--rounds", "2"],
     "fingerprint": ["--calls", "10", "--rounds", "2"],
     "imports": ["--rounds", "1"],
+    "projector": ["--events", "2000", "--rounds", "1"],
     "prompt": ["--events", "10000", "--rounds", "3"],
     "rebuild": ["--events", "2000", "--rounds", "1"],
     "repair": ["--messages", "200", "--rounds", "2"],

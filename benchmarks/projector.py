@@ -1,0 +1,114 @@
+"""Error statistics of a long log, kept in SQL tables, against the same fold in memory.
+
+Library: `Projector.catch_up` from an empty database: every event is read, decoded and folded, and
+the tallies are stored with the checkpoint, batch by batch, in another SQLite file.
+
+In memory: `error_statistics` over the feed of the same log, which stores nothing.
+
+Both work in turn, in CPU time, on one thread; a ratio is the time in memory divided by the
+projector's, the median over the rounds. Either the rate or the ratio must hold its limit. Peak
+memory is what a new process adds to what it held once the log was open.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import logs
+import msgspec
+from measure import Figure, arguments, folder, in_turn, median, report
+from rebuild import held
+
+from eventstore import EventStore
+from projections import Projector, error_statistics
+
+EACH = 1000
+"""Events of a conversation."""
+
+
+def project(store: EventStore, tables: Path) -> int:
+    """Project the whole log into a new database; how many events that is."""
+    for end in ("", "-wal", "-shm"):
+        tables.with_name(tables.name + end).unlink(missing_ok=True)
+    with Projector(store, f"sqlite:///{tables}", views=["statistics"]) as projector:
+        return projector.catch_up()
+
+
+def figures(path: Path, events: int, rounds: int) -> list[Figure]:
+    """What it takes, both ways."""
+    tables = path.with_name("tables.db")
+    with EventStore.open(logs.url(path)) as store:
+        assert project(store, tables) == events
+        with Projector(store, f"sqlite:///{tables}") as projector:
+            assert projector.statistics().overall == _rounded(store, projector)
+        times = []
+        for number in range(rounds):
+            gc.collect()
+            times.append(
+                in_turn(
+                    time.process_time,
+                    lambda: project(store, tables),
+                    lambda: error_statistics(store.read()),
+                    swap=bool(number % 2),
+                )
+            )
+    rate = events / median(a for a, _ in times)
+    ratio = median(b / a for a, b in times)
+    fast, near = rate >= 150_000, ratio >= 0.5  # noqa: PLR2004 - the limits
+    return [
+        Figure("events", rate, "per second", 150_000, floor=True, excused=near),
+        Figure("in memory / projected", ratio, "", 0.5, floor=True, excused=fast),
+        Figure("in memory: events", events / median(b for _, b in times), "per second"),
+        Figure("tables", tables.stat().st_size / events, "B/event"),
+    ]
+
+
+def _rounded(store: EventStore, projector: Projector) -> object:
+    """The numbers in memory, with the percentiles of the tables, which are rounded."""
+    found, wanted = projector.statistics().overall, error_statistics(store.read()).overall
+    times = {name: getattr(found, name) for name in ("waiting", "queueing", "running")}
+    assert [t.count for t in times.values()] == [getattr(wanted, name).count for name in times]
+    return msgspec.structs.replace(wanted, **times)
+
+
+def growth(path: Path) -> float:
+    """The peak of a projection over what was held before, in MB; in this process."""
+    with EventStore.open(logs.url(path)) as store:
+        before = held("VmRSS")
+        project(store, path.with_name("apart.db"))
+        return held("VmHWM") - before
+
+
+def growth_apart(path: Path) -> float:
+    """`growth` in a process of its own."""
+    script = f"import projector, pathlib; print(projector.growth(pathlib.Path({str(path)!r})))"
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, events=1_000_000, rounds=3)
+    events = options.events or (100_000 if options.quick else 1_000_000)
+    rounds = options.rounds or (2 if options.quick else 3)
+    with folder() as name:
+        path = Path(name) / "log.db"
+        half = -(-events // EACH // 2) * EACH
+        logs.grow(path, half // EACH, EACH)
+        before = growth_apart(path)
+        events = half + logs.grow(path, -(-(events - half) // EACH), EACH, half // EACH)
+        found = figures(path, events, rounds)
+        found.append(Figure("peak memory, half of the log", before, "MB"))
+        found.append(Figure("peak memory", growth_apart(path), "MB", 100))
+    report(__file__, options, found)
+
+
+if __name__ == "__main__":
+    main()
