@@ -128,6 +128,7 @@ class SqlStorage:
         self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
         self._heads: dict[int, int] = {}  # lane -> position after our last write
         self._ends: dict[int, int] = {}  # likewise, after the write under way
+        self._closing = "COMMIT"
 
     def _check(self) -> None:
         if self._pid != getpid():
@@ -331,9 +332,11 @@ class SqlStorage:
         done: Done | None = None
         self._torn = True
         try:
-            cursor.execute(self._database.begin)
+            self._closing = "COMMIT"
+            if not (self._sql.compound and write == self._write_all):
+                cursor.execute(self._database.begin)
             done = write(cursor, asked)
-            cursor.execute("COMMIT")
+            cursor.execute(self._closing)
         except BaseException as error:
             if self._failed(error, asked, done, stored):
                 return done  # type: ignore[return-value]
@@ -457,7 +460,9 @@ class SqlStorage:
 
     def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
         lanes = {r.conversation_id: self._lane(r.conversation_id) for r in requests}
-        heads = self._all_heads(cursor, sorted(set(lanes.values())))
+        # Where statements may go together, each way to the server and back is saved.
+        begin = f"{self._database.begin}; " if self._sql.compound else ""
+        heads = self._all_heads(cursor, sorted(set(lanes.values())), begin)
         ends = dict(heads)
         keys: dict[str, tuple[int, int] | None] = {}
         versions: dict[str, int] = {}
@@ -486,7 +491,9 @@ class SqlStorage:
             ends[lane] += len(drafts)
             done.append(Appended(lane, versions[name], ends[lane]))
         self._insert(cursor, batches)
-        if len(ends) == 1:
+        if self._sql.compound:
+            self._closing = f"{self._sql.advance_all(ends)}; COMMIT"
+        elif len(ends) == 1:
             ((lane, end),) = ends.items()
             cursor.execute(self._sql.advance, (end, lane, heads[lane]))
         else:
@@ -535,11 +542,13 @@ class SqlStorage:
             self._quiet_since[lane] = head
         return head
 
-    def _all_heads(self, cursor: Any, lanes: Sequence[int]) -> dict[int, int]:
+    def _all_heads(self, cursor: Any, lanes: Sequence[int], begin: str) -> dict[int, int]:
         """Likewise of many; locked in their order, so that writers do not wait in a circle."""
-        if len(lanes) == 1:
+        if len(lanes) == 1 and not begin:
             return {lanes[0]: self._head(cursor, lanes[0])}
-        cursor.execute(self._sql.heads(lanes))
+        cursor.execute(begin + self._sql.heads(lanes))
+        if begin:
+            cursor.nextset()
         heads = {lane: int(position) for lane, position in cursor.fetchall()}
         for lane in lanes:
             if lane not in heads:

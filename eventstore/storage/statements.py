@@ -73,6 +73,8 @@ class Statements:
         self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
         self.insert = text(insert(e), *(column.name for column in e.columns))
         self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
+        self.compound = dialect.name == "postgresql"
+        """Whether several statements without parameters may be sent as one."""
         self.at_once = _at_once(text) if dialect.name == "postgresql" else None
         """One event and its lane's counter in one statement; the second has its index, too."""
         one = select(*read).where(
