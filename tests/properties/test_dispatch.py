@@ -135,6 +135,17 @@ worlds = st.fixed_dictionaries(
 )
 
 
+class _With:
+    """Another object, but for a few members."""
+
+    def __init__(self, other: Any, **members: Any) -> None:
+        self._other = other
+        vars(self).update(members)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+
 class World:
     """A host with everything that a turn needs, and what its tools really did."""
 
@@ -160,7 +171,6 @@ class World:
         if number is None:
             return
         count = iter(range(1000))
-        one, append = chat._one, chat._append
 
         def broken(write: Callable[..., Any]) -> Callable[..., Any]:
             def run(*args: Any) -> Any:
@@ -179,8 +189,8 @@ class World:
 
             return run
 
-        chat._one = broken(one)  # type: ignore[method-assign]
-        chat._append = broken(append)  # type: ignore[method-assign]
+        chat._one = broken(chat._one)  # type: ignore[assignment]
+        chat._store = _With(chat._store, _do=broken(chat._store._do))  # type: ignore[assignment]
 
     def tools(self) -> list[FunctionTool]:
         """The tools as planned."""

@@ -141,7 +141,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
             except KeyboardInterrupt:
                 cut += 1
             for thread in threading.enumerate():
-                if thread.name == "dispatch":
+                if thread.name == "dispatch" and thread.ident is not None:  # it was started
                     thread.join()
             check_log(chat)
             paid = bank.payments()
