@@ -549,6 +549,11 @@ class AsyncConversation:
     def __repr__(self) -> str:
         return f"<AsyncConversation {self.id!r}>"
 
+    @property
+    def blocking(self) -> Conversation:
+        """The same conversation for those who do not await; `AsyncDispatcher` takes this one."""
+        return self._reads
+
     # reading
 
     def events(self, after: int = 0) -> AsyncIterator[Recorded]:

@@ -287,6 +287,7 @@ def test_every_verb_is_there(run: Callable[[Main], Any]) -> None:
         chat = store.conversation("chat")
         assert repr(chat) == "<AsyncConversation 'chat'>"
         assert (await chat.add_message("user", "hello")).version == 1
+        assert chat.blocking.version == 1
         first = await chat.request("pay", {"n": 1})
         await chat.approve(first.id, {"n": 2}, by="ada")
         async with chat.running(first.id) as attempt:
