@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from eventstore.fingerprint import canonical
-from eventstore.message import Opaque
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Call, Change
@@ -16,8 +17,10 @@ MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio"
          "input_image", "input_file")  # fmt: skip
 
 UNSAID = frozenset({
-    "additional_tools", "cachePoint", "compaction", "item_reference", "mcp_list_tools",
-    "tool_search_call", "tool_search_output",
+    "additional_tools", "cachePoint", "compaction", "compaction_summary", "compaction_trigger",
+    "configuration_update", "fallback", "item_reference", "mcp_list_tools", "mcp_tool_listing",
+    "toolAddition", "toolRemoval", "tool_addition", "tool_removal", "tool_search_call",
+    "tool_search_output",
 })  # fmt: skip
 """Parts that are about a provider's own tools and storage, and say nothing to another."""
 
@@ -52,16 +55,21 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     body = data.get(kind)
     if data.get("thought") is True or kind in _BESIDE:
         kind = "thinking"
+    beside = [key for key in data if data[key] and key not in ("type", "text", "content")]
     if kind == "citationsContent" and isinstance(body, dict):
         kind, text = "text", as_text(body.get("content"))
+        beside = [key for key in body if body[key] and key != "content"]
     if kind in ("text", "input_text", "output_text") and isinstance(text, str):
+        if beside:
+            why = f"{', '.join(map(str, beside))} of a text is only for {part.provider}"
+            changes.append(Change("dropped", "foreign-part", why))
         return text
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
         changes.append(Change("dropped", "reasoning", f"{kind} is only for {part.provider}"))
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
         return str(data["refusal"])
-    if kind in UNSAID:
+    if kind in UNSAID and not _is_text(data.get("content")):  # a compaction may be a summary
         changes.append(Change("dropped", "foreign-part", f"{kind} is only for {part.provider}"))
         return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
@@ -77,7 +85,24 @@ def _told(*held: Any) -> str:
             found = [each[key] for key in _ADDRESSES if _is_text(each.get(key))]
             if found and not found[0].startswith("data:"):
                 return f": {found[0]}]"
+    for each in held:
+        if isinstance(each, dict) and (words := "\n".join(_all_words(each))):
+            return f"]\n{words}"
     return ", not shown here]"
+
+
+def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
+    """Parts where only text can stand, such as a system prompt."""
+    said = []
+    for part in parts:
+        if isinstance(part, Text):
+            said.append(part.text)
+        elif isinstance(part, Image):
+            changes.append(Change("wrapped", "image", "only text can stand here"))
+            said.append(f"[image {part.url}]" if part.url else "[image]")
+        else:
+            said.append(foreign_text(part, changes) or "")
+    return "\n".join(filter(None, said))
 
 
 _BESIDE = ("thoughtSignature", "thought_signature")  # what no part is, but stands on one
@@ -93,12 +118,39 @@ def _kind(data: dict[str, Any]) -> str:
 
 
 def _words(held: dict[str, Any]) -> str | None:
-    """The words in a part that is more than words: a document's text, code and what it printed."""
+    """The words of what is a text of its own."""
     if held.get("type") == "text" and _is_text(held.get("data")):
         return str(held["data"])
-    if held.get("type") in ("content", "search_result"):
-        return as_text(held.get("content"))
-    return next((str(held[key]) for key in ("code", "output") if _is_text(held.get(key))), None)
+    return as_text(held.get("content")) if held.get("type") in _TEXTS else None
+
+
+def _all_words(held: Any, depth: int = 8) -> Iterator[str]:
+    """What a tool of the provider's own was asked and gave: code, searches, what they printed."""
+    if isinstance(held, list) and depth:
+        for each in held:
+            yield from [each] if isinstance(each, str) else _all_words(each, depth - 1)
+    elif isinstance(held, dict) and depth and held.get("type") != "image_generation_call":
+        if words := _words(held):
+            yield words
+            return
+        for key, value in held.items():
+            if key in _ASKED and value:
+                yield as_text(value)
+            elif key in _TELLING and isinstance(value, str):
+                if value.strip() and not value.startswith("data:"):
+                    yield value
+            elif key in _TELLING:
+                yield from _all_words(value, depth - 1)
+
+
+_TEXTS = ("compaction", "content", "search_result")
+_ASKED = frozenset({"args", "arguments", "input"})
+_TELLING = frozenset({
+    "action", "code", "command", "commands", "content", "document", "error", "error_code",
+    "error_message", "filename", "json", "logs", "name", "operation", "output", "outputs", "path",
+    "pattern", "queries", "query", "reason", "response", "result", "results", "s3Location",
+    "source", "stderr", "stdout", "text", "title", "tool_references", "tool_name", "uri", "url",
+})  # fmt: skip
 
 
 def _is_text(value: Any) -> bool:

@@ -14,13 +14,14 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
     copy,
     foreign_text,
     function_call,
     object_arguments,
+    plain_text,
 )
 from eventstore.wire.items import (
     Call,
@@ -251,7 +252,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if turn.hidden:
             continue
         if turn.role in ("system", "developer") and not contents:
-            system.append(text_of(turn.parts))
+            system.append(plain_text(turn.parts, changes))
             changes.append(Change("moved", "GE07", "system text is a parameter of the request"))
         elif turn.role == "assistant":
             _add_model(contents, turn, given, changes)
@@ -271,8 +272,9 @@ def _user(turn: Turn, changes: list[Change]) -> dict[str, Any]:
             changes.append(Change("moved", "GE08", "it stands in a content of its own"))
         return copy(turn.native)  # type: ignore[no-any-return]
     if turn.role in ("system", "developer"):
+        said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "GE07", "a later system message became a user's text"))
-        return {"role": "user", "parts": [{"text": f"[system] {text_of(turn.parts)}"}]}
+        return {"role": "user", "parts": [{"text": f"[system] {said}"}] if said else []}
     return {"role": "user", "parts": _parts(turn.parts, changes)}
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
     copy,
     foreign_text,
     function_call,
     object_arguments,
+    plain_text,
 )
 from eventstore.wire.items import (
     Call,
@@ -266,8 +267,9 @@ def _message(turn: Turn, changes: list[Change]) -> dict[str, Any] | None:
 
 def _system(turn: Turn, before: str | None, changes: list[Change]) -> dict[str, Any] | None:
     if before in ("assistant", "tool"):
+        said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "MI03", "a later system message became a user's text"))
-        return {"role": "user", "content": f"[system] {text_of(turn.parts)}"}
+        return {"role": "user", "content": f"[system] {said}"} if said else None
     if _is_own(turn):
         return copy(turn.native)  # type: ignore[no-any-return]
     content = _content(_spoken(turn.parts, changes), changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from eventstore import Opaque
 from eventstore.wire.content import foreign_text
 from eventstore.wire.items import Change
+from projections import repair_messages
 
 DOCUMENT = {"type": "document", "source": {"type": "text", "data": "the whole text"}}
 
@@ -42,6 +44,33 @@ DOCUMENT = {"type": "document", "source": {"type": "text", "data": "the whole te
             {"type": "search_result", "source": "https://a.b", "content": [{"text": "found"}]},
             "[search_result of them]\nfound",
         ),
+        (
+            {"type": "web_search_call", "action": {"type": "search", "query": "who"}},
+            "[web_search_call of them]\nwho",
+        ),
+        (
+            {"type": "code_interpreter_call", "code": "1+1", "outputs": [{"logs": "2"}]},
+            "[code_interpreter_call of them]\n1+1\n2",
+        ),
+        (
+            {"type": "server_tool_use", "name": "fetch", "input": {"url": "a"}},
+            '[server_tool_use of them]\nfetch\n{"url":"a"}',
+        ),
+        (
+            {"type": "web_fetch_tool_result", "content": {"url": "data:,x", "content": DOCUMENT}},
+            "[web_fetch_tool_result of them]\nthe whole text",
+        ),
+        (
+            {"toolResult": {"content": [{"text": "a"}, "b", {"json": " "}, 5]}},
+            "[toolResult of them]\na\nb",
+        ),
+        (
+            {"type": "image_generation_call", "result": "AAEC"},
+            "[image_generation_call of them, not shown here]",
+        ),
+        ({"type": "compaction", "content": "a summary"}, "[compaction of them]\na summary"),
+        ({"type": "compaction", "content": None}, None),
+        ({"type": "tool_addition", "tool": {"name": "g"}}, None),
         ({"type": "citationsContent"}, "[citationsContent of them, not shown here]"),
         ({"type": ["x"], "inlineData": 5}, "[type of them, not shown here]"),
         ({}, "[part of them, not shown here]"),
@@ -53,3 +82,49 @@ def test_a_part_tells_its_words_or_where_it_is(data: Any, said: str | None) -> N
     changes: list[Change] = []
     assert foreign_text(Opaque("them", data), changes) == said
     assert len(changes) == (said not in ("hello", "I will not"))
+
+
+@pytest.mark.parametrize(
+    ("data", "lost"),
+    [
+        ({"type": "text", "text": "t", "citations": [{"url": "a"}]}, "citations"),
+        ({"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}, "cache_control"),
+        ({"citationsContent": {"content": [{"text": "t"}], "citations": [{}]}}, "citations"),
+    ],
+)
+def test_what_stands_beside_a_text_is_listed(data: Any, lost: str) -> None:
+    """The text goes on, what its maker alone reads beside it does not."""
+    changes: list[Change] = []
+    assert foreign_text(Opaque("them", data), changes) == "t"
+    assert [change.why for change in changes] == [f"{lost} of a text is only for them"]
+
+
+MARKED = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini"])
+def test_a_system_prompt_with_a_mark_is_not_lost(target: str) -> None:
+    """Text that bears a cache mark is no plain text, but it is said all the same."""
+    chat = [{"role": "system", "content": [MARKED]}, {"role": "user", "content": "q"}]
+    assert repair_messages(chat, "openai", target).system == "Be brief."
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini", "mistral"])
+def test_a_later_system_message_keeps_what_it_says(target: str) -> None:
+    """Whatever it was made of, what it says becomes a user's text; nothing, no message."""
+    picture = {"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}
+    data = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAEC"}}
+    chat = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a"},
+        {"role": "system", "content": [MARKED, picture, data]},
+        {"role": "user", "content": "go on"},
+    ]
+    repaired = repair_messages(chat, "openai", target)
+    said = "[system] Be brief.\\n[image https://a.b/c.png]\\n[image]"
+    assert said in json.dumps(repaired.messages)
+    changes = [{"role": "system", "content": [{"type": "tool_addition", "tool": {}}]}]
+    chat = [*chat[:2], *changes, {"role": "user", "content": "go on"}]
+    shown = repair_messages(chat, "anthropic", target).messages
+    if target != "anthropic":
+        assert "[system]" not in json.dumps(shown)
