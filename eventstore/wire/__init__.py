@@ -181,7 +181,7 @@ def plain(message: Any) -> Any:
     message = _dumped(message)
     for key in _HOLDERS if isinstance(message, dict) else ():
         held = message.get(key)
-        if isinstance(held, list) and any(hasattr(each, "model_dump") for each in held):
+        if isinstance(held, list) and not all(type(each) is dict for each in held):
             message = {**message, key: [_dumped(each) for each in held]}
     return message if _is_json(message) else readable(message)[0]
 
@@ -199,10 +199,10 @@ _HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's obje
 
 def _dumped(value: Any) -> Any:
     """A dict of an SDK's object; members that are None say nothing, but for `content`."""
-    dump = getattr(value, "model_dump", None)
-    if not callable(dump):
-        return value
     try:
+        dump = getattr(value, "model_dump", None)
+        if not callable(dump):
+            return value
         fields = dump(mode="json", exclude_none=True)
     except Exception:  # noqa: BLE001 - foreign code, which may look for files
         return value

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
     copy,
     foreign_text,
     function_call,
     object_arguments,
+    plain_text,
 )
 from eventstore.wire.items import (
     Answer,
@@ -33,6 +34,7 @@ from eventstore.wire.naming import call_ids, legal_text, tool_name
 NAME = "anthropic"
 ID_LENGTH = 64
 NAME_LENGTH = 128
+TOOL_CHANGES = ("tool_addition", "tool_removal")
 OPENING = "[The conversation begins here.]"
 
 ROLES = {
@@ -205,7 +207,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if turn.role == "assistant":
             _add_assistant(messages, turn, shown, changes)
         elif turn.role in ("system", "developer") and not messages:
-            system.append(text_of(turn.parts))
+            system.append(plain_text(turn.parts, changes))
             changes.append(Change("moved", "AN10", "system text is a parameter of the request"))
         else:
             _add_user(messages, turn, changes)
@@ -266,14 +268,15 @@ def _native_blocks(turn: Turn) -> list[Any]:
 
 
 def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
-    own = _is_own(turn) and turn.role == "user"
+    own = _is_own(turn) and (turn.role == "user" or _changes_tools(turn))
     if own and not turn.joined:
         messages.append(copy(turn.native))
         return
     content = copy(_native_blocks(turn)) if own else _blocks(turn.parts, changes)
     if turn.role in ("system", "developer"):
+        said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "AN11", "a later system message became a user's text"))
-        content = [{"type": "text", "text": f"[system] {text_of(turn.parts)}"}]
+        content = [{"type": "text", "text": f"[system] {said}"}] if said else []
     if not content:
         return
     # Neighbours of ours become one message; those that the provider's user kept apart stay so.
@@ -285,6 +288,11 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
         last["content"].extend(content)
     else:
         messages.append({"role": "user", "content": _plain(content)})
+
+
+def _changes_tools(turn: Turn) -> bool:
+    """Whether it is a message that only the API's newest models take, and no text can replace."""
+    return any(_is(block, kind) for block in _native_blocks(turn) for kind in TOOL_CHANGES)
 
 
 def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:

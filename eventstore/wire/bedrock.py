@@ -11,13 +11,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text, text_of
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
     copy,
     foreign_text,
     function_call,
     object_arguments,
+    plain_text,
 )
 from eventstore.wire.items import (
     Call,
@@ -36,6 +37,7 @@ ID_LENGTH = 64
 NAME_LENGTH = 64
 OPENING = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
+TOOL_CHANGES = frozenset({"toolAddition", "toolRemoval"})
 BYTES = "$bytes"
 
 ROLES = {
@@ -295,7 +297,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if turn.role == "assistant":
             _add_assistant(messages, turn, shown, changes)
         elif turn.role in ("system", "developer") and not messages:
-            text = text_of(turn.parts)
+            text = plain_text(turn.parts, changes)
             system += [{"text": text}] if text.strip() else []
             changes.append(Change("moved", "BE03", "system text is a parameter of the request"))
         else:
@@ -350,14 +352,24 @@ def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
 
 
 def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
+    if _is_own(turn) and _changes_tools(turn):
+        messages.append({"role": "system", "content": _unpacked(turn.native["content"])})
+        return
     if turn.role in ("system", "developer"):
+        said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "BE03", "a later system message became a user's text"))
-        content = [{"text": f"[system] {text_of(turn.parts)}"}]
+        content = [{"text": f"[system] {said}"}] if said else []
     elif _is_own(turn):
         content = _unpacked(turn.native["content"])
     else:
         content = _blocks(turn.parts, changes)
     _add(messages, "user", content, apart=turn.provider == NAME and not turn.joined)
+
+
+def _changes_tools(turn: Turn) -> bool:
+    """Whether it is a message that only the newest models take, and no text can replace."""
+    blocks = turn.native["content"]
+    return turn.role == "system" and any(block.keys() & TOOL_CHANGES for block in blocks)
 
 
 def _add(

@@ -410,3 +410,72 @@ def test_reasoning_goes_with_a_call_that_is_left_out(chat: Conversation) -> None
     assert shown["content"] == [{"type": "refusal", "refusal": "No."},
                                 {"type": "text", "text": "Well."}]  # fmt: skip
     assert "reasoning" not in shown
+
+
+ADDED = {"type": "tool_addition", "tool": {"type": "tool_reference", "tool_name": "g"}}
+BLOCKS = {"anthropic": ADDED, "bedrock": {"toolAddition": {"tool": {"name": "g"}}}}
+
+
+@pytest.mark.parametrize("provider", sorted(BLOCKS))
+def test_a_change_of_tools_stays_where_it_is(provider: str) -> None:
+    """The models that know it take it nowhere else, and a repair around it keeps it."""
+    says = {"type": "text", "text": "q"} if provider == "anthropic" else {"text": "q"}
+    messages = [
+        {"role": "user", "content": [says]},
+        {"role": "system", "content": [BLOCKS[provider]]},
+        {"role": "assistant", "content": [says]},
+    ]
+    assert {found.level for found in validate(messages, provider)} == {"strict"}
+    repaired = repair_messages(messages, provider)
+    assert (repaired.messages, repaired.repairs) == (messages, [])
+    blank = {"text": " "} if provider == "bedrock" else {"type": "text", "text": " "}
+    broken = [*messages, {"role": "user", "content": [blank]}]
+    assert repair_messages(broken, provider).messages == messages
+
+
+def test_a_compaction_may_open_a_conversation() -> None:
+    """Anthropic reads nothing before one, so that people leave that out."""
+    summary = {"type": "compaction", "content": "It went well."}
+    messages = [{"role": "assistant", "content": [summary]}, {"role": "user", "content": "q"}]
+    assert repair_messages(messages, "anthropic").messages == messages
+
+
+def test_an_item_reference_may_have_no_type() -> None:
+    """Neither absent nor null makes it another item."""
+    output = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    for reference in ({"id": "fc_1"}, {"type": None, "id": "fc_1"}):
+        assert validate([reference, output], "openai-responses") == []
+
+
+def test_the_linter_reads_the_objects_of_the_sdks() -> None:
+    """What a client gave back is sent as it is, in a list or in a tuple."""
+    openai = pytest.importorskip("openai.types.chat")
+    anthropic = pytest.importorskip("anthropic.types")
+    message = openai.ChatCompletionMessage.model_validate(calling("c"))
+    chat = ({"role": "user", "content": "q"}, message, result("c", "done"))
+    assert validate(chat, "openai") == []
+    assert [found.code for found in validate([*chat[:2]], "openai")] == ["OA01"]
+    block = anthropic.ToolUseBlock(type="tool_use", id="t", name="f", input={})
+    answer = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
+    turns = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": [block]},
+        {"role": "user", "content": [answer]},
+    ]
+    assert validate(turns, "anthropic") == []
+    assert turns[1]["content"] == [block]
+
+
+class Hostile:
+    """An object that gives nothing away."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
+def test_an_object_that_answers_nothing_is_judged_and_repaired(provider: str) -> None:
+    """Foreign code that raises is not let through."""
+    for messages in ([Hostile()], Hostile(), [{"role": "user", "content": [Hostile()]}]):
+        assert validate(messages, provider) != []
+        assert validate(repair_messages(messages, provider).messages, provider) == []  # type: ignore[arg-type]

@@ -68,12 +68,13 @@ def validate(messages: object, provider: str) -> list[Violation]:
     no rule here, although no provider answers one: there is nothing in it to mend.
 
     Pass the list alone (Gemini's contents, the input of OpenAI Responses, else the messages): a
-    system prompt that is a parameter of its own is no part of it.
+    system prompt that is a parameter of its own is no part of it. The SDK's own objects in it are
+    read as what the SDK would send for them.
 
     Raises `ValueError` when no rules are known for `provider`.
     """
     book = _book(provider)
-    return [_violation(book, *finding) for finding in book.findings(messages)]
+    return [_violation(book, *finding) for finding in book.findings(_sent(messages))]
 
 
 def is_valid(messages: object, provider: str) -> bool:
@@ -84,6 +85,31 @@ def is_valid(messages: object, provider: str) -> bool:
     book = _book(provider)
     tolerated: Collection[str] = getattr(book, "TOLERATED", ())
     return all(code in tolerated for code, _, _ in book.findings(messages))
+
+
+def _sent(messages: object) -> object:
+    """A list as the SDKs send it: tuples are lists, and their objects say what is in them."""
+    if not isinstance(messages, list | tuple):
+        return messages
+    return [_dumped(message) for message in messages]
+
+
+def _dumped(value: object) -> object:
+    if type(value) is dict:
+        for key in ("content", "parts"):
+            held = value.get(key)
+            if isinstance(held, list) and not all(type(each) in _PLAIN for each in held):
+                value = {**value, key: [_dumped(each) for each in held]}
+        return value
+    try:
+        dump = getattr(value, "model_dump", None)
+        fields = dump(mode="json", exclude_none=True) if callable(dump) else value
+    except Exception:  # noqa: BLE001 - foreign code
+        return value
+    return fields
+
+
+_PLAIN = frozenset({dict, str})
 
 
 def _book(provider: str) -> RuleBook:

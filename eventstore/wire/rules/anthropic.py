@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Fault = tuple[str, str]  # place and detail
 
-__all__ = ["RULES", "findings"]
+__all__ = ["RULES", "TOLERATED", "findings"]
 
 RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "AN01": (
@@ -112,10 +112,20 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
         ),
         "send the text as the `system` parameter, or as a user message",
     ),
+    "AN11*": (
+        "strict",
+        '{path}: Unexpected role "system". Models without changes of tools refuse it.',
+        "declare the tools in the `tools` parameter alone",
+    ),
     "AN12": (
         "strict",
         "{path}: the first message must have role `user`",
         "begin the messages with what the user said",
+    ),
+    "AN12*": (
+        "strict",
+        "{path}: the first message must have role `user`",
+        "keep what stood before the compaction",
     ),
     "AN13": (
         "hard",
@@ -145,6 +155,9 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
+
+TOLERATED: Final = frozenset({"AN11*", "AN12*"})
+"""Strict rules whose breach has no other form: the models that made such a history answer it."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _HOME: Final = {"tool_use": "assistant", "tool_result": "user"}
@@ -403,15 +416,38 @@ def _leading_system(history: _History) -> Iterator[Fault]:
 def _any_system(history: _History) -> Iterator[Fault]:
     """AN11: no message is a system message."""
     for message in history.messages:
-        if message.role == "system":
+        if message.role == "system" and not _changes_tools(message):
             yield message.place, ""
+
+
+def _any_tool_change(history: _History) -> Iterator[Fault]:
+    """AN11*: no message changes the tools."""
+    for message in history.messages:
+        if message.role == "system" and _changes_tools(message):
+            yield message.place, ""
+
+
+def _changes_tools(message: _Message) -> bool:
+    return any(block.kind in ("tool_addition", "tool_removal") for block in message.blocks)
 
 
 def _leading_other(history: _History) -> Iterator[Fault]:
     """AN12: the first message is the user's."""
     for message in history.messages[:1]:
-        if message.role != "user":
+        if message.role != "user" and not _is_compacted(message):
             yield message.place, ""
+
+
+def _leading_compaction(history: _History) -> Iterator[Fault]:
+    """AN12*: nor does it begin with a compaction, before which the API reads nothing."""
+    for message in history.messages[:1]:
+        if _is_compacted(message):
+            yield message.place, ""
+
+
+def _is_compacted(message: _Message) -> bool:
+    kinds = [block.kind for block in message.blocks[:1]]
+    return message.role == "assistant" and kinds == ["compaction"]
 
 
 def _misplaced(history: _History) -> Iterator[Fault]:
@@ -539,7 +575,9 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN09": _empty_content,
     "AN10": _leading_system,
     "AN11": _any_system,
+    "AN11*": _any_tool_change,
     "AN12": _leading_other,
+    "AN12*": _leading_compaction,
     "AN13": _misplaced,
     "AN14": _illegal_names,
     "AN15": _split_results,

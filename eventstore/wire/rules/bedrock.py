@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Fault = tuple[str, str]  # place and detail
 
-__all__ = ["RULES", "findings"]
+__all__ = ["RULES", "TOLERATED", "findings"]
 
 _ONE_MESSAGE: Final = "put the toolResult blocks of a turn into the one user message right after it"
 _WORDS: Final = "send arguments as an object; leave out what is blank, or write a word in its place"
@@ -43,6 +43,11 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "of [a-zA-Z0-9_-], and each tool such a name"
         ),
     ),
+    "BE03**": (
+        "strict",
+        "{detail}",
+        "declare the tools in `toolConfig` alone",
+    ),
     "BE03*": (
         "strict",
         "{detail}",
@@ -53,6 +58,9 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
 }
 """Code to level, the service's words and the remedy."""
+
+TOLERATED: Final = frozenset({"BE03**"})
+"""A change of tools has no other form: the models that know it answer it."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _HOME: Final = {"toolUse": "assistant", "toolResult": "user"}
@@ -369,7 +377,7 @@ def _illegal(history: _History) -> Iterator[Fault]:
 def _newly_legal(history: _History) -> Iterator[Fault]:
     """BE03*: what older service models refuse: `.` and `:` in ids, and system messages."""
     for message in history.messages:
-        if message.role == "system":
+        if message.role == "system" and not _changes_tools(message):
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
     for block in (*history.calls, *history.results):
         key = block.key
@@ -381,6 +389,17 @@ def _newly_legal(history: _History) -> Iterator[Fault]:
                     f"but is {_listed([key])}."
                 ),
             )
+
+
+def _tool_changes(history: _History) -> Iterator[Fault]:
+    """BE03**: what older models refuse: system messages that change the tools."""
+    for message in history.messages:
+        if message.role == "system" and _changes_tools(message):
+            yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
+
+
+def _changes_tools(message: _Message) -> bool:
+    return any(block.kind in ("toolAddition", "toolRemoval") for block in message.blocks)
 
 
 def _listed(keys: Iterable[object]) -> str:
@@ -404,4 +423,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "BE02*": _blank_results,
     "BE03": _illegal,
     "BE03*": _newly_legal,
+    "BE03**": _tool_changes,
 }

@@ -111,7 +111,8 @@ def _item(index: int, raw: object) -> _Item:
     body: dict[object, Any] = raw if isinstance(raw, dict) else {}
     kind = body.get("type")
     if kind is None and body:
-        kind = "message" if "role" in body else "item_reference" if body.keys() == {"id"} else None
+        bare = body.keys() - {"type"} == {"id"}  # the type of a reference may be null
+        kind = "message" if "role" in body else "item_reference" if bare else None
     return _Item(f"input[{index}]", raw, kind if isinstance(kind, str) else None, body)
 
 
