@@ -39,6 +39,11 @@ class Terminal(StringIO):
         return True
 
 
+def _hear_ctrl_c() -> None:
+    """Whoever started the tests in the background, deaf to it, passes that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Command:
     """`toolledger`, run in a folder of its own."""
 
@@ -56,7 +61,7 @@ class Command:
         return subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "projections.cli", *map(str, arguments)],
             cwd=self.folder, env=self.environment, text=True, encoding="utf-8",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hear_ctrl_c, **options,
         )  # fmt: skip
 
     def __call__(self, *arguments: object, status: int = 0) -> Done:
