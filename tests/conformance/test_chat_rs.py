@@ -120,6 +120,16 @@ def test_approved_with_edit_uses_edited_call(chat: Conversation) -> None:
     assert failed == FunctionResponse("read_dir", {"error": "x"}, "call_abc")
 
 
+@pytest.mark.parametrize("name", ["Rejected", "Failed"])
+def test_a_synthesized_answer_bears_the_tool_s_id_and_the_original_name(name: str) -> None:
+    """Never the edit's name, and an id also where the call has none."""
+    edit = FunctionCall("read_file", {"path": "/etc"}, "other")
+    tool = Tool("t1", FunctionCall("read_dir", {}), STATUSES[name], edit=edit)
+    call, response = tool.try_to_tuple()
+    assert call is edit
+    assert (response.id, response.name, set(response.result)) == ("t1", "read_dir", {"error"})
+
+
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 def test_serde_round_trip(status: Any) -> None:
     """Encoded and decoded, the call is equal."""

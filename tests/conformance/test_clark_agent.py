@@ -522,7 +522,8 @@ def siblings(chat: Conversation, *, aborts: bool) -> tuple[list[Tool], list[str]
             FunctionTool(slow, parallel=True),
         ]
         calls = [chat.request("fail"), chat.request("slow")]
-        return await AsyncDispatcher(chat, tools).dispatch(calls)
+        async with asyncio.timeout(30):
+            return await AsyncDispatcher(chat, tools).dispatch(calls)
 
     return asyncio.run(main()), seen
 

@@ -137,6 +137,8 @@ def test_repair_preserves_first_occurrence_order_across_fingerprints() -> None:
     """One entry a call, in the order in which the calls were first made."""
     entries = [done("a", 1), done("b", 2), done("a", "ignored")]
     assert repair_history(entries) == [done("a", 1), done("b", 2)]
+    late = [failed("a", RetryClass.TRANSIENT, "x"), done("b", 2), done("a", 1)]
+    assert repair_history(late) == [done("a", 1), done("b", 2)], "the survivor moves up"
 
 
 def test_repair_is_idempotent() -> None:
