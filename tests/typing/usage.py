@@ -7,10 +7,14 @@ from typing import Any, assert_type
 
 from eventstore import (
     AgentError,
+    AsyncAttempt,
+    AsyncConversation,
     AsyncDispatcher,
+    AsyncEventStore,
     Attempt,
     Completed,
     Conversation,
+    Cursor,
     Dispatcher,
     ErrorEnvelope,
     ErrorKind,
@@ -145,3 +149,36 @@ async def dispatched(chat: Conversation, message: object) -> list[Tool]:
     assert_type(dispatcher.offer(), GateDecision)
     assert_type(dispatcher.dispatch(chat.record(message)), list[Tool])
     return await AsyncDispatcher(chat, {"named": tool}).resume()
+
+
+def following(store: EventStore, kept: str) -> Tool:
+    """What comes, as it comes, and what somebody decides."""
+    follow = store.follow(kept, timeout=5)
+    for recorded in follow:
+        assert_type(recorded, Recorded)
+    assert_type(follow.cursor, Cursor)
+    assert_type(follow.lag().seconds, float)
+    chat = store.conversation("support-42")
+    assert_type(chat.follow(after=3).cursor, int)
+    return chat.decision("call_1", timeout=60)
+
+
+async def awaited(url: str, message: object) -> None:
+    """The same, awaited."""
+    async with AsyncEventStore.open(url, tenant="acme") as store:
+        chat = store.conversation("support-42")
+        assert_type(chat, AsyncConversation)
+        for tool in await chat.record(message):
+            async with chat.running(tool.id) as attempt:
+                assert_type(attempt, AsyncAttempt)
+                assert_type(await attempt.complete("done"), Tool)
+        assert_type(await chat.request("refund", {"order": 7}), Tool)
+        assert_type(await chat.version, int)
+        assert_type(await chat.tools, dict[str, Tool])
+        assert_type([recorded async for recorded in chat.events()], list[Recorded])
+        async for recorded in store.follow(await store.end(), timeout=5):
+            assert_type(recorded, Recorded)
+        assert_type(await chat.decision("call_1"), Tool)
+    store = await AsyncEventStore.open(url)
+    assert_type(await store.conversation("a").append(), list[Recorded])
+    await store.close()
