@@ -87,7 +87,8 @@ class Projector:
     projected is committed together with how far it is, `batch` events at a time, so each event
     is applied exactly once, whatever is killed and when. Any number of projectors, in as many
     processes, may work on one log: they share its lanes. A projector itself is used by one
-    thread at a time.
+    thread at a time. In a SQLite file others cannot write while a batch is stored: beside the
+    log a smaller `batch` keeps them waiting for less.
 
     `views` says what is kept, `bucket` how long a time bucket of the statistics is, in seconds:
     where they are not given, as what is there was made, else everything, and an hour.

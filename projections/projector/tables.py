@@ -213,8 +213,11 @@ call_statistics = _state(
 )
 """The numbers of all calls with one fingerprint, many fingerprints a row: all are read at once."""
 
-STATES = tuple(table for table in metadata.sorted_tables if table is not projections)
-"""The tables whose rows belong to a projection."""
+STATES = (
+    checkpoints,
+    *(t for t in metadata.sorted_tables if t is not projections and t is not checkpoints),
+)
+"""The tables whose rows belong to a projection; without a checkpoint nobody adds to the others."""
 
 
 def key_of(*texts: str) -> bytes:
