@@ -61,7 +61,8 @@ class Command:
         return subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "projections.cli", *map(str, arguments)],
             cwd=self.folder, env=self.environment, text=True, encoding="utf-8",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hear_ctrl_c, **options,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+            preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - no thread has a lock here
         )  # fmt: skip
 
     def __call__(self, *arguments: object, status: int = 0) -> Done:
