@@ -28,7 +28,7 @@ from projections.tools import CurrentTools, current_tools
 from projections.view import ModelHistory
 
 if TYPE_CHECKING:  # loaded late, as it needs SQLAlchemy
-    from projections.projector import Lag, Parked, Progress, Projector, TimeBucket
+    from projections.projector import Parked, Progress, Projector, TimeBucket
 
 __all__ = [
     "Anomaly",
@@ -38,7 +38,6 @@ __all__ = [
     "Frame",
     "History",
     "HistoryEntry",
-    "Lag",
     "ModelHistory",
     "OpenAttempt",
     "Parked",
@@ -69,7 +68,7 @@ __all__ = [
     "token_counter",
 ]
 
-_LATE = frozenset({"Lag", "Parked", "Progress", "Projector", "TimeBucket"})
+_LATE = frozenset({"Parked", "Progress", "Projector", "TimeBucket"})
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.projector.driver import Lag, Progress, Projector, TimeBucket
+from projections.projector.driver import Progress, Projector, TimeBucket
 from projections.projector.lane import Parked
 
-__all__ = ["Lag", "Parked", "Progress", "Projector", "TimeBucket"]
+__all__ = ["Parked", "Progress", "Projector", "TimeBucket"]

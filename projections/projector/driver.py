@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from eventstore import Cursor, EventStore, Recorded, StorageError, Tool
+from eventstore import Cursor, EventStore, Lag, Recorded, StorageError, Tool
 from projections.approvals import PendingApproval, order
 from projections.figures import KindNumbers, Statistics, ToolNumbers
 from projections.projector import tables
@@ -48,13 +48,6 @@ class Progress(msgspec.Struct, frozen=True):
 
     done: int
     total: int
-
-
-class Lag(msgspec.Struct, frozen=True):
-    """How far a projection is behind the log: in events, and by the age of the oldest of them."""
-
-    events: int
-    seconds: float
 
 
 class TimeBucket(msgspec.Struct, frozen=True):

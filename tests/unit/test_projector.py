@@ -17,6 +17,7 @@ from eventstore import (
     EventStore,
     Failure,
     FunctionCall,
+    Lag,
     Pending,
     StorageError,
     StoreBusy,
@@ -25,7 +26,7 @@ from eventstore import (
 )
 from eventstore.storage.sqlite import driver
 from eventstore.testing import FrozenClock, message
-from projections import Lag, Parked, Progress, Projector, error_statistics
+from projections import Parked, Progress, Projector, error_statistics
 from projections.projector import driver as work
 from projections.projector import lane, tables
 from projections.projector.stored_tools import StoredTools

@@ -124,7 +124,6 @@ PROJECTIONS = [
     "Frame",
     "History",
     "HistoryEntry",
-    "Lag",
     "ModelHistory",
     "OpenAttempt",
     "Parked",
