@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 LOCK = 0x746F6F6C
 """The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
 
-MANY = 250
-"""Rows from which on COPY is faster than one INSERT."""
+MANY = 10
+"""Rows from which on COPY is faster than INSERT."""
 
 SHORTEST = 1000
 """Milliseconds that a transaction may always stand still."""
@@ -132,19 +132,16 @@ class Postgresql(Server):
     def clear(self, connection: Connection) -> None:
         """Nothing is ever left: the schema is changed in one transaction."""
 
-    def insert(self, cursor: Any, _: Statements, rows: Sequence[Any], marks: Sequence[Any]) -> None:
-        """Write the rows of events, and those of the fingerprints' index.
-
-        Some in one statement, which is one way to the server and back; many by COPY, which costs
-        it the least for each.
-        """
-        for table, given in ((tables.events, rows), (tables.fingerprints, marks)):
-            if len(given) >= MANY:
-                _copy(cursor, table, given)
-            elif given:
-                cursor.execute(
-                    _inserting(table), [list(column) for column in zip(*given, strict=True)]
-                )
+    def insert(
+        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
+    ) -> None:
+        """Write the rows of events, and those of the fingerprints' index; many by COPY."""
+        if len(rows) < MANY:
+            super().insert(cursor, sql, rows, marks)
+            return
+        _copy(cursor, tables.events, rows)
+        if marks:
+            _copy(cursor, tables.fingerprints, marks)
 
     def meaning(self, error: Any) -> tuple[type[StorageError], str]:
         """By the SQLSTATE; an error without one is the connection's."""
@@ -188,20 +185,11 @@ def _copy(cursor: Any, table: Table, rows: Sequence[Any]) -> None:
 def _copying(table: Table) -> tuple[str, list[str]]:
     """The statement, and the names of its columns' types: in binary, nothing is converted."""
     columns = ", ".join(column.name for column in table.columns)
-    return f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)", _types(table)
-
-
-@cache
-def _inserting(table: Table) -> str:
-    """Rows that are given as one array for each column."""
-    columns = ", ".join(column.name for column in table.columns)
-    arrays = ", ".join(f"%s::{name}[]" for name in _types(table))
-    return f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays})"  # noqa: S608
-
-
-def _types(table: Table) -> list[str]:
-    names = (column.type.compile(_dialect).lower() for column in table.columns)
-    return [name.partition("(")[0] for name in names]
+    types = [column.type.compile(_dialect).lower() for column in table.columns]
+    return (
+        f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)",
+        [name.partition("(")[0] for name in types],
+    )
 
 
 _dialect = PGDialect()  # type: ignore[no-untyped-call]
