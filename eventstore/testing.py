@@ -745,6 +745,27 @@ class EventStoreContract(_Contract):
         with pytest.raises(ValueError, match="another store"):
             store.read(Cursor("0" * 16, ((0, 1),)))
 
+    def test_a_follower_sees_what_comes(self, store: EventStore) -> None:
+        """Every event once, each conversation in its order, wherever it goes on."""
+        follow = store.follow(timeout=0)
+        chat = store.conversation("chat-0").follow(timeout=0)
+        seen: list[Recorded] = []
+        own: list[Recorded] = []
+        for n in range(8):
+            for name in ("chat-0", f"chat-{n}"):
+                store.conversation(name).append(message(str(n)), message(f"{n}b"))
+            seen += [next(follow) for _ in range(2)] if n % 2 else follow
+            if n == 4:
+                follow = store.follow(str(follow.cursor), timeout=0)
+            own += chat
+        seen += follow
+        everything = list(store.read())
+        assert sorted(seen, key=lambda r: (r.lane, r.position)) == everything
+        assert own == [r for r in seen if r.conversation_id == "chat-0"]
+        assert [r.version for r in own] == list(range(1, len(own) + 1))
+        assert follow.lag().events == 0
+        assert list(store.read(follow.cursor)) == []
+
     def test_a_fingerprint_finds_what_became_of_equal_calls(self, store: EventStore) -> None:
         """All their events while these arguments were in force, in every conversation."""
         one, other = store.conversation("one"), store.conversation("other")
@@ -825,6 +846,22 @@ class SharedEventStoreContract(EventStoreContract):
         assert one.complete(tool.id, "paid").status.name == "Completed"
         with pytest.raises(IllegalTransition):
             one.fail(tool.id, "late")
+
+    def test_a_decision_in_one_store_is_seen_by_who_waits_in_another(
+        self, stores: tuple[EventStore, ...]
+    ) -> None:
+        """And by those who follow."""
+        agent, person, watcher = stores
+        call = agent.conversation("chat").request("pay", {"amount": 1})
+        follow = watcher.follow(poll=0.005)
+        asked = next(follow)
+        tool, _, decided = together(
+            lambda: agent.conversation("chat").decision(call.id, 30, poll=0.005),
+            lambda: person.conversation("chat").approve(call.id, {"amount": 2}, by="ada"),
+            lambda: next(follow),
+        )
+        assert (asked.event.tag, decided.event.tag) == ("pending", "approved")  # type: ignore[union-attr]
+        assert tool.effective_call.arguments == {"amount": 2}  # type: ignore[union-attr]
 
     def test_the_expected_version_is_checked_against_all(
         self, stores: tuple[EventStore, ...]
