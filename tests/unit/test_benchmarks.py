@@ -23,6 +23,7 @@ TINY = {
     "prompt": ["--events", "10000", "--rounds", "3"],
     "rebuild": ["--events", "2000", "--rounds", "1"],
     "repair": ["--messages", "200", "--rounds", "2"],
+    "servers": ["--calls", "2", "--events", "256", "--rounds", "1"],
     "size": ["--events", "2000"],
     "together": ["--events", "256", "--rounds", "1"],
 }
