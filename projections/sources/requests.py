@@ -84,7 +84,7 @@ class RequestFile:
         first, more = self._file.first_line()
         try:
             return isinstance(msgspec.json.decode(first), dict) and more
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
 
     def _of_values(self, values: Iterator[tuple[int, Any]], place: str) -> Iterator[Request]:

@@ -110,3 +110,10 @@ def test_a_file_without_messages_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(SourceError, match=r"holds no messages.*messages, contents, input"):
         found(path)
+
+
+def test_a_file_nested_too_deeply_is_refused(path: Path) -> None:
+    """In one line, not with the interpreter's own words."""
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(SourceError, match="JSON"):
+        found(path)
