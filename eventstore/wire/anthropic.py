@@ -6,9 +6,11 @@ text is a parameter of the request; later in the conversation it becomes a user'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from eventstore.fingerprint import content_id
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
@@ -34,6 +36,7 @@ from eventstore.wire.naming import call_ids, legal_text, tool_name
 NAME = "anthropic"
 ID_LENGTH = 64
 NAME_LENGTH = 128
+_SERVED_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_CHANGES = ("tool_addition", "tool_removal")
 OPENING = "[The conversation begins here.]"
 
@@ -307,6 +310,7 @@ def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
         for block in message["content"]
         if isinstance(block, dict)
     ]
+    _name_served(blocks, changes)
     asked = [block.get("id") for block in blocks if block.get("type") in SERVED]
     known = [block.get("tool_use_id") for block in blocks if _is_served_result(block)]
     if not asked and not known:
@@ -323,12 +327,27 @@ def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
         running = running and isinstance(content, list) and _is_answer(message["role"], content)
 
 
+def _name_served(blocks: list[dict[str, Any]], changes: list[Change]) -> None:
+    """Give calls that the servers ran, and their results, ids as only the servers write them."""
+    for block in blocks:
+        key = "id" if block.get("type") == "server_tool_use" else "tool_use_id"
+        given = block.get(key)
+        own = key == "id" or (_is_served_result(block) and block["type"] != "mcp_tool_result")
+        if own and isinstance(given, str) and not _SERVED_ID.fullmatch(given):
+            mark = content_id(given.encode("utf-8", "surrogatepass")).hex()[:24]
+            block[key] = f"srvtoolu_{mark}"
+            why = f"id {given!r} is {block[key]!r} here"
+            changes.append(Change("re-keyed", "AN06", why))
+
+
 def _unpaired(block: Any, paired: set[str], changes: list[Change], *, running: bool) -> Any:
     if _is_served_result(block):
         call_id = block.get("tool_use_id")
         told = f"[{block['type']}] {as_text(block.get('content'))}"
-    elif isinstance(block, dict) and block.get("type") in SERVED and not running:
+    elif isinstance(block, dict) and block.get("type") in SERVED:
         call_id = block.get("id")
+        if running and isinstance(call_id, str):
+            return block
         told = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
     else:
         return block

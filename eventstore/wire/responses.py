@@ -184,7 +184,8 @@ def _is_legal_id(kind: str | None, item_id: Any) -> bool:
         return False
     if _UUID.fullmatch(item_id):  # a compatible server's
         return True
-    return item_id.startswith(PREFIXES.get(kind or "", ""))
+    prefix = PREFIXES.get(kind or "")
+    return prefix is None or (item_id.startswith(prefix) and legal_text(item_id, 64) == item_id)
 
 
 def _is_content(content: Any) -> bool:

@@ -479,3 +479,33 @@ def test_an_object_that_answers_nothing_is_judged_and_repaired(provider: str) ->
     for messages in ([Hostile()], Hostile(), [{"role": "user", "content": [Hostile()]}]):
         assert validate(messages, provider) != []
         assert validate(repair_messages(messages, provider).messages, provider) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call_id", ["toolu_1", "a-b", "", 5, None])
+def test_a_call_of_the_servers_bears_their_kind_of_id(call_id: Any) -> None:
+    """Another id is refused: call and result get the same one, or become text."""
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+    answer = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": []}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": [call, answer]},
+    ]
+    code = "AN06" if isinstance(call_id, str) else "AN16"  # no id pairs with none
+    assert code in [found.code for found in validate(messages, "anthropic")]
+    repaired = repair_messages(messages, "anthropic")
+    assert validate(repaired.messages, "anthropic") == []
+    shown = repaired.messages[1]["content"]
+    if isinstance(call_id, str) and call_id:
+        assert shown[0]["id"] == shown[1]["tool_use_id"] != call_id
+    assert repaired.repairs
+    assert repair_messages(repaired.messages, "anthropic").messages == repaired.messages
+
+
+@pytest.mark.parametrize("item_id", ["fc_" + "a" * 62, "fc_a|b"])
+def test_the_id_of_an_item_is_short_and_plain(item_id: str) -> None:
+    """OpenAI takes 64 letters, numbers, underscores and dashes: an id may be left out."""
+    call = {"type": "function_call", "id": item_id, "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    assert [found.code for found in validate([call, output], "openai-responses")] == ["OR03"]
+    repaired = repair_messages([call, output], "openai-responses").messages
+    assert repaired == [{key: call[key] for key in call if key != "id"}, output]

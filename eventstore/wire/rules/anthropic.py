@@ -75,7 +75,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
     "AN06": (
         "hard",
-        "{path}: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        "{path}: String should match pattern '{detail}'",
         (
             "replace every other character by '_' in the same way on call and result, "
             "keeping different ids different"
@@ -162,6 +162,7 @@ TOLERATED: Final = frozenset({"AN11*", "AN12*"})
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _HOME: Final = {"tool_use": "assistant", "tool_result": "user"}
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_SERVED_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 _SERVED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _MAX_NAME_LENGTH: Final = 200
 _MAX_SHOWN: Final = 80
@@ -338,10 +339,14 @@ def _finds_tools(block: _Block) -> bool:
 
 
 def _illegal_ids(history: _History) -> Iterator[Fault]:
-    """AN06: ids are text of legal characters, on calls and on results."""
+    """AN06: ids are text of legal characters, on calls and on results; servers give their own."""
     for block in (*history.calls, *history.results):
         if not isinstance(block.key, str) or not _ID.fullmatch(block.key):
-            yield f"{block.place}.{block.id_key}", ""
+            yield f"{block.place}.{block.id_key}", r"^[a-zA-Z0-9_-]+$"
+    for block in history.blocks:
+        given = _served_id(block) if block.kind == "server_tool_use" else None
+        if given is not None and not _SERVED_ID.fullmatch(given):
+            yield f"{block.place}.id", r"^srvtoolu_[a-zA-Z0-9_]+$"
 
 
 def _untyped_inputs(history: _History) -> Iterator[Fault]:

@@ -71,6 +71,7 @@ _OUTPUTS: Final = {
 }
 _PREFIXES: Final = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_ID_LENGTH: Final = 64
 _MAX_SHOWN: Final = 80
@@ -171,6 +172,11 @@ def _misnumbered(items: list[_Item]) -> Iterator[Fault]:
             yield (
                 place,
                 f"Invalid '{place}': {_shown(given)}. Expected an ID that begins with '{prefix}'.",
+            )
+        elif prefix is not None and not _ITEM_ID.fullmatch(given):
+            yield (
+                place,
+                f"Invalid '{place}': {_shown(given)}. Expected 1 to 64 of [a-zA-Z0-9_-].",
             )
 
 
