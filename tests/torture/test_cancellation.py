@@ -68,8 +68,9 @@ class Told:
             before = text
         for key, texts in stored.items():
             asked = self.asked[key]  # type: ignore[index]
-            assert len(set(texts)) == len(texts)
-            assert texts == [text for text in asked if text in set(texts)]  # in their order
+            there = set(texts)
+            assert len(there) == len(texts)
+            assert texts == [text for text in asked if text in there]  # in their order
         assert self.sure <= {text for texts in stored.values() for text in texts}
         assert list(store.verify()) == []
 
