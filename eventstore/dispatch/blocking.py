@@ -25,7 +25,8 @@ class Dispatcher(Procedure):
     - `tools`: functions or `FunctionTool`s, or either by name.
     - `gates`: which tools the model may see. `gate_context` makes what they decide on of the
       log (`projections.gate_context` does); without it they see no messages. `on_all_empty`
-      is "deny" where nothing is offered if all gates allow nothing, and not everything.
+      is "deny" where nothing is offered if all gates allow nothing, and not everything. `denial`
+      words what the model is told of a hidden tool where no gate does.
     - `hooks`: asked in order before a call starts: None goes on, `Approve` ends the asking,
       `Reject`, `Skip` and `Terminate` keep the call from running.
     - `approver`: decides on calls that need approval; without one, or where it gives None, they

@@ -32,7 +32,14 @@ from eventstore.dispatch.turn import Call, Stop, Turn, name_of, over_limit, pref
 from eventstore.errors import EventStoreError, IllegalTransition, UnknownCall
 from eventstore.events import Recorded, RunEnded
 from eventstore.failure import ErrorKind, Failure
-from eventstore.gate import GateDecision, OnAllEmpty, ToolGate, ToolGateContext, compose_gates
+from eventstore.gate import (
+    DenialPolicy,
+    GateDecision,
+    OnAllEmpty,
+    ToolGate,
+    ToolGateContext,
+    compose_gates,
+)
 from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
 from eventstore.recovery import outcome_unknown, unknown_outcome
 from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier
@@ -66,6 +73,7 @@ class Procedure:
         max_calls_per_turn: int | None = None,
         max_parallel: int = 10,
         on_all_empty: OnAllEmpty = "open",
+        denial: DenialPolicy | None = None,
         gate_context: GateContext | None = None,
         clock: Callable[[], int] = system_clock,
         chance: Callable[[], float] = random.random,
@@ -94,6 +102,10 @@ class Procedure:
         self._on_all_empty = settings.one(
             "on_all_empty", on_all_empty, get_args(OnAllEmpty).__contains__, "pass 'open' or 'deny'"
         )
+        self._denial = denial
+        if denial is not None:
+            remedy = "pass a function of the tool's name and the GateDecision, or None"
+            settings.one("denial", denial, callable, remedy)
         self._gate_context = gate_context or counted_iterations
         self._clock = clock
         self._chance = chance
@@ -255,7 +267,7 @@ class Procedure:
             if number not in seen:
                 seen[number] = yield from self._seen_in(number, offered)
                 fit[number] = []
-            refusal = preflight(call, seen[number], self._gates, self._names)
+            refusal = preflight(call, seen[number], self._gates, self._names, self._denial)
             if refusal is not None:
                 refusals[call.tool.id] = refusal
             else:

@@ -13,7 +13,7 @@ from eventstore.tool import Approved, Pending, Tool
 
 if TYPE_CHECKING:
     from eventstore.dispatch.function_tool import FunctionTool
-    from eventstore.gate import GateDecision
+    from eventstore.gate import DenialPolicy, GateDecision
 
 NOT_EXECUTED = "tool_call_not_executed"
 NAMES_SHOWN = 12
@@ -127,13 +127,17 @@ def over_limit(most: int, calls: Sequence[Call], spent: int = 0) -> dict[str, Re
 
 
 def preflight(
-    call: Call, seen: GateDecision | None, gates: Sequence[Any], known: Sequence[str]
+    call: Call,
+    seen: GateDecision | None,
+    gates: Sequence[Any],
+    known: Sequence[str],
+    policy: DenialPolicy | None = None,
 ) -> Failure | Reject | None:
     """Why a call that has not started cannot: an unknown tool, a hidden one, bad arguments."""
     if call.spec is None:
         return not_found(call.tool.call.name, known if seen is None else seen.visible)
     if seen is not None:
-        denial = seen.denial(call.tool.call.name, gates)
+        denial = seen.denial(call.tool.call.name, gates, policy)
         if denial is not None:
             return Reject(denial.text, denial.gate, denial.details, "gate")
     return call.spec.invalid(call.tool.effective_call)

@@ -13,6 +13,7 @@ from eventstore import (
     Conversation,
     EventStore,
     Failed,
+    GateDecision,
     MessageAdded,
     OpeningGate,
     RunStarted,
@@ -103,6 +104,27 @@ def test_without_gates_everything_is_offered(kind: str, chat: Conversation) -> N
     dispatcher.dispatch([chat.request("pay")])
     assert not [r for r in chat.events() if isinstance(r.event, ToolsOffered)]
     assert dispatcher.offer().visible == ("pay", "plan")
+
+
+def test_a_product_has_its_own_words_for_hidden_tools(kind: str, chat: Conversation) -> None:
+    """Where no gate gives a reason; None leaves it to the library."""
+
+    def words(name: str, decision: GateDecision) -> tuple[str, dict[str, Any]] | None:
+        assert not decision.allows(name)
+        return None if name == "plan" else (f"upgrade to use {name}", {"plan": "free"})
+
+    dispatcher = gated(kind, chat, Only(), on_all_empty="deny", denial=words)
+    dispatcher.offer()
+    dispatcher.dispatch([chat.request("pay"), chat.request("plan")])
+    paying, planning = (r.event for r in chat.events() if isinstance(r.event, ToolRejected))
+    assert isinstance(paying, ToolRejected)
+    assert isinstance(planning, ToolRejected)
+    assert (paying.by, paying.reason) == ("tool_gate", "upgrade to use pay")
+    assert paying.details == {"plan": "free"}
+    assert "plan" in (planning.reason or "")
+    assert RUNS == []
+    with pytest.raises(TypeError, match="denial is 'no': pass a function"):
+        gated(kind, chat, denial="no")
 
 
 def test_a_hidden_call_never_runs(kind: str, chat: Conversation) -> None:
