@@ -218,7 +218,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
             results = [render_result(call, name) for call, name in shown]
             messages.append({"role": "user", "content": results})
     _pair_served(messages, changes)
-    if messages and messages[0]["role"] != "user":
+    if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
         changes.append(Change("added", "AN12", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": OPENING})
     arguments: dict[str, Any] = {"messages": messages}
@@ -325,6 +325,12 @@ def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
                 _unpaired(block, paired, changes, running=running) for block in content
             ]
         running = running and isinstance(content, list) and _is_answer(message["role"], content)
+
+
+def _is_compacted(message: dict[str, Any]) -> bool:
+    """Whether it stands for what came before: nothing needs to."""
+    content = message["content"]
+    return isinstance(content, list) and _is(content[0], "compaction")
 
 
 def _name_served(blocks: list[dict[str, Any]], changes: list[Change]) -> None:

@@ -103,6 +103,8 @@ def _kind(item: dict[str, Any]) -> str | None:
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
+    if item.keys() - {"type"} == {"id"}:  # the type of a reference may be null
+        return "item_reference"
     return "message" if "role" in item or "content" in item else None
 
 

@@ -433,11 +433,13 @@ def test_a_change_of_tools_stays_where_it_is(provider: str) -> None:
     assert repair_messages(broken, provider).messages == messages
 
 
-def test_a_compaction_may_open_a_conversation() -> None:
+def test_a_compaction_may_open_a_conversation(chat: Conversation) -> None:
     """Anthropic reads nothing before one, so that people leave that out."""
     summary = {"type": "compaction", "content": "It went well."}
     messages = [{"role": "assistant", "content": [summary]}, {"role": "user", "content": "q"}]
     assert repair_messages(messages, "anthropic").messages == messages
+    chat.record_messages(messages, provider="anthropic")
+    assert model_history(chat.events()).render("anthropic")["messages"] == messages
 
 
 def test_an_item_reference_may_have_no_type() -> None:
@@ -445,6 +447,9 @@ def test_an_item_reference_may_have_no_type() -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": "done"}
     for reference in ({"id": "fc_1"}, {"type": None, "id": "fc_1"}):
         assert validate([reference, output], "openai-responses") == []
+        twice = [reference, {"role": "user", "content": "q"}, reference]
+        shown = repair_messages(twice, "openai-responses").messages
+        assert shown[0] == reference
 
 
 def test_the_linter_reads_the_objects_of_the_sdks() -> None:
