@@ -354,10 +354,10 @@ class SqlStorage:
     ) -> bool:
         """Clean up behind a transaction; whether only the answer to its COMMIT was lost."""
         # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
-        self._forget()
         lost = self._database.is_lost(error)
         if lost and done:
             self._unsettled.update(self._ends)
+        self._forget()
         self._roll_back(lost=lost)
         return bool(done) and isinstance(error, self._driver.Error) and stored(asked, done)  # type: ignore[arg-type]
 

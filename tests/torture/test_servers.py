@@ -199,6 +199,30 @@ def test_a_commit_whose_answer_is_lost_is_recognised(through: tuple[proxies.Prox
         assert list(store.verify()) == []
 
 
+def test_a_commit_that_is_late_is_waited_for(
+    server: Server, through: tuple[proxies.Proxy, str]
+) -> None:
+    """Who looks for the events before the COMMIT has arrived would find none, and store twice."""
+    proxy, url = through
+
+    def late(link: proxies.Link, data: bytes) -> bool:
+        proxies.hang_up(link.client)
+        until = time.monotonic() + 10
+        while not waits(server) and time.monotonic() < until:
+            time.sleep(0.005)
+        link.server.sendall(data)
+        return True
+
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+        proxy.strike(proxies.behind(b"lost", late))
+        (second,) = chat.append(message("lost"))
+        assert (proxy.faults, second.version) == (1, 2)
+        assert texts(store._storage) == ["a", "lost"]
+        assert list(store.verify()) == []
+
+
 def test_a_commit_that_never_arrived_is_made_again(through: tuple[proxies.Proxy, str]) -> None:
     """Once the server has given the transaction up, which holds the lane until then."""
     proxy, url = through
