@@ -405,22 +405,33 @@ class SqlStorage:
 
         Until then its transaction holds the lanes' counters.
         """
+        pauses = _pauses(time.monotonic() + self._database.busy_timeout)
         with self._lock:
-            try:
-                self._check()
-                cursor = self._writer()
-                self._torn = True
-                cursor.execute(self._database.begin)
-                for lane in sorted(self._unsettled):
-                    self._head(cursor, lane)
-                cursor.execute("COMMIT")
-                self._torn = False
-                self._unsettled.clear()
-            except BaseException as error:
-                self._roll_back(lost=self._database.is_lost(error))
-                raise
-            finally:
-                self._forget()
+            while self._unsettled:
+                try:
+                    self._lock_unsettled()
+                except Exception as error:
+                    pause = next(pauses, None) if self._database.is_lost(error) else None
+                    if pause is None:
+                        raise
+                    time.sleep(pause)
+
+    def _lock_unsettled(self) -> None:
+        try:
+            self._check()
+            cursor = self._writer()
+            self._torn = True
+            cursor.execute(self._database.begin)
+            for lane in sorted(self._unsettled):
+                self._head(cursor, lane)
+            cursor.execute("COMMIT")
+            self._torn = False
+            self._unsettled.clear()
+        except BaseException as error:
+            self._roll_back(lost=self._database.is_lost(error))
+            raise
+        finally:
+            self._forget()
 
     def _all_stored(self, requests: Sequence[Append], done: Sequence[Appended | Exception]) -> bool:
         pairs = zip(requests, done, strict=True)
