@@ -52,7 +52,7 @@ def drain(pipe: Any, told: list[str]) -> None:
 
 def test_a_reader_misses_nothing_whatever_order_writers_commit_in(url: str) -> None:
     """No gap in a lane, no skip, no inversion; also beside writers that roll back or are killed."""
-    each = EVENTS // 40
+    each = EVENTS // 30
     chance = random.Random(3)
     told: list[str] = []
     jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(8)]
@@ -83,7 +83,7 @@ def test_a_reader_misses_nothing_whatever_order_writers_commit_in(url: str) -> N
         assert sorted(reader.texts) == sorted(stored)
     assert max(Counter(stored).values()) == 1
     assert set(told) <= set(stored)
-    assert len(stored) >= EVENTS // 2
+    assert len(stored) >= 0.9 * EVENTS
 
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
