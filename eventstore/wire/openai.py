@@ -30,7 +30,7 @@ from eventstore.wire.items import (
     WireMessage,
     WireResult,
 )
-from eventstore.wire.naming import call_ids, legal_text, tool_name
+from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
 
 NAME = "openai"
 ID_LENGTH = 40
@@ -259,7 +259,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     """The messages for `turns`, every call answered right after its turn."""
     changes: list[Change] = []
     messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True)
+    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=short_text)
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
