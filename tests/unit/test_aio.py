@@ -622,7 +622,7 @@ def test_tasks_follow(run: Callable[[Main], Any]) -> None:
         for count in range(3, 6):
             await until(lambda: len(seen[0]) == count and len(store._store._bell._listeners) == 2)  # noqa: B023
             await chat.append(message())
-        await until(lambda: len(seen[1]) == 5)
+        await until(lambda: (len(seen[0]), len(seen[1])) == (6, 5))
         assert await follows[0].lag() == Lag(0, 0.0)
         assert follows[0].cursor == await store.end()
         assert follows[1].cursor == 6
