@@ -96,7 +96,7 @@ class Dispatcher(Procedure):
                 answer = effect.verb() if type(effect) is Log else self._perform(effect)
                 error = None
             except BaseException as raised:  # noqa: BLE001 - the procedure decides
-                answer, error = None, raised
+                answer, error = None, _interrupt(raised) or raised
 
     def _perform(self, effect: Effect) -> Any:
         if type(effect) is Run:
@@ -156,6 +156,18 @@ def worst(errors: list[BaseException]) -> BaseException:
         if other is not error:
             error.add_note(f"and beside it: {other!r}")
     return error
+
+
+def _interrupt(error: BaseException) -> BaseException | None:
+    """The Ctrl-C that came out as another error: inside `threading`, as one about its lock."""
+    cause = error.__context__
+    if (
+        type(error) is RuntimeError
+        and isinstance(cause, KeyboardInterrupt)
+        and "lock" in str(error)
+    ):
+        return cause
+    return None
 
 
 def background(work: Callable[[], None]) -> threading.Thread:

@@ -122,6 +122,16 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     assert {tool.status.name for tool in tools.values()} == {"Completed"}
 
 
+def await_threads() -> None:
+    """Until the dispatcher's threads have ended; one whose start was cut short may never begin."""
+    for thread in threading.enumerate():
+        patience = time.monotonic() + 5
+        while thread.name == "dispatch" and thread.ident is None and time.monotonic() < patience:
+            time.sleep(0.001)
+        if thread.name == "dispatch" and thread.ident is not None:
+            thread.join()
+
+
 def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
     """Turns with Ctrl-C at random moments; how many were cut short."""
     chance = random.Random(3)
@@ -140,9 +150,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 cut += 1
-            for thread in threading.enumerate():
-                if thread.name == "dispatch" and thread.ident is not None:  # it was started
-                    thread.join()
+            await_threads()
             check_log(chat)
             paid = bank.payments()
             for tool in chat.tools.values():
@@ -155,6 +163,25 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
         assert list(store.verify()) == []
     assert max(bank.payments().values()) == 1
     return cut
+
+
+def test_ctrl_c_inside_a_lock_is_still_ctrl_c(tmp_path: Path) -> None:
+    """Python's own locks may raise another error in its place."""
+
+    def wait(_: float) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()
+
+    with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
+        chat = store.conversation("chat")
+        calls = [chat.request("flaky", {"slow": 0.0})]
+        with pytest.raises(KeyboardInterrupt):
+            Dispatcher(chat, Bank(tmp_path / "books").tools(verify=False), sleep=wait).dispatch(
+                calls
+            )
+        assert chat.tools[calls[0].id].status.name == "Failed"
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals by timer here")
