@@ -122,13 +122,20 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     assert {tool.status.name for tool in tools.values()} == {"Completed"}
 
 
-def await_threads() -> None:
-    """Until the dispatcher's threads have ended; one whose start was cut short may never begin."""
+def await_threads(unborn: set[threading.Thread]) -> None:
+    """Until the dispatcher's threads have ended.
+
+    One whose start was cut short may never begin: it is waited for once, and then `unborn`.
+    """
     for thread in threading.enumerate():
-        patience = time.monotonic() + 5
-        while thread.name == "dispatch" and thread.ident is None and time.monotonic() < patience:
+        if thread.name != "dispatch" or thread in unborn:
+            continue
+        patience = time.monotonic() + 2
+        while thread.ident is None and time.monotonic() < patience:
             time.sleep(0.001)
-        if thread.name == "dispatch" and thread.ident is not None:
+        if thread.ident is None:
+            unborn.add(thread)
+        else:
             thread.join()
 
 
@@ -137,6 +144,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
     chance = random.Random(3)
     bank = Bank(Path(books))
     cut = 0
+    unborn: set[threading.Thread] = set()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with EventStore.open(url) as store:
         for number in range(rounds):
@@ -150,7 +158,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 cut += 1
-            await_threads()
+            await_threads(unborn)
             check_log(chat)
             paid = bank.payments()
             for tool in chat.tools.values():
