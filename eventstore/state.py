@@ -151,11 +151,7 @@ class ConversationState:
         except IllegalTransition:
             return
         mark = entry[1] if entry and _brought(event) is None else tool.effective_call.digest()
-        self.known.add(tool.id)
-        if type(tool.status) in _SETTLED:
-            self.open.pop(tool.id, None)
-        else:
-            self.open[tool.id] = (tool, mark)
+        self._keep(tool.id, (tool, mark))
 
     def foresee(self, staged: Staged) -> None:
         """Take in what is being stored, in a transaction that goes on."""
@@ -167,15 +163,18 @@ class ConversationState:
     def commit(self, staged: Staged, version: int, as_of: int) -> None:
         """Take in what was just stored."""
         for call_id, entry in staged.tools.items():
-            self.known.add(call_id)
-            if type(entry[0].status) in _SETTLED:
-                self.open.pop(call_id, None)
-            else:
-                self.open[call_id] = entry
+            self._keep(call_id, entry)
         for event in staged.events:
             self._place(event)
         self.version = version
         self.as_of = as_of
+
+    def _keep(self, call_id: str, entry: Entry) -> None:
+        self.known.add(call_id)
+        if type(entry[0].status) in _SETTLED:
+            self.open.pop(call_id, None)
+        else:
+            self.open[call_id] = entry
 
     def _place(self, event: Event) -> None:
         kind = type(event)

@@ -349,17 +349,16 @@ class EventStore:
                 "signal handler, a finalizer or the clock): append when that is done"
             )
 
-    def _lead(self, own: Task) -> None:
-        """Carry out `own`, and together with it all that are waiting to be."""
+    def _lead(self, own: Task, beside: Sequence[Task] = ()) -> None:
+        """Carry out `own`, and together with it those `beside` it and all that were waiting."""
         self._forbid_nesting()
-        if self._closed:
-            self._open()
+        storage = self._open()
         self._leader = get_ident()
         try:
-            if self._waiting:
-                self._carry_out_together(own, self._others(own), self._storage)
+            if beside or self._waiting:
+                self._carry_out_together(own, [*beside, *self._others(own)], storage)
             else:
-                self._carry_out(own, self._storage)
+                self._carry_out(own, storage)
         finally:
             self._leader = 0
             self._bell.ring()
@@ -368,19 +367,7 @@ class EventStore:
         """Carry out tasks that nobody waits for in a thread: the outcome of each is in it."""
         try:
             with self._lock:
-                self._forbid_nesting()
-                storage = self._open()
-                self._leader = get_ident()
-                try:
-                    own = tasks[0]
-                    others = [*tasks[1:], *self._others(own)]  # threads that wait come along
-                    if others:
-                        self._carry_out_together(own, others, storage)
-                    else:
-                        self._carry_out(own, storage)
-                finally:
-                    self._leader = 0
-                    self._bell.ring()
+                self._lead(tasks[0], tasks[1:])
         except BaseException as error:  # noqa: BLE001 - for those who asked
             for task in tasks:
                 if not task.ended:
@@ -443,6 +430,7 @@ class EventStore:
         name = task.conversation_id
         state = task.state = self._take(name)
         if task.staged is not None and self._was_stored(task, storage):
+            self._keep(name, state)
             return
         if task.ids:
             task.stored = storage.known_ids(name, task.ids).keys()
@@ -630,25 +618,19 @@ class Task(msgspec.Struct, eq=False):
 
     def stage(self) -> Sequence[Draft]:
         """Decide on the state as it is."""
-        state = self.state
-        if self.ids or self.expected_version is not None:
-            return self._stage_expecting(state)
-        events = self.events = self.decide(state)
-        at = self.store._clock()  # noqa: SLF001 - one room
-        ids = events.ids if isinstance(events, Identified) else event_ids(len(events), at)
-        staged = self.staged = state.stage(events, ids, at, self._settled)
-        return staged.drafts
-
-    def _stage_expecting(self, state: ConversationState) -> Sequence[Draft]:
-        if self.ids and self.stored >= set(self.ids):
+        state, ids = self.state, self.ids
+        if ids and self.stored >= set(ids):
             self.events, self.staged = (), None
             return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
         events = self.events = self.decide(state)
-        at = self.store._clock()  # noqa: SLF001
-        ids = self.ids or event_ids(len(events), at)
-        if self.stored:
+        at = self.store._clock()  # noqa: SLF001 - one room
+        if isinstance(events, Identified):
+            ids = events.ids
+        elif not ids:
+            ids = event_ids(len(events), at)
+        elif self.stored:
             pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
         staged = self.staged = state.stage(events, ids, at, self._settled)
