@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SLICES = 1024
 
-_PREFIX = "x1:"
+PREFIX = "x1:"
 _TEXT = re.compile(r"x1:([0-9a-fA-F]{32})")
 _MAX_DEPTH = 100_000
 
@@ -83,7 +83,7 @@ def raw_digest(name: str, raw: str) -> bytes:
 
 def render(digest: bytes) -> str:
     """The text form of a digest."""
-    return _PREFIX + digest.hex()
+    return PREFIX + digest.hex()
 
 
 def parse(text: str) -> bytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from eventstore.codec import DECODERS, decode
 from eventstore.errors import StorageError, StoreClosed, StoreCorrupt
 from eventstore.events import Recorded, ToolPending
-from eventstore.fingerprint import render, slice_of
+from eventstore.fingerprint import PREFIX, render, slice_of
 from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage.statements import Statements
 
@@ -870,5 +870,5 @@ def _recorded(rows: Iterable[Any], names: Mapping[int, Any]) -> Iterator[Recorde
             lane, position, names[key], version, event_id.hex(), at,
             event.call.id or "" if tag == "pending" and type(event) is ToolPending
             else getattr(event, "call_id", None),
-            None if digest is None else f"x1:{digest.hex()}", event,
+            None if digest is None else f"{PREFIX}{digest.hex()}", event,
         )  # fmt: skip
