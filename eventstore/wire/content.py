@@ -11,7 +11,7 @@ from eventstore.fingerprint import canonical
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.tool import FunctionCall
-from eventstore.wire.items import Call, Change
+from eventstore.wire.items import Answer, Call, Change
 
 MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio",
          "input_image", "input_file")  # fmt: skip
@@ -89,6 +89,28 @@ def _told(*held: Any) -> str:
         if isinstance(each, dict) and (words := "\n".join(_all_words(each))):
             return f"]\n{words}"
     return ", not shown here]"
+
+
+def chat_image(image: Image) -> dict[str, Any]:
+    """An image as Chat Completions, and what is like it, show one."""
+    url = image.url or f"data:{image.media_type or 'image/png'};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def chat_answer(answer: Answer, name: str, provider: str) -> dict[str, Any]:
+    """The tool message of Chat Completions, and what is like it; `name` is the call's id there."""
+    if answer.provider == provider and answer.native is not None:
+        message: dict[str, Any] = copy(answer.native)
+        message["tool_call_id"] = name
+        if answer.note:
+            message["content"] = f"{answer.text}\n{answer.note}"
+        return message
+    text = answer.text
+    if answer.is_error:
+        text = _encode({"error": text}).decode()
+    if answer.note:
+        text = f"{text}\n{answer.note}"
+    return {"role": "tool", "tool_call_id": name, "content": text}
 
 
 def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:

@@ -15,6 +15,8 @@ from eventstore.message import Image, Opaque, Part, Text
 from eventstore.tool import FunctionCall
 from eventstore.wire.content import (
     as_text,
+    chat_answer,
+    chat_image,
     copy,
     foreign_text,
     function_call,
@@ -358,8 +360,7 @@ def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Image):
-        url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
-        return {"type": "image_url", "image_url": {"url": url}}
+        return chat_image(part)
     if part.provider == NAME:
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
@@ -368,16 +369,4 @@ def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
 
 def render_result(call: Call, name: str) -> dict[str, Any]:
     """The tool message that answers `call`, whose id here is `name`."""
-    answer = call.answer
-    if answer.provider == NAME and answer.native is not None:
-        message: dict[str, Any] = copy(answer.native)
-        message["tool_call_id"] = name
-        if answer.note:
-            message["content"] = f"{answer.text}\n{answer.note}"
-        return message
-    text = answer.text
-    if answer.is_error:
-        text = _encode({"error": text}).decode()
-    if answer.note:
-        text = f"{text}\n{answer.note}"
-    return {"role": "tool", "tool_call_id": name, "content": text}
+    return chat_answer(call.answer, name, NAME)
