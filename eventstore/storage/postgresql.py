@@ -197,8 +197,9 @@ _dialect = PGDialect()  # type: ignore[no-untyped-call]
 
 def _state(error: Any) -> str:
     """The SQLSTATE; where a connection was refused the driver gives but the server's words."""
-    if error.sqlstate is not None:
-        return str(error.sqlstate)
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)  # psycopg2's
+    if state is not None:
+        return str(state)
     text = str(error)
     return next((state for words, state in _REFUSALS if words in text), "08000")
 

@@ -188,10 +188,12 @@ class Server(ABC):
             told = self.where in str(error) or isinstance(error, StoreClosed)
             return error if told else type(error)(f"{self.where}: {error}")
         driver_error = getattr(error, "orig", None) or error
-        if not isinstance(driver_error, self.module.Error):
-            return error
-        kind, remedy = self.meaning(driver_error)
-        text = " ".join(self.text(driver_error).split())
+        return self.told(driver_error) if isinstance(driver_error, self.module.Error) else error
+
+    def told(self, error: Any) -> StorageError:
+        """The library's error for a driver's, which may be another driver than ours."""
+        kind, remedy = self.meaning(error)
+        text = " ".join(self.text(error).split())
         return kind(f"{self.where}: {text}: {remedy}")
 
     def text(self, error: Any) -> str:

@@ -37,6 +37,12 @@ def _as_bytes(dialect: Dialect) -> Any:
     return cast(_e.payload, LargeBinary)
 
 
+def columns(dialect: Dialect) -> tuple[Any, ...]:
+    """What is read of an event."""
+    # PostgreSQL holds text to be UTF-8
+    return (*_READ, _e.payload if dialect.name == "postgresql" else _as_bytes(dialect))
+
+
 class Statements:
     """Every statement of the storage, compiled for one dialect."""
 
@@ -45,8 +51,7 @@ class Statements:
         p = bindparam
         none: Any = literal_column("0")  # SQLite's dialect writes an offset anyway
         payload = _as_bytes(dialect)
-        # PostgreSQL holds text to be UTF-8
-        read = (*_READ, _e.payload if dialect.name == "postgresql" else payload)
+        read = columns(dialect)
 
         def text(statement: Executable, *names: str) -> str:
             compiled = _Statement(dialect, statement)
