@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
     from eventstore.importing import Imported
     from eventstore.store import Decide
 
@@ -455,9 +457,21 @@ class AsyncEventStore:
             )
         )  # fmt: skip
 
-    def conversation(self, conversation_id: str) -> AsyncConversation:
-        """A handle on a conversation; the first append creates it."""
-        return AsyncConversation(self, self._store.conversation(conversation_id))
+    def conversation(
+        self, conversation_id: str, *, connection: AsyncConnection | None = None
+    ) -> AsyncConversation:
+        """A handle on a conversation; the first append creates it.
+
+        With `connection`, a SQLAlchemy `AsyncConnection` (of an `AsyncSession`,
+        `await session.connection()`), inside the host's own transaction, which is cancelled with
+        its task; see `EventStore.conversation`.
+        """
+        chat = self._store.conversation(conversation_id)
+        if connection is not None:
+            from eventstore.hosted_aio import within  # noqa: PLC0415 - loads SQLAlchemy
+
+            return within(self._store, conversation_id, connection)
+        return AsyncConversation(self, chat)
 
     def conversations(self) -> AsyncIterator[tuple[str, int]]:
         """Every conversation's id with its version, oldest first."""
@@ -612,8 +626,14 @@ class AsyncConversation:
         *events: Event,
         expected_version: int | None = None,
         event_ids: Sequence[UUID | str | bytes] | None = None,
+        connection: AsyncConnection | None = None,
     ) -> list[Recorded]:
         """Append events, all or none; see `Conversation.append`."""
+        if connection is not None:
+            hosted = self._owner.conversation(self.id, connection=connection)
+            return await hosted.append(
+                *events, expected_version=expected_version, event_ids=event_ids
+            )
         return await outcome(
             self._verbs.append(*events, expected_version=expected_version, event_ids=event_ids)
         )

@@ -43,6 +43,8 @@ from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolv
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from sqlalchemy import Connection
+
     from eventstore.following import Follow, Stop
     from eventstore.importing import Imported
     from eventstore.state import ConversationState
@@ -134,6 +136,7 @@ class Conversation:
         *events: Event,
         expected_version: int | None = None,
         event_ids: Sequence[UUID | str | bytes] | None = None,
+        connection: Connection | None = None,
     ) -> list[Recorded]:
         """Append events, all or none; those that repeat what is so already are left out.
 
@@ -143,10 +146,15 @@ class Conversation:
         With `event_ids` (a UUID each) the append may be repeated: what is stored under an id
         already is not stored again, and is returned as it was stored first.
 
+        With `connection`, inside the host's own transaction; see `EventStore.conversation`.
+
         Raises:
             VersionConflict: the conversation is not at `expected_version`.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
+        if connection is not None:
+            hosted = self._store.conversation(self.id, connection=connection)
+            return hosted.append(*events, expected_version=expected_version, event_ids=event_ids)
         events = tuple(map(_checked, events))
         ids = _event_ids(event_ids, len(events))
         unplaced = any(map(_is_unplaced, events))

@@ -35,6 +35,8 @@ from eventstore.tool import Tool, evolve
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sqlalchemy import Connection
+
     from eventstore.following import Follow, Stop
 
 CACHED = 1024
@@ -194,11 +196,20 @@ class EventStore:
 
         return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
 
-    def conversation(self, conversation_id: str) -> Conversation:
+    def conversation(
+        self, conversation_id: str, *, connection: Connection | None = None
+    ) -> Conversation:
         """A handle on a conversation; the first append creates it.
+
+        With `connection`, a SQLAlchemy `Connection` to the store's database (of an ORM session,
+        `session.connection()`), all is read and appended inside the host's own transaction:
+        events are there when the host commits, and never where it rolls back. From the first
+        append to that end other writers of the lane (on SQLite, all) wait; so does the thread
+        itself, in vain, when it appends without the connection meanwhile.
 
         Raises:
             ValueError: the id is empty, or no text that a database can hold.
+            TypeError: the connection is none.
         """
         if not isinstance(conversation_id, str) or not conversation_id:
             raise ValueError(
@@ -206,6 +217,10 @@ class EventStore:
                 "pass for example 'support-42'"
             )
         _check_storable("conversation id", conversation_id)
+        if connection is not None:
+            from eventstore.hosted import within  # noqa: PLC0415 - loads SQLAlchemy
+
+            return within(self, conversation_id, connection)
         return Conversation(self, conversation_id)
 
     def conversations(self) -> Iterator[tuple[str, int]]:

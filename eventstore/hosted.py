@@ -1,0 +1,81 @@
+"""A conversation inside a transaction of the host's own; see `EventStore.conversation`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from eventstore.conversation import Conversation
+from eventstore.errors import EventStoreError
+from eventstore.state import ConversationState
+from eventstore.storage import Append, Storage
+from eventstore.storage.hosted import HostedStorage
+from eventstore.store import EventStore, Task
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from eventstore.store import Decide
+
+
+class HostedStore(EventStore):
+    """A store as the host's transaction sees it.
+
+    It remembers no state: the transaction, or a savepoint of it, may be rolled back at any time.
+    """
+
+    def __init__(self, store: EventStore, connection: Connection) -> None:
+        storage: Any = HostedStorage(store._open(), connection)  # noqa: SLF001 - one room
+        super().__init__(storage, store._clock)  # noqa: SLF001
+        self._store = store
+
+    def _open(self) -> Storage:
+        self._store._open()  # noqa: SLF001 - it may be closed by now
+        return self._storage
+
+    def _append(
+        self,
+        conversation_id: str,
+        decide: Decide,
+        expected_version: int | None = None,
+        ids: Sequence[bytes] = (),
+        *,
+        alone: bool = True,
+    ) -> Task:
+        """Append behind the lane's lock, where the whole conversation is read."""
+        state = self._take(conversation_id)
+        task = Task(self, conversation_id, decide, expected_version, ids, alone, state)
+        task.done = self._open().append(Append(conversation_id, 0, 0, (), task.rebase))
+        task.ended = True
+        return task
+
+    def _take(self, _: str) -> ConversationState:
+        return ConversationState(0)
+
+    def _keep(self, _: str, state: ConversationState) -> None:
+        """Forget it. Followers are not told: what is not committed is no news."""
+
+
+class HostedConversation(Conversation):
+    """A conversation inside a transaction of the host's own."""
+
+    def follow(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `cannot_wait`."""
+        raise cannot_wait(self.id)
+
+    def decision(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `cannot_wait`."""
+        raise cannot_wait(self.id)
+
+
+def cannot_wait(conversation_id: str) -> EventStoreError:
+    """What is to be raised where others would be waited for with a lane locked."""
+    return EventStoreError(
+        "a transaction must not wait for what others append: follow with "
+        f"store.conversation({conversation_id!r}), without a connection"
+    )
+
+
+def within(store: EventStore, conversation_id: str, connection: Connection) -> Conversation:
+    """A handle on a conversation inside the transaction of a connection."""
+    return HostedConversation(HostedStore(store, connection), conversation_id)

@@ -1,0 +1,76 @@
+"""A conversation inside the host's transaction on an `AsyncConnection`.
+
+All is run by SQLAlchemy on the host's connection, in the host's task: who is cancelled is
+cancelled at once, and the host's transaction with him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from eventstore.aio import AsyncConversation, outcome
+from eventstore.hosted import HostedStore, cannot_wait
+from eventstore.storage.hosted import synchronous
+from eventstore.tool import Tool
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from eventstore.aio import Outcome
+    from eventstore.store import EventStore
+
+T = TypeVar("T")
+
+
+class Inside:
+    """Where the conversation reads and appends: what `AsyncConversation` asks of its store."""
+
+    def __init__(self, store: EventStore, connection: AsyncConnection) -> None:
+        self._store = HostedStore(store, synchronous(connection))
+        self._connection = connection
+        self._reader = self._asking = self
+        # for what verbs look up while they decide
+        self._settled = self._store._settled  # noqa: SLF001 - one room
+        self._events = self._store._events  # noqa: SLF001
+
+    def conversation(self, conversation_id: str, *, connection: Any) -> Any:
+        """Refused: one connection is enough."""
+        return self._store.conversation(conversation_id, connection=connection)
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """What the function gives, which uses the connection."""
+        return await self._connection.run_sync(lambda _: function())
+
+    async def _do(self, *what: Any, **options: Any) -> Outcome:
+        return await self.run(lambda: self._store._do(*what, **options)), None  # noqa: SLF001
+
+    async def _tool(self, *what: Any) -> Outcome:
+        return await self.run(lambda: self._store._tool(*what)), None  # noqa: SLF001
+
+    async def _tools(self, *what: Any) -> Outcome:
+        return await self.run(lambda: self._store._tools(*what)), None  # noqa: SLF001
+
+
+class HostedAsyncConversation(AsyncConversation):
+    """A conversation inside a transaction of the host's own."""
+
+    def follow(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `cannot_wait`."""
+        raise cannot_wait(self.id)
+
+    async def decision(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `cannot_wait`."""
+        raise cannot_wait(self.id)
+
+    async def _begin(self, call_id: str, attempt: int | None) -> Tool:
+        tool: Tool = await outcome(self._verbs.start(call_id, attempt))
+        return tool
+
+
+def within(
+    store: EventStore, conversation_id: str, connection: AsyncConnection
+) -> AsyncConversation:
+    """A handle on a conversation inside the transaction of a connection."""
+    inside: Any = Inside(store, connection)
+    return HostedAsyncConversation(inside, inside._store.conversation(conversation_id))  # noqa: SLF001
