@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import settings
-from servers import mariadb, own_server, postgresql, server
+from servers import mariadb, mysql, own_server, postgresql, server
 
-__all__ = ["mariadb", "own_server", "postgresql", "server"]
+__all__ = ["mariadb", "mysql", "own_server", "postgresql", "server"]
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None)

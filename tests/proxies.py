@@ -40,8 +40,8 @@ def hang_up(end: socket.socket) -> None:
 class Proxy:
     """Passes everything on until it is told otherwise."""
 
-    def __init__(self, port: int) -> None:
-        self._to = port
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._to = address
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._links: list[Link] = []
@@ -74,7 +74,7 @@ class Proxy:
                     hang_up(client)
                     continue
                 try:
-                    server = socket.create_connection(("127.0.0.1", self._to))
+                    server = socket.create_connection(self._to)
                 except OSError:
                     hang_up(client)
                     continue
@@ -144,8 +144,9 @@ def behind(text: bytes, fault: Fault) -> Fault:
 @contextlib.contextmanager
 def before(server: Server, url: str) -> Iterator[tuple[Proxy, str]]:
     """A proxy before the server, and the URL that leads through it."""
-    proxy = Proxy(server.port)
+    proxy = Proxy((server.address.host or "", server.address.port or 0))
+    through = make_url(url).set(host="127.0.0.1", port=proxy.port)
     try:
-        yield proxy, make_url(url).set(port=proxy.port).render_as_string(hide_password=False)
+        yield proxy, through.render_as_string(hide_password=False)
     finally:
         proxy.close()

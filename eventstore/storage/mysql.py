@@ -29,7 +29,7 @@ from eventstore.errors import (
 from eventstore.storage.schema import metadata
 from eventstore.storage.server import CONNECTING, Server
 
-_LOCK = "CONCAT('toolledger/', MD5(DATABASE()))"
+_LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
 """The name of the lock that whoever changes the schema holds: names are the whole server's."""
 
 _LOST = frozenset({
@@ -91,17 +91,17 @@ class Mysql(Server):
     def prepare(self, connection: Any) -> None:
         """READ COMMITTED, strict, waiting no longer than allowed.
 
-        When a commit is on disk the server alone decides (innodb_flush_log_at_trx_commit). On
-        MariaDB a client that stops in the middle of a transaction does not hold its lane for
-        longer than the others wait for it.
+        When a commit is on disk the server alone decides (innodb_flush_log_at_trx_commit). A
+        client that stops in the middle of a transaction does not hold its lane for longer than
+        the others wait for it; MySQL cannot tell it from one that is idle between transactions.
         """
         wait = max(1, ceil(self.busy_timeout))
+        mariadb = "MariaDB" in connection.get_server_info()
         settings = {
             "sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
-            "innodb_lock_wait_timeout": str(wait),
+            "innodb_lock_wait_timeout": wait,
+            "idle_transaction_timeout" if mariadb else "wait_timeout": max(1, wait // 2),
         }
-        if "MariaDB" in connection.get_server_info():
-            settings["idle_transaction_timeout"] = str(max(1, wait // 2))
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             assigned = ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())

@@ -22,7 +22,7 @@ from eventstore.storage.opening import open_storage as open_at
 from eventstore.testing import EventStoreContract, OpenStorage, SharedEventStoreContract
 
 if TYPE_CHECKING:
-    from servers import MariaDB, PostgreSQL
+    from servers import MariaDB, MySQL, PostgreSQL
 
 MINE = (AsyncEventStore, AsyncConversation, AsyncAttempt)
 
@@ -139,6 +139,16 @@ class TestMariadb(_Shared):
     def open_storage(self, mariadb: MariaDB) -> Iterator[OpenStorage]:
         """All of one database."""
         url = mariadb.database(migrated=True)
+        yield from _opening(lambda: url)
+
+
+class TestMysql(_Shared):
+    """A real server."""
+
+    @pytest.fixture
+    def open_storage(self, mysql: MySQL) -> Iterator[OpenStorage]:
+        """All of one database."""
+        url = mysql.database(migrated=True)
         yield from _opening(lambda: url)
 
 

@@ -13,7 +13,7 @@ import feeding
 import proxies
 import pytest
 import workers
-from servers import MariaDB, PostgreSQL
+from servers import MariaDB, MySQL, PostgreSQL
 
 from eventstore import EventStore, IllegalTransition
 from eventstore.errors import StorageError
@@ -333,7 +333,7 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 # a server that is killed
 
 
-@pytest.mark.parametrize("kind", [PostgreSQL, MariaDB])
+@pytest.mark.parametrize("kind", [PostgreSQL, MariaDB, MySQL])
 def test_a_killed_server_loses_nothing_that_was_acknowledged(
     own_server: Callable[[type[Server]], Server], kind: type[Server]
 ) -> None:

@@ -28,7 +28,7 @@ from eventstore.storage.sql import SqlStorage
 from eventstore.testing import append, message
 
 if TYPE_CHECKING:
-    from servers import MariaDB, PostgreSQL, Server
+    from servers import MariaDB, MySQL, PostgreSQL, Server
 
 Open = Callable[..., SqlStorage]
 
@@ -152,31 +152,16 @@ def test_mariadb_is_strict_and_read_committed_whatever_its_default(
     assert "STRICT_ALL_TABLES" in setting(storage, "SELECT @@sql_mode")
 
 
-def test_mysql_is_not_asked_for_what_only_mariadb_has() -> None:
-    """It would refuse the connection."""
-    said: list[str] = []
-
-    class Connection:
-        cursorclass = pymysql.cursors.Cursor
-
-        def get_server_info(self) -> str:
-            return "8.4.3"
-
-        def cursor(self) -> Any:
-            return self
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def execute(self, statement: str) -> None:
-            said.append(statement)
-
-    Mysql(make_url("mysql://h/d"), "full", 1.0).prepare(Connection())
-    assert "innodb_lock_wait_timeout = 1" in said[-1]
-    assert not any("idle_transaction_timeout" in statement for statement in said)
+def test_mysql_is_strict_and_read_committed_whatever_its_default(
+    mysql: MySQL, opened: Open
+) -> None:
+    """It has no time limit for a transaction that stands still, only one for a connection."""
+    storage = opened(mysql.database(migrated=True), timeout=7.5)
+    assert setting(storage, "SELECT @@transaction_isolation") == "READ-COMMITTED"
+    assert setting(storage, "SELECT @@innodb_lock_wait_timeout") == 8
+    assert setting(storage, "SELECT @@wait_timeout") == 4
+    assert setting(storage, "SELECT @@autocommit") == 1
+    assert "STRICT_ALL_TABLES" in setting(storage, "SELECT @@sql_mode")
 
 
 def test_a_pooled_connection_that_died_is_replaced(
@@ -252,10 +237,11 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
 
 def test_a_wrong_password_is_told(mariadb: MariaDB) -> None:
     """The URL has it."""
-    mariadb.execute("CREATE USER careful@localhost IDENTIFIED BY 'right'")
+    mariadb.execute("CREATE USER careful IDENTIFIED BY 'right'")
     url = make_url(mariadb.url("mysql")).set(username="careful", password="wrong")  # noqa: S106
     with pytest.raises(StorageError, match="check the user and the password in the URL"):
         open_storage(url.render_as_string(hide_password=False), "", "full", 30.0)
+    mariadb.execute("DROP USER careful")
 
 
 def test_a_user_who_may_only_read_is_told_so(postgresql: PostgreSQL, opened: Open) -> None:
@@ -279,20 +265,19 @@ def test_a_server_that_only_reads_is_told_apart(server: Server, url: str, opened
     """As a standby is."""
     storage = opened(url)
     append(storage, "chat", message())
+    name = make_url(url).database
     if server.first == "postgres":
-        name = make_url(url).database
         server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     else:
-        server.execute("SET GLOBAL read_only = 1", "CREATE USER plain@localhost",
-                       "GRANT ALL ON *.* TO plain@localhost",
-                       "REVOKE READ ONLY ADMIN, SUPER ON *.* FROM plain@localhost")  # fmt: skip
-        url = make_url(url).set(username="plain").render_as_string()
+        server.execute("SET GLOBAL read_only = 1", "CREATE USER plain",
+                       f"GRANT ALL ON {name}.* TO plain")  # fmt: skip
+        url = make_url(url).set(username="plain", password=None).render_as_string()
     try:
         with pytest.raises(StoreReadOnly, match="connect to the primary server"):
             append(opened(url), "chat", message(), version=1)
     finally:
         if server.first != "postgres":
-            server.execute("SET GLOBAL read_only = 0")
+            server.execute("SET GLOBAL read_only = 0", "DROP USER plain")
 
 
 def test_a_tag_that_is_too_long_is_refused(mariadb: MariaDB, opened: Open) -> None:

@@ -17,7 +17,7 @@ from eventstore.storage.sql import SqlStorage
 from eventstore.testing import append, message, together
 
 if TYPE_CHECKING:
-    from servers import MariaDB, PostgreSQL, Server
+    from servers import PostgreSQL, Server
 
 OURS = {f"toolledger_{name}" for name in
         ("conversations", "events", "fingerprints", "lanes", "store", "version")}  # fmt: skip
@@ -72,15 +72,21 @@ def test_ids_are_compared_byte_for_byte_on_postgresql(postgresql: PostgreSQL) ->
     assert dict(map(tuple, found)) == {"tenant": "C", "conversation_id": "C"}
 
 
-def test_ids_are_compared_byte_for_byte_on_mariadb(mariadb: MariaDB) -> None:
+@pytest.mark.parametrize(
+    ("name", "collation"), [("mariadb", "utf8mb4_nopad_bin"), ("mysql", "utf8mb4_0900_bin")]
+)
+def test_ids_are_compared_byte_for_byte_on_mysqls_family(
+    request: pytest.FixtureRequest, name: str, collation: str
+) -> None:
     """The default and `utf8mb4_bin` merge ids that differ; blobs have no collation at all."""
-    found = mariadb.execute(
+    server = request.getfixturevalue(name)
+    found = server.execute(
         "SELECT DISTINCT collation_name FROM information_schema.columns "
         "WHERE table_schema = DATABASE() AND table_name <> 'toolledger_version' "
         "AND collation_name IS NOT NULL",
-        database=mariadb.database(migrated=True),
+        database=server.database(migrated=True),
     )
-    assert [tuple(row) for row in found] == [("utf8mb4_nopad_bin",)]
+    assert [tuple(row) for row in found] == [(collation,)]
 
 
 def test_down_and_up_with_data(server: Server, url: str) -> None:
