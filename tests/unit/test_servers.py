@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +176,20 @@ def test_a_pooled_connection_that_died_is_replaced(
     assert len(list(storage.conversation("chat"))) == 1
 
 
+def test_an_idle_writer_goes_on_where_the_server_hung_up(mysql: MySQL, opened: Open) -> None:
+    """As MySQL does with who may hold a lane; appends and reads notice nothing."""
+    url = mysql.database(migrated=True)
+    storage = opened(url, timeout=2.0)
+    append(storage, "chat", message())
+    left = f"SELECT 1 FROM information_schema.processlist WHERE db = '{make_url(url).database}'"  # noqa: S608
+    until = time.monotonic() + 30
+    while mysql.execute(left) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not mysql.execute(left)
+    append(storage, "chat", message(), version=1)
+    assert len(list(storage.conversation("chat"))) == 2
+
+
 def kill_connections(server: Server, url: str) -> None:
     """End every connection to the database, as an administrator does."""
     name = make_url(url).database
@@ -242,6 +257,18 @@ def test_a_wrong_password_is_told(mariadb: MariaDB) -> None:
     with pytest.raises(StorageError, match="check the user and the password in the URL"):
         open_storage(url.render_as_string(hide_password=False), "", "full", 30.0)
     mariadb.execute("DROP USER careful")
+
+
+@pytest.mark.parametrize("query", [{}, {"ssl_disabled": "true"}])
+def test_a_password_opens_mysql(mysql: MySQL, opened: Open, query: dict[str, str]) -> None:
+    """By its default plugin, `caching_sha2_password`: over TLS, or with the server's RSA key."""
+    url = make_url(mysql.database(migrated=True)).set(username="careful", password="right")  # noqa: S106
+    mysql.execute(
+        "CREATE USER careful IDENTIFIED BY 'right'", f"GRANT ALL ON {url.database}.* TO careful"
+    )
+    storage = opened(url.set(query=query).render_as_string(hide_password=False))
+    append(storage, "chat", message())
+    mysql.execute("DROP USER careful")
 
 
 def test_a_user_who_may_only_read_is_told_so(postgresql: PostgreSQL, opened: Open) -> None:
