@@ -107,8 +107,10 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `turn` numbers assistant messages, and `calls` says how many calls came with it (each is a
     `ToolPending` of its own). `native` is the message as `provider` wrote it, where our own form
     would not give it back byte for byte; `exact` says that it may go back as it is. `joined`: it
-    stood in one provider message with the results before it. Role `tool` is a result that
-    answers no known call, with the `call_id` it named.
+    stood in one provider message with the results before it. `results` are the calls that those
+    answer, in order, where that message may go back: `native` has null for each. Role `tool` is
+    such a message of results alone, or a result that answers no known call, with the `call_id` it
+    named.
     """
 
     tag: ClassVar[str] = "message"
@@ -121,6 +123,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     exact: bool = False
     joined: bool = False
     call_id: str | None = None
+    results: tuple[str, ...] = ()
 
 
 class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

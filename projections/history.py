@@ -82,6 +82,10 @@ class History:
             self._step(version, event, at, fingerprint)
 
     def _message(self, version: int, event: Any) -> None:
+        if event.results:
+            self._close(event)
+            if not event.parts:
+                return
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
@@ -91,6 +95,13 @@ class History:
         self._entries.append(entry)
         if event.role == "assistant" and event.turn is not None:
             self._turns.setdefault(event.turn, entry)
+
+    def _close(self, event: MessageAdded) -> None:
+        """Keep the message in which results came with their turn, if it may go back there."""
+        call = self._calls.get(event.results[0])
+        entry = self._turns.get(call.tool.turn) if call is not None else None
+        if entry is not None and (not event.parts or self._entries[-1] is entry):
+            entry.closing = event
 
     def _pending(self, version: int, event: Any, at: int | None, mark: str | None) -> None:
         call_id = event.call.id

@@ -25,7 +25,7 @@ from eventstore import (
     ToolFailed,
     ToolRejected,
 )
-from eventstore.wire import ROLES, Answer, Call, Change, Turn, render
+from eventstore.wire import ROLES, Answer, Call, Change, Closing, Turn, render
 from projections.explanation import explanation
 from projections.repair import Repair
 from projections.text import plural
@@ -52,13 +52,17 @@ class MadeCall(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """A message, or an assistant turn with its calls, in the order of the log."""
+    """A message, or an assistant turn with its calls, in the order of the log.
+
+    `closing` is the message in which the results of the calls came.
+    """
 
     role: str
     message: MessageAdded | None
     version: int
     calls: list[MadeCall] = []
     text: str | None = None
+    closing: MessageAdded | None = None
 
 
 class ModelHistory:
@@ -171,7 +175,17 @@ def _turn(
         turn.calls = [_call(call, turn, open_calls, notes, repairs) for call in entry.calls]
         if all(call.hidden for call in turn.calls):
             turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
+        turn.closing = _closing(entry.closing, turn)
     return turn
+
+
+def _closing(message: MessageAdded | None, turn: Turn) -> Closing | None:
+    """The message of a turn's results, where it holds those that are shown, and no other."""
+    if message is None or message.provider is None or not message.exact:
+        return None
+    if sorted(message.results) != sorted(call.id for call in turn.calls if not call.hidden):
+        return None
+    return Closing(message.provider, message.results, message.native)
 
 
 def _call(

@@ -21,6 +21,7 @@ from eventstore.wire.items import (
     Answer,
     Call,
     Change,
+    Closing,
     Rendered,
     Turn,
     WireCall,
@@ -108,9 +109,21 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
     module = provider(name)
     shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
     unshown = _show_results(turns, name, shows=shows)
-    rendered: Rendered = module.render(turns)
+    rendered: Rendered = module.render(_unclosed(turns, name))
     rendered.changes += unshown
     return rendered
+
+
+def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
+    """`turns`, but for what stands in the message that holds the results before it."""
+    told = {
+        id(turn.closing.native)
+        for turn in turns
+        if turn.closing is not None and turn.closing.provider == name and not turn.hidden
+    }
+    if not told:
+        return turns
+    return [turn for turn in turns if not (turn.joined and id(turn.native) in told)]
 
 
 def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Change]:
@@ -150,7 +163,10 @@ def compact(item: WireItem, name: str) -> WireItem:
     if item.rejected if isinstance(item, WireResult) else item.piece:
         return item
     module = provider(name)
-    if isinstance(item, WireResult):
+    ours: Any
+    if isinstance(item, WireMessage) and item.results and not item.parts:
+        ours = {"role": "user", module.BLOCKS: [None] * item.results}
+    elif isinstance(item, WireResult):
         call = Call(item.id or "", item.name or "", {}, Answer(item.text, item.is_error))
         ours = module.render_result(call, item.id or "")
     else:
@@ -219,6 +235,7 @@ __all__ = [
     "Answer",
     "Call",
     "Change",
+    "Closing",
     "Finding",
     "Rendered",
     "Transcript",

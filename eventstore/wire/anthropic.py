@@ -14,9 +14,11 @@ from eventstore.fingerprint import content_id
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    closed,
     copy,
     foreign_text,
     function_call,
+    in_order,
     object_arguments,
     plain_text,
 )
@@ -34,6 +36,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, tool_name
 
 NAME = "anthropic"
+BLOCKS = "content"
 ID_LENGTH = 64
 NAME_LENGTH = 128
 _SERVED_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
@@ -74,31 +77,41 @@ def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
     if not isinstance(content, list):
         text = as_text(content)
         if text.strip():
-            native = {"role": role, "content": content}
+            native = _native(message, role, content)
             exact = given == role and isinstance(content, str)
             yield WireMessage(role, (Text(text),), (), native, exact, key=key)
         return
     results = [block for block in content if _is(block, "tool_result")]
     rest = [block for block in content if not _is(block, "tool_result")]
+    exact = given == role
     if role == "assistant":
-        yield from _message(role, rest, given, key, joined=False)
+        yield from _message(_native(message, role, rest), exact=exact, key=key)
         yield from (_result(block, is_error, is_rejection) for block in results)
         return
     yield from (_result(block, is_error, is_rejection) for block in results)
     calls = [block for block in rest if _is(block, "tool_use")]
     said = [block for block in rest if not _is(block, "tool_use")]
     if calls:  # only an assistant can call
-        yield from _message("assistant", calls, None, None, joined=False)
-    yield from _message(role, said, given, key, joined=bool(results))
+        yield from _message(_native({}, "assistant", calls), exact=False)
+    exact = exact and not any(_is(block, "tool_result") for block in content[len(results) :])
+    native = _native(message, role, [*([None] * len(results)), *said])
+    yield from _message(native, exact=exact, key=key, results=len(results))
 
 
 def _is(block: Any, kind: str) -> bool:
     return isinstance(block, dict) and block.get("type") == kind
 
 
+def _native(message: dict[str, Any], role: str, content: Any) -> dict[str, Any]:
+    """What may be sent of a message, in its order: a response has more members."""
+    return in_order({"role": role, "content": content}, message)
+
+
 def _message(
-    role: str, blocks: list[Any], given: Any, key: str | None, *, joined: bool
+    native: dict[str, Any], *, exact: bool, key: str | None = None, results: int = 0
 ) -> Iterator[WireMessage]:
+    """The message that `native` is, its results but None."""
+    blocks = native["content"][results:]
     parts: list[Part] = []
     calls: list[WireCall] = []
     for block in blocks:
@@ -112,10 +125,11 @@ def _message(
             )
         else:
             parts.extend(_part(block))
-    if parts or calls:
-        exact = given == role and all(map(_is_exact_block, blocks))
+    exact = exact and all(map(_is_exact_block, blocks))
+    if parts or calls or (results and exact):
+        joined = results > 0
         yield WireMessage(
-            role, tuple(parts), tuple(calls), {"role": role, "content": blocks}, exact, joined, key
+            native["role"], tuple(parts), tuple(calls), native, exact, joined, key, results=results
         )
 
 
@@ -216,7 +230,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
             _add_user(messages, turn, changes)
         if shown:
             results = [render_result(call, name) for call, name in shown]
-            messages.append({"role": "user", "content": results})
+            messages.append(closed(turn, NAME, BLOCKS, results))
     _pair_served(messages, changes)
     if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
         changes.append(Change("added", "AN12", "a conversation starts with the user"))
@@ -267,7 +281,7 @@ def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
 
 def _native_blocks(turn: Turn) -> list[Any]:
     content = turn.native.get("content")
-    return content if isinstance(content, list) else []
+    return [each for each in content if each is not None] if isinstance(content, list) else []
 
 
 def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:

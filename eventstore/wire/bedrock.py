@@ -14,9 +14,11 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    closed,
     copy,
     foreign_text,
     function_call,
+    in_order,
     object_arguments,
     plain_text,
 )
@@ -33,6 +35,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, tool_name
 
 NAME = "bedrock"
+BLOCKS = "content"
 ID_LENGTH = 64
 NAME_LENGTH = 64
 OPENING = "[The conversation begins here.]"
@@ -86,15 +89,23 @@ def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
     results = [block for block in blocks if _is_ours(block, "toolResult")]
     rest = [block for block in blocks if not _is_ours(block, "toolResult")]
     if role == "assistant":
-        yield from _message(role, rest, exact=exact, joined=False)
+        yield from _message(_native(message, role, rest), exact=exact)
         yield from (_result(block, is_error, is_rejection) for block in results)
         return
     yield from (_result(block, is_error, is_rejection) for block in results)
     calls = [block for block in rest if _is_ours(block, "toolUse")]
-    said = [block for block in rest if not _is_ours(block, "toolUse")]
     if calls:  # only an assistant can call
-        yield from _message("assistant", calls, exact=False, joined=False)
-    yield from _message(role, said, exact=exact, joined=bool(results))
+        yield from _message(_native({}, "assistant", calls), exact=False)
+        blocks = [block for block in blocks if not _is_ours(block, "toolUse")]
+    held = [None if _is_ours(block, "toolResult") else block for block in blocks]
+    yield from _message(
+        _native(message, role, held), exact=exact and not calls, results=len(results)
+    )
+
+
+def _native(message: dict[str, Any], role: str, content: list[Any]) -> dict[str, Any]:
+    """What may be sent of a message, in its order."""
+    return in_order({"role": role, "content": content}, message)
 
 
 def _single(block: Any) -> Iterator[Any]:
@@ -156,7 +167,9 @@ def _is_ours(block: Any, kind: str) -> bool:
     return inner.get("type") is None
 
 
-def _message(role: str, blocks: list[Any], *, exact: bool, joined: bool) -> Iterator[WireMessage]:
+def _message(native: dict[str, Any], *, exact: bool, results: int = 0) -> Iterator[WireMessage]:
+    """The message that `native` is, its results but None."""
+    blocks = _blocks_of(native)
     parts: list[Part] = []
     calls: list[WireCall] = []
     for block in blocks:
@@ -171,10 +184,16 @@ def _message(role: str, blocks: list[Any], *, exact: bool, joined: bool) -> Iter
             )
         else:
             parts.extend(_part(block))
-    if parts or calls:
-        exact = exact and all(map(_is_exact_block, blocks))
-        native = {"role": role, "content": blocks}
-        yield WireMessage(role, tuple(parts), tuple(calls), native, exact, joined)
+    exact = exact and all(map(_is_exact_block, blocks))
+    if parts or calls or (results and exact):
+        yield WireMessage(
+            native["role"], tuple(parts), tuple(calls), native, exact, results > 0, results=results
+        )
+
+
+def _blocks_of(native: dict[str, Any]) -> list[Any]:
+    """The blocks of a message of ours, but for the results, which stand apart."""
+    return [block for block in native["content"] if block is not None]
 
 
 def _part(block: Any) -> Iterator[Part]:
@@ -304,7 +323,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
             _add_user(messages, turn, changes)
         if shown:
             results = [_answer(call, name, changes) for call, name in shown]
-            messages.append({"role": "user", "content": results})
+            messages.append(closed(turn, NAME, BLOCKS, results, _unpacked))
     if messages and messages[0]["role"] != "user":
         changes.append(Change("added", "BE03", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": [{"text": OPENING}]})
@@ -319,7 +338,7 @@ def _add_assistant(
     changes: list[Change],
 ) -> None:
     if _is_own(turn) and _same_ids(turn, shown):
-        messages.append({"role": "assistant", "content": _unpacked(turn.native["content"])})
+        messages.append(_unpacked(turn.native))
         return
     content = _blocks(turn.parts, changes)
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
@@ -345,7 +364,7 @@ def _is_own(turn: Turn) -> bool:
 
 
 def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    calls = [block for block in turn.native["content"] if _is_ours(block, "toolUse")]
+    calls = [block for block in _blocks_of(turn.native) if _is_ours(block, "toolUse")]
     return len(calls) == len(shown) == len(turn.calls) and all(
         block["toolUse"]["toolUseId"] == name for block, (_, name) in zip(calls, shown, strict=True)
     )
@@ -353,14 +372,14 @@ def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
 
 def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
     if _is_own(turn) and _changes_tools(turn):
-        messages.append({"role": "system", "content": _unpacked(turn.native["content"])})
+        messages.append(_unpacked(turn.native))
         return
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "BE03", "a later system message became a user's text"))
         content = [{"text": f"[system] {said}"}] if said else []
     elif _is_own(turn):
-        content = _unpacked(turn.native["content"])
+        content = _unpacked(_blocks_of(turn.native))
     else:
         content = _blocks(turn.parts, changes)
     _add(messages, "user", content, apart=turn.provider == NAME and not turn.joined)
@@ -368,7 +387,7 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
 
 def _changes_tools(turn: Turn) -> bool:
     """Whether it is a message that only the newest models take, and no text can replace."""
-    blocks = turn.native["content"]
+    blocks = _blocks_of(turn.native)
     return turn.role == "system" and any(block.keys() & TOOL_CHANGES for block in blocks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from eventstore.fingerprint import canonical
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.tool import FunctionCall
-from eventstore.wire.items import Answer, Call, Change
+from eventstore.wire.items import Answer, Call, Change, Turn
 
 MEDIA = ("image", "image_url", "document", "document_url", "file", "input_audio",
          "input_image", "input_file")  # fmt: skip
@@ -89,6 +89,11 @@ def _told(*held: Any) -> str:
         if isinstance(each, dict) and (words := "\n".join(_all_words(each))):
             return f"]\n{words}"
     return ", not shown here]"
+
+
+def in_order(members: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """`members` in the order in which `given` has them."""
+    return {**{key: members[key] for key in given if key in members}, **members}
 
 
 def chat_image(image: Image) -> dict[str, Any]:
@@ -211,3 +216,25 @@ def copy(value: Any) -> Any:
     if kind is list:
         return [copy(item) if type(item) in _NESTED else item for item in value]
     return value
+
+
+def closed(
+    turn: Turn, provider: str, key: str, results: list[Any], copied: Callable[[Any], Any] = copy
+) -> dict[str, Any]:
+    """The user message with a turn's results, one for each call that is shown.
+
+    As the provider had it, where that is known; its blocks are under `key`.
+    """
+    closing = turn.closing
+    if closing is None or closing.provider != provider:
+        return {"role": "user", key: results}
+    shown = (call.id for call in turn.calls if not call.hidden)
+    by_call = dict(zip(shown, results, strict=True))
+    ordered = [by_call[call_id] for call_id in closing.results]
+    native = closing.native if isinstance(closing.native, dict) else {}
+    blocks = native.get(key)
+    if not isinstance(blocks, list) or blocks.count(None) != len(ordered):
+        return {"role": "user", key: ordered}
+    waiting = iter(ordered)
+    filled = [next(waiting) if block is None else copied(block) for block in blocks]
+    return {**copied(native), key: filled}

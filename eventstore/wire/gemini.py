@@ -17,6 +17,7 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    closed,
     copy,
     foreign_text,
     function_call,
@@ -37,6 +38,7 @@ from eventstore.wire.naming import call_ids, short_text, tool_name
 
 NAME = "gemini"
 LIST = "contents"
+BLOCKS = "parts"
 ID_LENGTH = 64
 NAME_LENGTH = 64
 OPENING = "[The conversation begins here.]"
@@ -99,6 +101,9 @@ def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
     own = isinstance(held, list) and isinstance(given, str) and OWN_ROLES.get(given) == role
     if len(results) == len(parts) and own:
         yield from (_result(part, is_error, is_rejection) for part in results)
+        if results and role == "user":
+            native = {**content, "parts": [None] * len(results)}
+            yield WireMessage(role, (), (), native, exact=True, joined=True, results=len(results))
         return
     rest = [part for part in parts if _of(part, RESPONSE) is None]
     native = {**content, "parts": rest} if results else content
@@ -296,7 +301,7 @@ def _add_model(
         responses = [
             _response(call, _of(part, CALL)["name"], _id(_of(part, CALL))) for call, part in made
         ]
-        contents.append({"role": "user", "parts": responses})
+        contents.append(closed(turn, NAME, BLOCKS, responses))
         shown = [each for call, _ in made for each in _shown_apart(call, changes)]
         if shown:
             contents.append({"role": "user", "parts": shown})

@@ -21,9 +21,10 @@ class WireMessage(msgspec.Struct, frozen=True, gc=False):
     """A message with the calls it makes.
 
     `native` is the provider's own message; `exact` says that it is well formed, so that it may
-    go back as it is. `joined`: results stood before it in the same message. `key` is the
-    provider's id of the message. `piece`: it goes on with the assistant's message right before
-    it, where one stands there; `native` is then a list, which grows with each piece.
+    go back as it is. `joined`: results stood in the same message; so many `results` are the items
+    before it, and `native` has None for each. `key` is the provider's id of the message. `piece`:
+    it goes on with the assistant's message right before it, where one stands there; `native` is
+    then a list, which grows with each piece.
     """
 
     role: str
@@ -34,6 +35,7 @@ class WireMessage(msgspec.Struct, frozen=True, gc=False):
     joined: bool = False
     key: str | None = None
     piece: bool = False
+    results: int = 0
 
 
 class WireResult(msgspec.Struct, frozen=True, gc=False):
@@ -81,12 +83,24 @@ class Call(msgspec.Struct, gc=False):
     hidden: bool = False
 
 
+class Closing(msgspec.Struct, frozen=True, gc=False):
+    """The message of `provider` in which the results of a turn's calls came, all of them.
+
+    `native` has None for each of the `results`; without it, the message holds nothing else.
+    """
+
+    provider: str
+    results: tuple[str, ...]
+    native: Any = None
+
+
 class Turn(msgspec.Struct, gc=False):
     """A message to show the model: what was said, and the calls made with it.
 
     `native` is the message as `provider` wrote it; `exact`: it may go back as it is. `joined`:
-    it stands in one message with the results before it. `hidden` turns and calls are not shown,
-    but keep their ids from being given to others.
+    it stands in one message with the results before it. `closing` is the message with the results
+    of the calls. `hidden` turns and calls are not shown, but keep their ids from being given to
+    others.
     """
 
     role: str
@@ -97,6 +111,7 @@ class Turn(msgspec.Struct, gc=False):
     exact: bool = False
     joined: bool = False
     hidden: bool = False
+    closing: Closing | None = None
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):

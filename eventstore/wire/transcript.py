@@ -75,13 +75,15 @@ class _Slot(msgspec.Struct, gc=False):
     provider_id: str | None
     name: str
     item: int
+    place: tuple[int, int]
     attempts: int = 0
     text: str | None = None
     error: bool = False
 
     @classmethod
     def of(cls, tool: Tool) -> _Slot:
-        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1)
+        place = (tool.turn, tool.index)
+        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1, place)
         slot.attempts = tool.attempts
         status = tool.status
         if type(status) is Failed:
@@ -165,6 +167,7 @@ class _Writer:
         self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
         self._early: list[tuple[int, WireResult]] = []
+        self._placed: list[_Slot | None] = []  # by the results up to here
         self._window = _Window()
         self._last = -1  # the item that the last message or turn began with
         self._fresh = True  # the window still grows: no result and no other message came
@@ -183,10 +186,15 @@ class _Writer:
         events = self.events[number]
         if not item.exact:
             self._found(number, _FORM, None)
+        results = self._results(item)
+        if item.results and not item.parts:
+            if results:
+                events.append(self._added(item, None, results))
+            return
         if item.role != "assistant":
             self._last = number
             self._fresh = self._goes_on = False
-            events.append(self._added(item, None))
+            events.append(self._added(item, None, results))
             return
         piece = item.piece and self._goes_on
         self._goes_on = item.piece
@@ -205,11 +213,25 @@ class _Writer:
             events.append(self._pending(number, self._index, call))
             self._index += 1
 
-    def _added(self, item: WireMessage, turn: int | None) -> MessageAdded:
+    def _added(
+        self, item: WireMessage, turn: int | None, results: tuple[str, ...] = ()
+    ) -> MessageAdded:
+        role = item.role if item.parts or not results else "tool"
         return MessageAdded(
-            item.role, item.parts, turn, len(item.calls), self._provider, item.native, item.exact,
-            item.joined,
+            role, item.parts, turn, len(item.calls), self._provider, item.native, item.exact,
+            item.joined, None, results,
         )  # fmt: skip
+
+    def _results(self, item: WireMessage) -> tuple[str, ...]:
+        """The calls that a message's results answer, where it says more than those alone do."""
+        placed = self._placed[-item.results :] if item.results else []
+        slots = [slot for slot in placed if slot is not None]
+        places = [slot.place for slot in slots]
+        if not item.exact or len({*places}) < item.results or len({turn for turn, _ in places}) > 1:
+            return ()
+        if item.native is None and not item.parts and places == sorted(places):
+            return ()
+        return tuple(slot.id for slot in slots)
 
     def _pending(self, number: int, index: int, call: WireCall) -> ToolPending:
         given = call.id
@@ -223,7 +245,7 @@ class _Writer:
         else:
             call_id = given
         self._taken.add(call_id)
-        slot = _Slot(call_id, given, call.call.name, number)
+        slot = _Slot(call_id, given, call.call.name, number, (self._turn, index))
         self._open.setdefault(given or "", []).append(slot)
         self._window.add(slot)
         made = call.call
@@ -241,10 +263,10 @@ class _Writer:
         slot = self._unanswered(item)
         if slot is None and item.id is not None:
             slot = self._repeat(item)
+        told = slot is not None and self._answer(number, item, slot, self.events[number])
+        self._placed.append(slot if told else None)
         if slot is None:
             self._early.append((number, item))
-        else:
-            self._answer(number, item, slot, self.events[number])
 
     def _unanswered(self, item: WireResult) -> _Slot | None:
         slot = self._window.take(item.id, item.name)
@@ -271,23 +293,25 @@ class _Writer:
             slot = self._answered.get(call_id)
         return slot
 
-    def _answer(self, number: int, item: WireResult, slot: _Slot, events: list[Event]) -> None:
+    def _answer(self, number: int, item: WireResult, slot: _Slot, events: list[Event]) -> bool:
+        """Let the result answer the call; whether it does."""
         rejected = item.rejected and not slot.attempts  # what was started cannot be, any more
         error = item.is_error and not rejected
         if slot.text is not None:
             if slot.text == item.text and slot.error >= error:
                 self._found(number, _TWICE, slot.id)
-                return
+                return False
             if not slot.error or error or rejected:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
-                return
+                return False
         if slot.item < min(number, self._last):
             self._found(number, _MOVED, slot.id)
         slot.text, slot.error = item.text, error
         if slot.provider_id:
             self._answered[slot.provider_id] = slot
         events.append(self._ended(item, slot, rejected=rejected))
+        return True
 
     def _ended(self, item: WireResult, slot: _Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None

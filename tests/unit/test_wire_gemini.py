@@ -147,7 +147,7 @@ def test_responses_without_ids_find_their_calls_by_name_and_place(chat: Conversa
 )
 def test_a_response_is_read_as_text(response: Any, said: str) -> None:
     """What stands alone under a name that means nothing, else the whole object."""
-    (item,) = parse([user(result(response=response))], "gemini")
+    (item, _) = parse([user(result(response=response))], "gemini")
     assert item.text == said  # type: ignore[union-attr]
 
 
@@ -335,7 +335,7 @@ def test_a_call_in_the_users_words_is_the_models() -> None:
     answer = result(id=made["functionCall"]["id"])
     assert moved == [user(text(OPENING)), model(made), user(answer), user(text())]
     assert mended(user(text()), model(call(), result()))[1:] == [model(call()), user(result())]
-    (first, second) = parse([{"role": "wizard", "parts": [call()]}, user(result())], "gemini")
+    (first, second, _) = parse([{"role": "wizard", "parts": [call()]}, user(result())], "gemini")
     assert first.role == "assistant"  # type: ignore[union-attr]
     assert second.name == "f"  # type: ignore[union-attr]
 
@@ -395,7 +395,7 @@ def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
         user(text("[Shown by f:]"), image),
     ]  # fmt: skip
     file = {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://b/f"}}
-    (item,) = parse([user(result(response={}, parts=[file, {}, 5]))], "gemini")
+    (item, _) = parse([user(result(response={}, parts=[file, {}, 5]))], "gemini")
     assert item.text == "[application/pdf]\n[file]\n[file]"  # type: ignore[union-attr]
     failed = [*contents[:2], user(result(response={"error": "no"}, parts=[image]))]
     error = repair_messages(failed, "gemini", "anthropic").messages[2]["content"][0]
