@@ -3,7 +3,8 @@
 Keys are read as the REST interface writes them (`functionCall`) and as the SDK dumps them
 (`function_call`); a member that is null is as good as absent. What a content holds decides, not
 its role: a content with a functionCall part is a call content, one with a functionResponse part
-answers.
+answers. The API was seen to take the responses to one call content from several contents in a row;
+older models want them in one, which is the starred half of GE01.
 
 A fault for which the table has no row of its own goes to the nearest one: GE05 also takes calls
 and responses that are no objects, GE07 contents and parts that are none, and text that is no text.
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "TOLERATED", "findings"]
 
+_ONE_CONTENT: Final = (
+    "put one functionResponse part for each call into the one content right after the calls"
+)
+
 RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "GE01": (
         "hard",
@@ -30,7 +35,15 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "{place}: Please ensure that the number of function response parts is equal to the "
             "number of function call parts of the function call turn. ({detail})"
         ),
-        "put one functionResponse part for each call into the content right after the calls",
+        _ONE_CONTENT,
+    ),
+    "GE01*": (
+        "strict",
+        (
+            "{place}: Please ensure that the number of function response parts is equal to the "
+            "number of function call parts of the function call turn. ({detail})"
+        ),
+        _ONE_CONTENT,
     ),
     "GE02": (
         "hard",
@@ -160,19 +173,52 @@ def _pairs(contents: list[_Content]) -> Iterator[tuple[_Content | None, _Content
     return zip([None, *contents], contents, strict=False)
 
 
+class _Turn(NamedTuple):
+    """A content with calls, and the contents after it from which the API takes the responses."""
+
+    calling: _Content
+    answers: list[_Content]
+
+    @property
+    def responses(self) -> list[_Part]:
+        return [part for content in self.answers for part in content.responses]
+
+
+def _turns(contents: list[_Content]) -> list[_Turn]:
+    turns: list[_Turn] = []
+    waiting = 0
+    for content in contents:
+        if waiting > 0 and content.responses:
+            turns[-1].answers.append(content)
+            waiting -= len(content.responses)
+        else:
+            waiting = 0
+        if content.calls:
+            turns.append(_Turn(content, []))
+            waiting = len(content.calls)
+    return turns
+
+
 def _miscounted(contents: list[_Content]) -> Iterator[Fault]:
-    """GE01: a content with calls is followed by one with as many responses."""
-    followers = (*contents[1:], None)
-    for content, after in zip(contents, followers, strict=False):
-        asked, answered = len(content.calls), len(after.responses) if after else 0
-        if asked and asked != answered:
-            yield content.place, f"{asked} calls, {answered} responses"
+    """GE01: a content with calls is followed by as many responses."""
+    for turn in _turns(contents):
+        asked, answered = len(turn.calling.calls), len(turn.responses)
+        if asked != answered:
+            yield turn.calling.place, f"{asked} calls, {answered} responses"
+
+
+def _split(contents: list[_Content]) -> Iterator[Fault]:
+    """GE01*: these responses stand in one content."""
+    for turn in _turns(contents):
+        if len(turn.answers) > 1 and len(turn.calling.calls) == len(turn.responses):
+            yield turn.calling.place, f"{len(turn.answers)} contents respond"
 
 
 def _unasked(contents: list[_Content]) -> Iterator[Fault]:
-    """GE02: a content with responses directly follows one with calls."""
-    for before, content in _pairs(contents):
-        if content.responses and not (before and before.calls):
+    """GE02: a content with responses follows one with calls, and answers them."""
+    asked = {content.place for turn in _turns(contents) for content in turn.answers}
+    for content in contents:
+        if content.responses and content.place not in asked:
             yield content.place, ""
 
 
@@ -185,20 +231,20 @@ def _misplaced_calls(contents: list[_Content]) -> Iterator[Fault]:
 
 def _mismatched(contents: list[_Content]) -> Iterator[Fault]:
     """GE04: the names of the responses are those of the calls, and so are the ids given."""
-    for before, content in _pairs(contents):
-        if before and before.calls and content.responses:
-            yield from _mismatches(before, content)
+    for turn in _turns(contents):
+        if turn.answers:
+            yield from _mismatches(turn.calling.calls, turn.responses)
 
 
-def _mismatches(before: _Content, content: _Content) -> Iterator[Fault]:
-    calls = [_object(part.call) for part in before.calls]
+def _mismatches(asked: list[_Part], responses: list[_Part]) -> Iterator[Fault]:
+    calls = [_object(part.call) for part in asked]
     names = Counter(_text(call.get("name")) for call in calls)
     ids = {_text(call.get("id")): _text(call.get("name")) for call in calls}
     ids.pop(None, None)
     known = set(names)
-    whole = len(calls) == len(content.responses)  # else GE01 says what is wrong
+    whole = len(calls) == len(responses)  # else GE01 says what is wrong
     answered: set[str] = set()
-    for part in content.responses:
+    for part in responses:
         response = _object(part.response)
         name, call_id = _text(response.get("name")), _text(response.get("id"))
         names[name] -= 1
@@ -289,6 +335,7 @@ def _shown(value: object) -> str:
 
 _CHECKS: Final[dict[str, Callable[[list[_Content]], Iterable[Fault]]]] = {
     "GE01": _miscounted,
+    "GE01*": _split,
     "GE02": _unasked,
     "GE03": _misplaced_calls,
     "GE04": _mismatched,
