@@ -3,7 +3,7 @@
 There is one rule, and the local server itself, which only fills a template, refuses little. Hard
 is what its reader cannot decode (a type that is wrong) and a result that the template would give
 to another call, or to none. Starred is what only some refuse: models that run elsewhere want each
-call answered, and the clients know no ids.
+call answered and each result named, and the clients know no ids.
 
 A fault for which the rule says nothing (a role that does not exist, a history that is no list, a
 message or content of a wrong type) goes to it, too.
@@ -33,7 +33,10 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "OL01*": (
         "strict",
         "{place}: {detail}",
-        "answer each call right after the message that makes it, and leave ids out",
+        (
+            "answer each call right after the message that makes it, with `tool_name`, "
+            "and leave ids out"
+        ),
     ),
 }
 """Code to level, what would go wrong and the remedy."""
@@ -82,12 +85,9 @@ def _malformed(messages: list[_Message]) -> Iterator[Fault]:
             waiting = deque(_name(call) for call in message.calls)
             continue
         name, place = message.body.get("tool_name"), message.place
-        if not isinstance(name, str) or not name:
-            yield f"{place}.tool_name", f"expected the name of a tool, but got {_shown(name)}"
-            name = None
         if not waiting:
             yield place, "a result that follows no call"
-        elif (expected := waiting.popleft()) != name and name is not None:
+        elif (expected := waiting.popleft()) != name and name and isinstance(name, str):
             yield f"{place}.tool_name", f"expected {_shown(expected)}, but got {_shown(name)}"
 
 
@@ -126,8 +126,8 @@ def _undecodable_call(place: str, call: object) -> Iterator[Fault]:
         yield f"{place}.function.arguments", f"cannot unmarshal {_shown(arguments)} into an object"
 
 
-def _unanswered(messages: list[_Message]) -> Iterator[Fault]:
-    """OL01*: each call is answered, and no ids stand beside it."""
+def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
+    """OL01*: each call is answered by a result that names its tool, and no ids stand beside."""
     for index, message in enumerate(messages):
         calls = message.calls
         answers = 0
@@ -140,8 +140,12 @@ def _unanswered(messages: list[_Message]) -> Iterator[Fault]:
         for number, call in enumerate(calls):
             if isinstance(call, dict) and call.get("id") is not None:
                 yield f"{message.place}.tool_calls[{number}].id", "there are no ids here"
-        if message.role == "tool" and message.body.get("tool_call_id") is not None:
-            yield f"{message.place}.tool_call_id", "there are no ids here"
+        if message.role == "tool":
+            name = message.body.get("tool_name")
+            if name is None or name == "":
+                yield f"{message.place}.tool_name", "expected the name of a tool, but got none"
+            if message.body.get("tool_call_id") is not None:
+                yield f"{message.place}.tool_call_id", "there are no ids here"
 
 
 def _name(call: object) -> str:
@@ -159,5 +163,5 @@ def _shown(value: object) -> str:
 
 _CHECKS: Final[dict[str, Callable[[list[_Message]], Iterator[Fault]]]] = {
     "OL01": _malformed,
-    "OL01*": _unanswered,
+    "OL01*": _incomplete,
 }
