@@ -420,12 +420,18 @@ def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[st
         elif not belongs:
             changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
             continue
-        elif nameless and str(item.get("id", "")).startswith(PREFIXES["reasoning"]):
-            # What it thought is in it; by its id it would be missed what came after.
+        elif nameless and _is_kept(item):
+            # By its id it would be missed what came after.
             changes.append(Change("dropped", "OR04", "the id of reasoning whose message has none"))
             item.pop("id")
         found.append(item)
     return found[::-1]
+
+
+def _is_kept(item: dict[str, Any]) -> bool:
+    """Whether reasoning is there by its id alone, and not what was thought."""
+    kept = str(item.get("id", "")).startswith(PREFIXES["reasoning"])
+    return kept and not item.get("encrypted_content")
 
 
 def _is_the_models(item: dict[str, Any]) -> bool:

@@ -158,9 +158,18 @@ def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
 
 
 def test_reasoning_before_a_message_without_an_id_goes_without_its_own() -> None:
-    """The API would look for the message by an id; what was thought is in the item."""
-    nameless = {key: value for key, value in reasoning().items() if key != "id"}
-    assert mended(says(), reasoning(), says("assistant")) == [says(), nameless, says("assistant")]
+    """The API would look for the message by an id; not where what was thought is in the item."""
+    kept = {"type": "reasoning", "id": "rs_1", "summary": []}
+    nameless = {"type": "reasoning", "summary": []}
+    assert mended(says(), kept, says("assistant")) == [says(), nameless, says("assistant")]
+
+
+def test_reasoning_that_brings_what_was_thought_needs_no_id_behind_it(chat: Conversation) -> None:
+    """So it was answered, with `store` set to false."""
+    items = [says(), reasoning(), says("assistant")]
+    assert repair_messages(items, OURS).repairs == []
+    chat.record_messages(items, OURS)
+    assert shown(chat) == items
 
 
 @pytest.mark.parametrize("follower", [[], [says()], [output("zz")]])
