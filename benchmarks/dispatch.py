@@ -5,7 +5,7 @@ there already: checks, one durable append before each call and one after, the `T
 
 By hand: what a loop without a dispatcher has to write, if an exception is to be recorded, too:
 `with chat.running(id) as attempt: attempt.complete(function(**attempt.arguments))`, for the same
-functions and the same calls; in asyncio the function is awaited.
+functions and the same calls; in asyncio all of it is awaited, on an `AsyncConversation`.
 
 Both work in turn, round for round, each round in a conversation of its own. A ratio is the
 dispatcher's time divided by the other's, the median over the rounds. On disk the clock is the
@@ -21,7 +21,15 @@ from typing import Any
 
 from measure import Figure, arguments, clock, folder, in_turn, median, report
 
-from eventstore import AsyncDispatcher, Conversation, Dispatcher, EventStore, Tool
+from eventstore import (
+    AsyncConversation,
+    AsyncDispatcher,
+    AsyncEventStore,
+    Conversation,
+    Dispatcher,
+    EventStore,
+    Tool,
+)
 
 RESULT = {
     "orders": [
@@ -63,11 +71,11 @@ def by_hand(chat: Conversation, tools: list[Tool]) -> None:
             attempt.complete(search_orders(**attempt.arguments))
 
 
-async def by_hand_async(chat: Conversation, tools: list[Tool]) -> None:
+async def by_hand_async(chat: AsyncConversation, tools: list[Tool]) -> None:
     """The same, awaited."""
     for tool in tools:
-        with chat.running(tool.id) as attempt:
-            attempt.complete(await search_orders_async(**attempt.arguments))
+        async with chat.running(tool.id) as attempt:
+            await attempt.complete(await search_orders_async(**attempt.arguments))
 
 
 def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tuple[float, float]]:
@@ -81,13 +89,15 @@ def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tup
         EventStore.open(f"sqlite:///{Path(place) / 'agent.db'}") as store,
     ):
         loop = runner.get_loop()
+        shared = AsyncEventStore(store)
         for number in range(rounds):
             ours = begin(store, f"dispatched-{number}", name, calls)
             theirs = begin(store, f"by-hand-{number}", name, calls)
             if awaited:
-                dispatcher: Any = AsyncDispatcher(ours[0], TOOLS)
+                chats = [shared.conversation(chat.id) for chat, _ in (ours, theirs)]
+                dispatcher = AsyncDispatcher(chats[0], TOOLS)
                 dispatch = partial(_awaited, loop, dispatcher.dispatch, ours[1])
-                hand = partial(_awaited, loop, by_hand_async, *theirs)
+                hand = partial(_awaited, loop, by_hand_async, chats[1], theirs[1])
             else:
                 dispatch = partial(Dispatcher(ours[0], TOOLS).dispatch, ours[1])
                 hand = partial(by_hand, *theirs)

@@ -246,6 +246,10 @@ class Reader:
 
     async def run(self, function: Callable[[], T]) -> T:
         """What the function gives in a thread, in the caller's context."""
+        return await outcome(self.ask(function))
+
+    def ask(self, function: Callable[[], T]) -> Settling[T]:
+        """The same, to be awaited."""
         loop = asyncio.get_running_loop()
         settling: Settling[T] = Settling(loop=loop)
         context = copy_context()
@@ -262,7 +266,7 @@ class Reader:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(READERS, "toolledger-reader")
             self._pool.submit(work)
-        return await outcome(settling)
+        return settling
 
     def end(self) -> None:
         """Give up the threads; what comes later gets new ones."""
@@ -565,7 +569,7 @@ class AsyncConversation:
 
     @property
     def blocking(self) -> Conversation:
-        """The same conversation for those who do not await; `AsyncDispatcher` takes this one."""
+        """The same conversation for those who do not await."""
         return self._reads
 
     # reading

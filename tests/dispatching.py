@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eventstore import (
+    AsyncConversation,
     AsyncDispatcher,
+    AsyncEventStore,
     Conversation,
     Dispatcher,
     GateDecision,
@@ -62,11 +64,17 @@ class Waits:
         self.seconds.append(seconds)
 
 
+def awaited(chat: Conversation) -> AsyncConversation:
+    """The same conversation for asyncio: what is patched in its reading is patched in both."""
+    return AsyncConversation(AsyncEventStore(chat._store), chat)
+
+
 def make(kind: str, chat: Conversation, tools: Any, **options: Any) -> Driven:
     """A dispatcher of a kind that waits for nothing and takes no chances."""
-    of = Dispatcher if kind == "threads" else AsyncDispatcher
     options = {"sleep": Waits(), "chance": lambda: 1.0, "clock": lambda: 0} | options
-    return Driven(of(chat, tools, **options))
+    if kind == "threads":
+        return Driven(Dispatcher(chat, tools, **options))
+    return Driven(AsyncDispatcher(awaited(chat), tools, **options))
 
 
 def tags(chat: Conversation, call_id: str | None = None) -> list[str]:

@@ -6,9 +6,20 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from eventstore.conversation import Conversation
 from eventstore.dispatch import settings
-from eventstore.dispatch.blocking import background, worst
-from eventstore.dispatch.effect import Ask, Effect, Log, Ran, Run, Steps, Together, Wait
+from eventstore.dispatch.blocking import background, ran_of, worst
+from eventstore.dispatch.effect import (
+    Ask,
+    Effect,
+    Ran,
+    Read,
+    Run,
+    Steps,
+    Together,
+    Wait,
+    Write,
+)
 from eventstore.dispatch.function_tool import is_async
 from eventstore.dispatch.procedure import Procedure
 from eventstore.dispatch.turn import Turn
@@ -18,25 +29,31 @@ from eventstore.tool import Tool
 if TYPE_CHECKING:
     import asyncio
 
-    from eventstore.conversation import Conversation
+    from eventstore.aio import AsyncConversation  # noqa: F401 - named below, in quotes
 
 T = TypeVar("T")
 
 
-class AsyncDispatcher(Procedure):
+class AsyncDispatcher(Procedure["AsyncConversation"]):
     """`Dispatcher` for asyncio: the same settings, the same names, awaited.
 
-    The conversation may be one of an `AsyncEventStore`, or of an `EventStore`.
+    The conversation is one of an `AsyncEventStore`; `AsyncEventStore(store)` makes one of an
+    `EventStore`. No commit and no read holds up the event loop, and dispatchers that run at once
+    share their commits. `gate_context` is called in a thread.
 
     Functions that are not async run in threads, which cannot be cancelled: after a cancel or a
-    timeout they are left behind, and what they give later is still recorded. The log is written
-    without giving way to other tasks, so that no step of it can be cut in two.
+    timeout they are left behind, and what they give later is still recorded. A cancel cuts no
+    step of the log in two: one that comes while a step is being recorded takes effect behind it.
     """
 
-    def _log_of(self, given: Any) -> Conversation:
-        blocking = getattr(given, "_reads", given)  # an AsyncConversation's own, of the same store
-        remedy = "pass store.conversation(id) of an AsyncEventStore or an EventStore"
-        return settings.conversation(blocking, remedy)
+    def _log_of(self, given: Any) -> tuple[Conversation, Any]:
+        remedy = (
+            "pass store.conversation(id) of an AsyncEventStore; AsyncEventStore(store) makes one "
+            "of an EventStore"
+        )
+        blocking = getattr(given, "blocking", None)
+        settings.one("conversation", given, lambda _: isinstance(blocking, Conversation), remedy)
+        return given.blocking, given._verbs  # noqa: SLF001 - one room: they give what to await
 
     async def offer(self, context: ToolGateContext | None = None) -> GateDecision:
         """Which tools the next model call may see; see `Dispatcher.offer`."""
@@ -64,24 +81,46 @@ class AsyncDispatcher(Procedure):
             return await self._drive(steps)
         except BaseException as error:
             try:
-                await self._drive(self._closing(turn, error))
+                await self._drive(self._closing(turn, error), wholly=True)
             except Exception as unclosed:  # noqa: BLE001 - the first error is the one to tell
                 error.add_note(f"not every call could be closed: {unclosed}")
             raise
 
-    async def _drive(self, steps: Steps[T]) -> T:
+    async def _drive(self, steps: Steps[T], *, wholly: bool = False) -> T:
+        """Go through a procedure; `wholly`: to its end, whoever is cancelled."""
         answer: Any = None
         error: BaseException | None = None
+        cut: BaseException | None = None  # the cancel that came while the log was at work
         while True:
             try:
                 effect = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration as end:
+                if cut is not None:
+                    raise cut from None
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer = effect.verb() if type(effect) is Log else await self._perform(effect)
-                error = None
+                if cut is not None:
+                    answer, error, cut = *_not_performed(effect, cut), None
+                elif type(effect) is Write or type(effect) is Read:
+                    answer, error, cut = await self._settled(effect)
+                    cut = None if wholly else cut
+                else:
+                    answer, error = await self._perform(effect), None
             except BaseException as raised:  # noqa: BLE001 - the procedure decides
                 answer, error = None, raised
+
+    async def _settled(
+        self, effect: Write | Read
+    ) -> tuple[Any, BaseException | None, BaseException | None]:
+        """What a step of the log gave or raised, and the cancel that came meanwhile."""
+        import asyncio  # noqa: PLC0415 - see above
+
+        reader = self.conversation._reader  # noqa: SLF001 - one room
+        settling = reader.ask(effect.look) if isinstance(effect, Read) else effect.verb()
+        try:
+            return *(await settling), None
+        except asyncio.CancelledError as cancelled:
+            return *settling.result(), cancelled
 
     async def _perform(self, effect: Effect) -> Any:
         if type(effect) is Run:
@@ -158,6 +197,13 @@ class AsyncDispatcher(Procedure):
             raise worst(errors)
 
 
+def _not_performed(effect: Effect, cut: BaseException) -> tuple[Ran | None, BaseException | None]:
+    """What a procedure is told in place of an effect, when its run was cancelled before it."""
+    from eventstore.aio import NOT_RUN  # noqa: PLC0415 - see above
+
+    return (Ran(NOT_RUN, cut, cancelled=True), None) if type(effect) is Run else (None, cut)
+
+
 def _is_cancelled() -> bool:
     """Whether somebody wants this task to end."""
     import asyncio  # noqa: PLC0415 - see above
@@ -198,30 +244,39 @@ def _error_of(task: asyncio.Task[BaseException | None]) -> BaseException | None:
 async def _from_thread(
     function: Callable[[], Any], late: Callable[[Any], None] | None = None
 ) -> Any:
-    """What the function gives or raises in a thread, which is left behind on a cancel."""
+    """What the function gives or raises in a thread, which is left behind on a cancel.
+
+    What it gives then is taken in a thread, too: it is no work for the event loop.
+    """
     import asyncio  # noqa: PLC0415 - see above
 
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Ran] = loop.create_future()
 
+    def leave(ran: Ran) -> None:
+        if late is not None and ran.error is None:
+            background(partial(late, ran.result)).start()
+
     def settle(ran: Ran) -> None:
-        if not ended.done():
+        if ended.done():
+            leave(ran)
+        else:
             ended.set_result(ran)
-        elif late is not None and ran.error is None:
-            late(ran.result)
 
     def work() -> None:
-        try:
-            ran = Ran(function())
-        except BaseException as error:  # noqa: BLE001 - raised below
-            ran = Ran(error=error)
+        ran = ran_of(function)
         try:
             loop.call_soon_threadsafe(settle, ran)
         except RuntimeError:  # the loop is closed, and what waited for it cancelled
             settle(ran)
 
     background(work).start()
-    ran = await ended
+    try:
+        ran = await ended
+    except asyncio.CancelledError:
+        if not ended.cancelled():  # it had just ended
+            leave(ended.result())
+        raise
     if ran.error is not None:
         raise ran.error
     return ran.result

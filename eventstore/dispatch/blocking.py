@@ -7,7 +7,18 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from eventstore.dispatch.effect import Ask, Effect, Log, Ran, Run, Steps, Together, Wait
+from eventstore.conversation import Conversation
+from eventstore.dispatch.effect import (
+    Ask,
+    Effect,
+    Ran,
+    Read,
+    Run,
+    Steps,
+    Together,
+    Wait,
+    Write,
+)
 from eventstore.dispatch.procedure import Procedure
 from eventstore.dispatch.turn import Turn
 from eventstore.gate import GateDecision, ToolGateContext
@@ -16,7 +27,7 @@ from eventstore.tool import Tool
 T = TypeVar("T")
 
 
-class Dispatcher(Procedure):
+class Dispatcher(Procedure[Conversation]):
     """Takes the calls of a turn to their end, and records each step before and after.
 
     A loop asks `offer` what the model may see, records the model's message, and gives the calls
@@ -93,7 +104,7 @@ class Dispatcher(Procedure):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer = effect.verb() if type(effect) is Log else self._perform(effect)
+                answer = effect.verb() if type(effect) is Write else self._perform(effect)
                 error = None
             except BaseException as raised:  # noqa: BLE001 - the procedure decides
                 answer, error = None, _interrupt(raised) or raised
@@ -101,6 +112,8 @@ class Dispatcher(Procedure):
     def _perform(self, effect: Effect) -> Any:
         if type(effect) is Run:
             return self._run(effect)
+        if type(effect) is Read:
+            return effect.look()
         if type(effect) is Ask:
             return _awaited(effect.function(effect.tool), None)
         if type(effect) is Wait:
@@ -170,6 +183,14 @@ def _interrupt(error: BaseException) -> BaseException | None:
     return None
 
 
+def ran_of(function: Callable[[], Any]) -> Ran:
+    """How a function ended."""
+    try:
+        return Ran(function())
+    except BaseException as error:  # noqa: BLE001 - for who waits for it
+        return Ran(error=error)
+
+
 def background(work: Callable[[], None]) -> threading.Thread:
     """A thread in the caller's context that keeps no program from ending."""
     context = contextvars.copy_context()
@@ -187,10 +208,7 @@ def _in_thread(
     handover = threading.Lock()
 
     def work() -> None:
-        try:
-            ran = Ran(function())
-        except BaseException as error:  # noqa: BLE001 - raised below
-            ran = Ran(error=error)
+        ran = ran_of(function)
         with handover:
             ended.append(ran)
         if is_left and late is not None and ran.error is None:

@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Log(msgspec.Struct, frozen=True):
-    """Write to the log, or read from it; gives what `verb` gives."""
+class Write(msgspec.Struct, frozen=True):
+    """Write to the log, in one step that nothing cuts in two; gives what `verb` gives."""
 
     verb: Callable[[], Any]
+
+
+class Read(msgspec.Struct, frozen=True):
+    """Read from the log; gives what `look` gives."""
+
+    look: Callable[[], Any]
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -41,7 +47,10 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How a tool ended: `error` is None where it returned. `cancelled`: its run was, too."""
+    """How a tool ended: `error` is None where it returned. `cancelled`: its run was, too.
+
+    A `result` that is a `Failure` is recorded as it is, whatever the error.
+    """
 
     result: Any = None
     error: BaseException | None = None
@@ -69,5 +78,5 @@ class Together(msgspec.Struct, frozen=True):
     procedures: Sequence[Steps[None]]
 
 
-Effect = Log | Ask | Run | Wait | Together
+Effect = Write | Read | Ask | Run | Wait | Together
 Steps = Generator[Effect, Any, T]

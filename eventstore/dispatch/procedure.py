@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -25,7 +25,7 @@ from eventstore.dispatch.decision import (
     decision_of,
     outcome_of,
 )
-from eventstore.dispatch.effect import Ask, Log, Ran, Run, Steps, Together, Wait
+from eventstore.dispatch.effect import Ask, Ran, Read, Run, Steps, Together, Wait, Write
 from eventstore.dispatch.function_tool import Classify, FunctionTool, Tools, registry
 from eventstore.dispatch.resumption import Resumption, counted_iterations
 from eventstore.dispatch.turn import Call, Stop, Turn, name_of, over_limit, preflight
@@ -49,20 +49,19 @@ from eventstore.tool import Failed, Pending, Running, Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from eventstore.aio import AsyncConversation
-
 MAY_HAVE_TAKEN_EFFECT = "This call may have taken effect: check before running it again."
 
 Hook = Callable[[Tool], Any]
 GateContext = Callable[[Iterable[Recorded], Sequence[str]], ToolGateContext]
+Chat = TypeVar("Chat")
 
 
-class Procedure:
+class Procedure(Generic[Chat]):
     """The settings of a dispatcher (see `Dispatcher`), and its procedures."""
 
     def __init__(  # noqa: PLR0913 - each with a default
         self,
-        conversation: Conversation | AsyncConversation,
+        conversation: Chat,
         tools: Tools,
         *,
         gates: Sequence[ToolGate] = (),
@@ -79,7 +78,9 @@ class Procedure:
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
-        self._chat = self._log_of(conversation)
+        self._given = conversation
+        # What is read, and what is written to: what its verbs give, the driver knows.
+        self._chat, self._verbs = self._log_of(conversation)
         self._tools = registry(tools)
         self._names = tuple(self._tools)
         self._gates = settings.each(
@@ -114,14 +115,17 @@ class Procedure:
         self._offer_turn: int | None = None
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> Chat:
         """The conversation whose calls are dispatched."""
-        return self._chat
+        return self._given
 
-    def _log_of(self, given: Any) -> Conversation:
-        return settings.conversation(
-            given, "pass store.conversation(id) of an EventStore; AsyncDispatcher takes both kinds"
+    def _log_of(self, given: Any) -> tuple[Conversation, Any]:
+        remedy = (
+            "pass store.conversation(id) of an EventStore; AsyncDispatcher takes those of an "
+            "AsyncEventStore"
         )
+        settings.one("conversation", given, lambda one: isinstance(one, Conversation), remedy)
+        return given, given
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -144,14 +148,14 @@ class Procedure:
 
     def _offering(self, context: ToolGateContext | None) -> Steps[GateDecision]:
         if context is None:
-            context = yield Log(lambda: self._gate_context(self._chat.events(), self.tool_names))
+            context = yield Read(lambda: self._gate_context(self._chat.events(), self._names))
         decision = yield from self._gating(context)
         self._offer, self._offer_turn = decision, None
         return decision
 
     def _gating(self, context: ToolGateContext) -> Steps[GateDecision]:
         decision = compose_gates(self._gates, context, on_all_empty=self._on_all_empty)
-        yield Log(partial(self._chat.append, decision.offered))
+        yield Write(partial(self._verbs.append, decision.offered))
         return decision
 
     def _seen_in(
@@ -169,7 +173,7 @@ class Procedure:
             return offered[number]
         if not self._gates:
             return None
-        context = yield Log(lambda: self._gate_context(self._before(number), self.tool_names))
+        context = yield Read(lambda: self._gate_context(self._before(number), self._names))
         decision = yield from self._gating(context)
         if offered is None:
             self._offer, self._offer_turn = decision, number
@@ -191,7 +195,7 @@ class Procedure:
     def _turn(self, tools: Iterable[Tool | str], stopping: Any) -> Steps[Turn]:
         given = list(tools)
         if any(isinstance(tool, str) for tool in given):
-            known: dict[str, Tool] = yield Log(lambda: self._chat.tools)
+            known: dict[str, Tool] = yield Read(lambda: self._chat.tools)
             given = [self._known(known, tool) if isinstance(tool, str) else tool for tool in given]
         calls = [self._call(tool) for tool in given if isinstance(tool, Tool)]
         if len(calls) != len(given):
@@ -246,7 +250,7 @@ class Procedure:
         error.tool = next(c.tool for c in turn.calls if c.tool.id == error.tool.id)
         ended = RunEnded("terminated", error.failure)
         try:
-            yield Log(partial(self._chat.append, ended))
+            yield Write(partial(self._verbs.append, ended))
         except EventStoreError as unrecorded:
             error.add_note(f"the end of the run was not recorded: {unrecorded}")
 
@@ -329,7 +333,7 @@ class Procedure:
         self, turn: Turn, call: Call, decision: Decision, who: str, source: str
     ) -> Steps[bool]:
         """Record a decision; whether the call may start."""
-        chat, tool = self._chat, call.tool
+        chat, tool = self._verbs, call.tool
         if isinstance(decision, Approve):
             if type(tool.status) is not Pending:
                 return True  # a person has approved it
@@ -353,7 +357,7 @@ class Procedure:
     def _reject(self, call: Call, refusal: Reject) -> Steps[None]:
         source = refusal.source or "human"
         verb = partial(
-            self._chat.reject, call.tool.id, refusal.reason, source, refusal.by, refusal.details
+            self._verbs.reject, call.tool.id, refusal.reason, source, refusal.by, refusal.details
         )
         yield from self._write(call, verb)
 
@@ -370,15 +374,16 @@ class Procedure:
         while turn.stop is None:
             call.began = call.tool.attempts + 1
             try:
-                call.tool = yield Log(partial(self._chat.start, call.tool.id, call.began))
+                call.tool = yield Write(partial(self._verbs.start, call.tool.id, call.began))
             except IllegalTransition:  # another worker has it, or somebody has decided otherwise
                 call.began = None
                 call.tool = yield from self._current(call)
                 return
-            attempt = Attempt(self._chat, call.tool)
+            attempt = Attempt(self._verbs, call.tool)
+            late = partial(_complete_late, Attempt(self._chat, call.tool))
             first = (call.tool,) if spec.takes_tool else ()
             function = partial(spec.function, *first, **attempt.arguments)
-            ran: Ran = yield Run(spec, function, partial(_complete_late, attempt))
+            ran: Ran = yield Run(spec, function, late)
             if ran.error is None and type(ran.result) is not Failure:
                 yield from self._write(call, partial(attempt.complete, ran.result))
                 return
@@ -409,7 +414,7 @@ class Procedure:
 
     def _failure(self, spec: FunctionTool, ran: Ran) -> Failure:
         error = ran.error
-        if error is None:
+        if error is None or type(ran.result) is Failure:
             given: Failure = ran.result  # what a tool gave in place of raising
             return given
         given = Failure.from_exception(error)
@@ -454,7 +459,7 @@ class Procedure:
     # after a crash
 
     def _resumption(self, stopping: Any) -> Steps[tuple[Turn, Resumption]]:
-        resumption: Resumption = yield Log(lambda: Resumption(self._chat.events(), self._tools))
+        resumption: Resumption = yield Read(lambda: Resumption(self._chat.events(), self._tools))
         return Turn([self._call(tool) for tool in resumption.open], stopping), resumption
 
     def _resuming(self, turn: Turn, resumption: Resumption) -> Steps[list[Tool]]:
@@ -496,7 +501,7 @@ class Procedure:
         except Exception as error:  # noqa: BLE001 - the call stays open; the others go on
             turn.unverified.append(error)
             return False
-        chat, call_id = self._chat, call.tool.id
+        chat, call_id = self._verbs, call.tool.id
         if outcome.found == "done":
             yield from self._write(call, partial(chat.complete, call_id, outcome.result))
         elif outcome.found == "failed" and type(call.tool.status) is Running:
@@ -515,16 +520,18 @@ class Procedure:
         turn.halt(Stop.cancelled())
         if is_known or isinstance(error, Exception):
             return
-        tools = yield Log(lambda: self._chat.tools)
+        tools = yield Read(lambda: self._chat.tools)
         for call in turn.calls:
             call.tool = tools.get(call.tool.id, call.tool)
+        # A start that nobody waited for may yet be carried out: whoever refuses it finds out.
+        yield from self._refuse_rest(turn, Stop.cancelled())
+        for call in turn.calls:
             status = call.tool.status
             if type(status) is Running and status.attempt == call.began:
                 cut = "the run was cut short while it was under way"
                 told = f"{cut}. {MAY_HAVE_TAKEN_EFFECT}"
                 failure = Failure(ErrorKind.INTERNAL, cut, told, code="interrupted")
                 yield from self._fail(call, failure)
-        yield from self._refuse_rest(turn, Stop.cancelled())
 
     def _refuse_rest(self, turn: Turn, stop: Stop) -> Steps[None]:
         for call in turn.calls:
@@ -536,7 +543,7 @@ class Procedure:
     def _write(self, call: Call, verb: Callable[[], Tool]) -> Steps[bool]:
         """Record a step; False, and the call as it stands, where somebody else was first."""
         try:
-            call.tool = yield Log(verb)
+            call.tool = yield Write(verb)
         except IllegalTransition:
             call.tool = yield from self._current(call)
             return False
@@ -545,7 +552,7 @@ class Procedure:
     def _fail(self, call: Call, failure: Failure) -> Steps[bool]:
         """Record a failure, unless another worker has meanwhile begun the next attempt."""
         verb = partial(
-            self._chat._fail,  # noqa: SLF001 - which attempt it is, as `Attempt` says it
+            self._verbs._fail,  # noqa: SLF001 - which attempt it is, as `Attempt` says it
             call.tool.id, failure, None, attempt=call.tool.attempts,
         )  # fmt: skip
         return (yield from self._write(call, verb))
@@ -553,7 +560,7 @@ class Procedure:
     def _current(self, call: Call) -> Steps[Tool]:
         # Of this one call: to read the whole conversation for each would take its square.
         read = partial(self._chat._store._tool_now, self._chat.id, call.tool.id)  # noqa: SLF001
-        tool: Tool = yield Log(read)
+        tool: Tool = yield Read(read)
         return tool
 
 

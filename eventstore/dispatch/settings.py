@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
-
-from eventstore.conversation import Conversation
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
-
-
-def conversation(given: Any, remedy: str) -> Conversation:
-    """The conversation."""
-    if not isinstance(given, Conversation):
-        refuse("conversation", given, remedy)
-    return given
 
 
 def each(name: str, given: Iterable[T], fits: Callable[[T], bool], remedy: str) -> tuple[T, ...]:

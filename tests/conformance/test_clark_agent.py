@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from dispatching import awaited
 
 from eventstore import (
     AgentError,
@@ -523,7 +524,7 @@ def siblings(chat: Conversation, *, aborts: bool) -> tuple[list[Tool], list[str]
         ]
         calls = [chat.request("fail"), chat.request("slow")]
         async with asyncio.timeout(30):
-            return await AsyncDispatcher(chat, tools).dispatch(calls)
+            return await AsyncDispatcher(awaited(chat), tools).dispatch(calls)
 
     return asyncio.run(main()), seen
 

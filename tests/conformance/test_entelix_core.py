@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from dispatching import awaited
 
 from eventstore import (
     AgentError,
@@ -180,7 +181,7 @@ def test_a_cancel_during_the_backoff_ends_the_wait(chat: Conversation) -> None:
             await asyncio.Event().wait()  # for ever
 
         spec = FunctionTool(tries, "fetch", retry=RetryPolicy(5, 60, 60))
-        dispatcher = AsyncDispatcher(chat, [spec], sleep=sleep, chance=lambda: 1.0)
+        dispatcher = AsyncDispatcher(awaited(chat), [spec], sleep=sleep, chance=lambda: 1.0)
         task = asyncio.ensure_future(dispatcher.dispatch([chat.request("fetch")]))
         await waiting.wait()
         task.cancel()

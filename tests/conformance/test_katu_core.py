@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from dispatching import awaited
 
 from eventstore import (
     AgentError,
@@ -390,7 +391,7 @@ def test_executor_pre_cancelled(chat: Conversation) -> None:
     calls = [chat.request("echo", {"text": text}) for text in "ab"]
 
     async def main() -> None:
-        task = asyncio.ensure_future(AsyncDispatcher(chat, [echo]).dispatch(calls))
+        task = asyncio.ensure_future(AsyncDispatcher(awaited(chat), [echo]).dispatch(calls))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

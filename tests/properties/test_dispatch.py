@@ -2,7 +2,7 @@
 
 Turns are of any calls to tools that return, raise anything, are cut short or never answer, with
 gates, hooks, approvers and outside systems that fail, too; the store fails or Ctrl-C comes at any
-write, a cancel at any await, Ctrl-C at any line.
+write, a cancel at any await and at any write, Ctrl-C at any line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from dispatching import check_log
+from dispatching import awaited, check_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +45,7 @@ from eventstore import (
     ToolErrorTerminal,
     ToolGate,
 )
+from eventstore.aio import Settling
 from eventstore.recovery import outcome_unknown
 from projections import current_tools, resume_plan
 
@@ -146,6 +147,19 @@ class _With:
         return getattr(self._other, name)
 
 
+def each_write(chat: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Change what the conversation's verbs do with what they write."""
+    chat._one = change(chat._one)
+    chat._store = _With(chat._store, _do=change(chat._store._do))
+
+
+def full_later() -> Settling[Any]:
+    """A write that fails in asyncio."""
+    settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
+    settling.get_loop().call_soon(settling.set_result, (None, StoreFull("no space")))
+    return settling
+
+
 class World:
     """A host with everything that a turn needs, and what its tools really did."""
 
@@ -155,11 +169,11 @@ class World:
         self.runs: Counter[str] = Counter()
         self.deeds: defaultdict[str, list[str]] = defaultdict(list)
         self.at_peace = False
+        self.closing = False
         self.gave_up = False
         self.unverified_reruns: list[str] = []
         self.cleared: set[str] = set()
         self.given = [self._request(*call) for call in plan["calls"]]
-        self._break(chat, plan["broken_write"], plan["how"])
 
     def _request(self, name: str, arguments: Any, status: str) -> Tool:
         tool = self.chat.request(name, arguments)
@@ -167,7 +181,9 @@ class World:
             return self.chat.approve(tool.id, {"n": 9} if status == "edited" else None)
         return self.chat.start(tool.id) if status == "running" else tool
 
-    def _break(self, chat: Conversation, number: int | None, how: str) -> None:
+    def break_write(self, chat: Any, full: Callable[[], Any]) -> None:
+        """Let a write fail as planned; `full` is how it does."""
+        number, how = self.plan["broken_write"], self.plan["how"]
         if number is None:
             return
         count = iter(range(1000))
@@ -180,17 +196,28 @@ class World:
                     return write(*args)
                 if how.startswith("fails"):
                     self.gave_up = True
-                    raise StoreFull("no space")
+                    return full()
                 # Ctrl-C again, while the first is being cleaned up: then nothing more is closed.
-                self.gave_up |= sys.exc_info()[0] is not None
+                self.gave_up |= self.closing
                 if how == "interrupted after":
                     write(*args)
                 raise KeyboardInterrupt
 
             return run
 
-        chat._one = broken(chat._one)  # type: ignore[assignment]
-        chat._store = _With(chat._store, _do=broken(chat._store._do))  # type: ignore[assignment]
+        each_write(chat, broken)
+
+    def dispatcher(self, of: Callable[..., Any], chat: Any) -> Any:
+        """A dispatcher as planned, of which is known whether it is cleaning up."""
+        dispatcher = of(chat, self.tools(), **self.settings())
+        closing = dispatcher._closing
+
+        def noted(*args: Any) -> Any:
+            self.closing = True
+            return closing(*args)
+
+        dispatcher._closing = noted
+        return dispatcher
 
     def tools(self) -> list[FunctionTool]:
         """The tools as planned."""
@@ -290,6 +317,8 @@ class World:
         if status.name == "Failed" and not outcome_unknown(status.failure) and not was_running:
             # A known failure is the tool's own, or nothing ran.
             assert not runs or "returns" not in deeds
+        if status.name == "Failed" and status.failure.code == "not_run":
+            assert runs < tool.attempts, "what ran is not said not to have run"
         if status.name == "Running" and not was_running:
             assert self.gave_up, "nothing else leaves an end unrecorded"
         hosts_fault = isinstance(error, Exception) or (error is not None and self.gave_up)
@@ -352,6 +381,13 @@ def a_world(store: EventStore, plan: dict[str, Any]) -> Iterator[World]:
             assert tool.is_resolved or (spec and spec["needs_approval"] and tool.is_pending)
 
 
+CANCELS: dict[str, Callable[[asyncio.Task[Any], Settling[Any]], object]] = {
+    "when asked": lambda task, _: task.cancel(),
+    "meanwhile": lambda task, settling: settling.get_loop().call_soon(task.cancel),
+    "when done": lambda task, settling: settling.add_done_callback(lambda _: task.cancel()),
+}
+
+
 @settings(max_examples=300, deadline=None)
 @given(worlds)
 def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
@@ -360,22 +396,36 @@ def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
     """The turn is raised over or returned; the log is valid, and true."""
     with a_world(store, plan) as world:
         error, done = None, None
+        world.break_write(world.chat, lambda: _raise(StoreFull("no space")))
         try:
-            done = Dispatcher(world.chat, world.tools(), **world.settings()).dispatch(world.given)
+            done = world.dispatcher(Dispatcher, world.chat).dispatch(world.given)
         except BaseException as raised:  # noqa: BLE001 - any is as good
             error = raised
         world.check(error, done)
 
 
 @settings(max_examples=300, deadline=None)
-@given(worlds, st.sampled_from([None, *range(12)]), st.sampled_from([1, 2]))
+@given(
+    worlds,
+    st.sampled_from([None, *range(12)]),
+    st.sampled_from([1, 2]),
+    st.none() | st.tuples(st.integers(0, 11), st.sampled_from(sorted(CANCELS))),
+)
 def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
-    store: EventStore, plan: dict[str, Any], cancel_at: int | None, times: int
+    store: EventStore,
+    plan: dict[str, Any],
+    cancel_at: int | None,
+    times: int,
+    cancelled_write: tuple[int, str] | None,
 ) -> None:
-    """Also with a cancel at any await, and another one after it."""
+    """Also with a cancel at any await, and another one after it; and one at any write."""
 
     async def run(world: World) -> list[Tool]:
-        dispatcher = AsyncDispatcher(world.chat, world.tools(), **world.settings())
+        chat = awaited(world.chat)
+        world.break_write(chat._verbs, full_later)
+        if cancelled_write is not None:
+            cancel_write(chat._verbs, *cancelled_write)
+        dispatcher = world.dispatcher(AsyncDispatcher, chat)
 
         async def settle() -> list[Tool] | BaseException:
             # Ctrl-C must not tear the loop down under the test
@@ -392,6 +442,8 @@ def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
                 task.cancel()
                 await asyncio.sleep(0)
         done = await task
+        # what was asked for has been carried out by then
+        await chat._owner.conversation(chat.id).append()
         if isinstance(done, BaseException):
             raise done
         return done
@@ -403,6 +455,23 @@ def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
         except BaseException as raised:  # noqa: BLE001 - any is as good
             error = raised
         world.check(error, done)
+
+
+def cancel_write(chat: Any, number: int, when: str) -> None:
+    """Cancel the task that asks for the n-th write."""
+    count = iter(range(1000))
+
+    def cancelled(write: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            settling = write(*args)
+            task = asyncio.current_task()
+            if next(count) == number and task is not None:
+                CANCELS[when](task, settling)
+            return settling
+
+        return run
+
+    each_write(chat, cancelled)
 
 
 # Ctrl-C at any line

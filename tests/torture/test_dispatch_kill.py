@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import workers
-from dispatching import check_log
+from dispatching import awaited, check_log
 
 from eventstore import (
     AsyncDispatcher,
@@ -92,7 +92,7 @@ def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Conne
             else:
                 import asyncio  # noqa: PLC0415 - as late as the library does
 
-                asyncio.run(AsyncDispatcher(chat, tools).dispatch(given))
+                asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch(given))
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])

@@ -142,13 +142,16 @@ def deciding(chat: Conversation, error: ToolErrorTerminal) -> float | None:
     return RetryPolicy(max_attempts=5).delay(1, asked.retry_after, chance=0.5)
 
 
-async def dispatched(chat: Conversation, message: object) -> list[Tool]:
+async def dispatched(store: EventStore, chat: Conversation, message: object) -> list[Tool]:
     """A turn through both dispatchers."""
     tool = FunctionTool(primitives, "primitives", parallel=True)
     dispatcher = Dispatcher(chat, [tool, len], max_calls_per_turn=3)
     assert_type(dispatcher.offer(), GateDecision)
     assert_type(dispatcher.dispatch(chat.record(message)), list[Tool])
-    return await AsyncDispatcher(chat, {"named": tool}).resume()
+    later = AsyncDispatcher(AsyncEventStore(store).conversation("support-42"), {"named": tool})
+    assert_type(dispatcher.conversation, Conversation)
+    assert_type(later.conversation, AsyncConversation)
+    return await later.resume()
 
 
 def following(store: EventStore, kept: str) -> Tool:

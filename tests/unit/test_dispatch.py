@@ -12,8 +12,10 @@ from dispatching import Waits, answers, check_log, last, make, raising, tags
 
 from eventstore import (
     Approve,
+    AsyncDispatcher,
     Conversation,
     DefaultRetryClassifier,
+    Dispatcher,
     ErrorKind,
     EventStore,
     Failed,
@@ -524,10 +526,10 @@ def test_the_end_is_raised_even_where_it_cannot_be_recorded(
 ) -> None:
     """With a note that it was not."""
 
-    def full(*events: Any) -> None:
+    def full(*_: Any) -> None:
         raise StoreFull("no space")
 
-    monkeypatch.setattr(chat, "append", full)
+    monkeypatch.setattr(Conversation, "append", full)
     policy = ToolErrorPolicy.operator_safe()
     with pytest.raises(ToolErrorTerminal) as caught:
         make(kind, chat, [Flaky(1, PermissionError())], policy=policy).dispatch(
@@ -925,7 +927,7 @@ def test_a_result_that_cannot_be_recorded_leaves_the_call_open(
     def full(*args: Any, **kwargs: Any) -> None:
         raise StoreFull("no space")
 
-    monkeypatch.setattr(chat, "_complete", full)
+    monkeypatch.setattr(Conversation, "_complete", full)
     with pytest.raises(StoreFull):
         make(kind, chat, {"run": lambda n: [runs.append(n)]}).dispatch(calls)
     assert runs == [1]
@@ -940,7 +942,7 @@ def test_an_interrupt_that_cannot_be_recorded_is_still_an_interrupt(
     def full(*args: Any, **kwargs: Any) -> None:
         raise StoreFull("no space")
 
-    monkeypatch.setattr(chat, "_fail", full)
+    monkeypatch.setattr(Conversation, "_fail", full)
     tools = {"bad": raising(KeyboardInterrupt()), "worse": raising(KeyError("x"))}
     call = chat.request("bad")
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -982,14 +984,14 @@ def test_an_interrupt_in_a_tool_closes_the_turn_and_is_raised(
 def test_an_interrupt_between_start_and_run_leaves_an_unknown_outcome(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start is on disk; that is all anybody knows."""
-    start = chat.start
+    """The start is on disk, or will be; that is all anybody knows."""
+    start = Conversation.start
 
     def interrupted(*args: Any) -> None:
         start(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chat, "start", interrupted)
+    monkeypatch.setattr(Conversation, "start", interrupted)
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
     with pytest.raises(KeyboardInterrupt):
         make(kind, chat, [add]).dispatch(calls)
@@ -1006,7 +1008,7 @@ def test_an_interrupt_while_closing_is_told(
     def full(*args: Any) -> None:
         raise StoreFull("no space")
 
-    monkeypatch.setattr(chat, "reject", full)
+    monkeypatch.setattr(Conversation, "reject", full)
     calls = [chat.request("bad"), chat.request("bad")]
     with pytest.raises(KeyboardInterrupt) as caught:
         make(kind, chat, {"bad": raising(KeyboardInterrupt())}).dispatch(calls)
@@ -1061,8 +1063,9 @@ def test_settings_that_make_no_sense_are_refused(
 @pytest.mark.parametrize("given", ["support-42", None, 5])
 def test_what_is_no_conversation_is_refused(kind: str, given: Any) -> None:
     """Before anything is dispatched."""
+    of = Dispatcher if kind == "threads" else AsyncDispatcher
     with pytest.raises(TypeError, match=r"conversation is .*: pass store\.conversation"):
-        make(kind, given, [add])
+        of(given, [add])
 
 
 def test_many_calls_that_need_approval_are_asked_about_one_by_one(
@@ -1081,7 +1084,7 @@ def test_many_calls_that_need_approval_are_asked_about_one_by_one(
 def test_a_dispatcher_says_what_it_dispatches(kind: str, chat: Conversation) -> None:
     """Its conversation, and its tools in order."""
     inner = make(kind, chat, [add_async, add]).inner
-    assert inner.conversation is chat
+    assert inner.conversation.id == chat.id
     assert inner.tool_names == ("add_async", "add")
 
 

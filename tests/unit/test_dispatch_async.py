@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
-from dispatching import check_log, last, raising, tags
+from dispatching import awaited, check_log, last, make, raising, tags
 
 from eventstore import (
     AsyncDispatcher,
@@ -41,20 +41,24 @@ def chat() -> Iterator[Conversation]:
         check_log(chat)
 
 
-def test_the_conversation_may_be_an_asynchronous_one() -> None:
-    """Each step is in its log, and the synchronous dispatcher says who takes it."""
+def test_the_conversation_is_an_asynchronous_one(chat: Conversation) -> None:
+    """Each dispatcher refuses the other's, and says where its own comes from."""
 
     async def main() -> None:
         async with AsyncEventStore.open("sqlite://") as store:
             chat = store.conversation("support-42")
             calls = [await chat.request("add", {"a": n}) for n in range(3)]
-            done = await AsyncDispatcher(chat, [add]).dispatch(calls)
+            dispatcher = AsyncDispatcher(chat, [add])
+            assert dispatcher.conversation is chat
+            done = await dispatcher.dispatch(calls)
             assert [tool.response and tool.response.result for tool in done] == [1, 2, 3]
             assert list((await chat.tools).values()) == done
-            with pytest.raises(TypeError, match="AsyncDispatcher takes both kinds"):
-                Dispatcher(chat, [add])
+            with pytest.raises(TypeError, match="AsyncDispatcher takes those of an Async"):
+                Dispatcher(chat, [add])  # type: ignore[arg-type]
 
     asyncio.run(main())
+    with pytest.raises(TypeError, match=r"AsyncEventStore\(store\) makes one"):
+        AsyncDispatcher(chat, [add])  # type: ignore[arg-type]
 
 
 def add(a: int) -> int:
@@ -92,7 +96,9 @@ def test_a_cancel_is_recorded_and_the_turn_closed(
             await asyncio.Event().wait()
 
         tool = FunctionTool(endless, parallel=parallel, timeout=timeout)
-        await cancelled_once(AsyncDispatcher(chat, [tool, add]).dispatch(calls), begun, times=times)
+        await cancelled_once(
+            AsyncDispatcher(awaited(chat), [tool, add]).dispatch(calls), begun, times=times
+        )
 
     asyncio.run(run())
     expected = ["Failed", "Failed" if parallel else "Rejected", "Rejected"]
@@ -109,7 +115,7 @@ def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
-        await AsyncDispatcher(chat, [add]).dispatch(calls)
+        await AsyncDispatcher(awaited(chat), [add]).dispatch(calls)
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
@@ -128,7 +134,7 @@ def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> N
             await asyncio.Event().wait()
 
         spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(5, 60, 60))
-        dispatcher = AsyncDispatcher(chat, [spec], sleep=sleep)
+        dispatcher = AsyncDispatcher(awaited(chat), [spec], sleep=sleep)
         await cancelled_once(dispatcher.dispatch([chat.request("bad")]), waiting)
         begun.append(1)
 
@@ -149,7 +155,7 @@ def test_a_cancel_while_a_person_is_asked_closes_the_turn(chat: Conversation) ->
             await asyncio.Event().wait()
 
         dispatcher = AsyncDispatcher(
-            chat, [FunctionTool(add, needs_approval=True)], approver=approver
+            awaited(chat), [FunctionTool(add, needs_approval=True)], approver=approver
         )
         await cancelled_once(dispatcher.dispatch([chat.request("add", {"a": 1})]), asked)
 
@@ -172,7 +178,7 @@ def test_a_cancel_while_the_outside_system_is_asked_leaves_the_call_unknown(
             await asyncio.Event().wait()
             return Outcome.unknown()
 
-        dispatcher = AsyncDispatcher(chat, [FunctionTool(add, verify=verify)])
+        dispatcher = AsyncDispatcher(awaited(chat), [FunctionTool(add, verify=verify)])
         await cancelled_once(dispatcher.resume(), asked)
 
     asyncio.run(run())
@@ -193,7 +199,9 @@ def test_a_tool_that_ends_in_spite_of_a_cancel_is_completed(chat: Conversation) 
 
     async def run() -> list[Tool]:
         calls = [chat.request("stubborn"), chat.request("add", {"a": 1})]
-        task = asyncio.ensure_future(AsyncDispatcher(chat, [stubborn, add]).dispatch(calls))
+        task = asyncio.ensure_future(
+            AsyncDispatcher(awaited(chat), [stubborn, add]).dispatch(calls)
+        )
         await begun.wait()
         task.cancel()
         return await task
@@ -202,9 +210,9 @@ def test_a_tool_that_ends_in_spite_of_a_cancel_is_completed(chat: Conversation) 
     assert [tool.status.name for tool in done] == ["Completed", "Completed"]
 
 
-@pytest.mark.parametrize("kind", [Dispatcher, AsyncDispatcher])
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
 def test_a_tool_that_was_cancelled_inside_has_failed_and_that_is_all(
-    chat: Conversation, kind: Any
+    chat: Conversation, kind: str
 ) -> None:
     """Nobody cancelled the run."""
 
@@ -214,9 +222,7 @@ def test_a_tool_that_was_cancelled_inside_has_failed_and_that_is_all(
         await future
 
     calls = [chat.request("awaits_cancelled"), chat.request("add", {"a": 1})]
-    done = kind(chat, [awaits_cancelled, add]).dispatch(calls)
-    if kind is AsyncDispatcher:
-        done = asyncio.run(done)
+    done = make(kind, chat, [awaits_cancelled, add]).dispatch(calls)
     assert [tool.status.name for tool in done] == ["Failed", "Completed"]
     assert done[0].status.failure.code == "cancelled"
 
@@ -246,7 +252,7 @@ def test_a_failure_may_cancel_what_runs_beside_it(chat: Conversation) -> None:
             add,
         ]
         calls = [chat.request("sibling"), chat.request("bad"), chat.request("add", {"a": 1})]
-        return await AsyncDispatcher(chat, tools).dispatch(calls)
+        return await AsyncDispatcher(awaited(chat), tools).dispatch(calls)
 
     done = asyncio.run(run())
     assert saw == ["cancel"]
@@ -264,7 +270,7 @@ def test_a_sibling_that_waits_for_its_place_never_starts(chat: Conversation) -> 
 
     tool = FunctionTool(bad, parallel=True, abort_siblings=True)
     calls = [chat.request("bad"), chat.request("bad")]
-    done = asyncio.run(AsyncDispatcher(chat, [tool], max_parallel=1).dispatch(calls))
+    done = asyncio.run(AsyncDispatcher(awaited(chat), [tool], max_parallel=1).dispatch(calls))
     assert [tool.status.name for tool in done] == ["Failed", "Rejected"]
 
 
@@ -293,6 +299,13 @@ class Slow:
         self.thread.join()
 
 
+def threads_ended() -> None:
+    """Wait until the dispatchers' threads have done all their work."""
+    while working := [one for one in threading.enumerate() if one.name == "dispatch"]:
+        for thread in working:
+            thread.join()
+
+
 late_ends = pytest.mark.parametrize(
     ("result", "status"),
     [("late", "Completed"), (KeyError("x"), "Failed"), (Failure(ErrorKind.QUOTA, "x"), "Failed")],
@@ -317,9 +330,10 @@ def test_a_result_that_comes_after_the_timeout_is_recorded(
     if where == "threads":
         Dispatcher(chat, [spec]).dispatch([chat.request("slow")])
     else:
-        asyncio.run(run(AsyncDispatcher(chat, [spec])))
+        asyncio.run(run(AsyncDispatcher(awaited(chat), [spec])))
     assert tags(chat)[-1] == "failed" or where == "asyncio"
     slow.end()
+    threads_ended()
     (tool,) = chat.tools.values()
     assert tool.status.name == status
     assert tags(chat)[:3] == ["pending", "running", "failed"]
@@ -352,7 +366,7 @@ def test_tools_see_the_callers_context(
     for number in range(2):
         calls = [chat.request(name) for name in ("look", "look_async")]
         if number:
-            done = asyncio.run(AsyncDispatcher(chat, tools).dispatch(calls))
+            done = asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch(calls))
         else:
             done = Dispatcher(chat, tools).dispatch(calls)
         assert [tool.response.result for tool in done if tool.response] == ["seen", "seen"]
@@ -384,7 +398,7 @@ def test_a_plain_function_may_give_something_to_await(chat: Conversation) -> Non
 
     tools: dict[str, Callable[[], Awaitable[int]]] = {"later": lambda: later()}  # noqa: PLW0108
     (one,) = Dispatcher(chat, tools).dispatch([chat.request("later")])
-    (two,) = asyncio.run(AsyncDispatcher(chat, tools).dispatch([chat.request("later")]))
+    (two,) = asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch([chat.request("later")]))
     assert one.response is not None
     assert two.response is not None
     assert one.response.result == two.response.result == 5
@@ -403,7 +417,9 @@ def test_async_hooks_and_verifiers_are_awaited(chat: Conversation) -> None:
 
     spec = FunctionTool(raising(TimeoutError()), "slow", verify=verify)
     Dispatcher(chat, [spec], hooks=[hook]).dispatch([chat.request("slow")])
-    asyncio.run(AsyncDispatcher(chat, [spec], hooks=[hook]).dispatch([chat.request("slow")]))
+    asyncio.run(
+        AsyncDispatcher(awaited(chat), [spec], hooks=[hook]).dispatch([chat.request("slow")])
+    )
     assert asked == ["hook", "verify"] * 2
 
 
@@ -415,7 +431,7 @@ def test_waits_may_be_awaited(chat: Conversation) -> None:
         waits.append(seconds)
 
     spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 1, 1))
-    dispatcher = AsyncDispatcher(chat, [spec], sleep=sleep, chance=lambda: 1.0)
+    dispatcher = AsyncDispatcher(awaited(chat), [spec], sleep=sleep, chance=lambda: 1.0)
     asyncio.run(dispatcher.dispatch([chat.request("bad")]))
     assert waits == [1.0]
 
@@ -423,6 +439,6 @@ def test_waits_may_be_awaited(chat: Conversation) -> None:
 def test_a_short_wait_passes(chat: Conversation) -> None:
     """Without a `sleep` of the host's, too."""
     spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 0.001, 0.001))
-    asyncio.run(AsyncDispatcher(chat, [spec]).dispatch([chat.request("bad")]))
+    asyncio.run(AsyncDispatcher(awaited(chat), [spec]).dispatch([chat.request("bad")]))
     Dispatcher(chat, [spec]).dispatch([chat.request("bad")])
     assert [tool.attempts for tool in chat.tools.values()] == [2, 2]

@@ -300,7 +300,8 @@ def test_a_log_out_of_order_is_resumed_as_far_as_it_says(
     events = list(chat.events())
     monkeypatch.setattr(chat, "events", lambda: iter([*events[:1], events[2], *events[1:2]]))
     bank = Bank()
-    monkeypatch.setattr(chat, "start", lambda *_: (_ for _ in ()).throw(StoreFull("no space")))
+    full = raising(StoreFull("no space"))
+    monkeypatch.setattr(Conversation, "start", lambda *_: full())
     with pytest.raises(StoreFull):
         resuming(kind, chat, bank.tool()).resume()
     assert bank.paid == []
