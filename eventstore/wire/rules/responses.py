@@ -6,8 +6,7 @@ protocol (a computer, a shell, a tool search).
 
 An item reference stands for an item that the server keeps: an output after one may answer it.
 
-A starred code is the same rule where not everybody refuses. A fault for which the table has no row
-of its own goes to OR05: items that are no objects or of no
+A fault for which the table has no row of its own goes to OR05: items that are no objects or of no
 known role, names and outputs of a wrong form.
 """
 
@@ -48,11 +47,6 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "or leave both out"
         ),
     ),
-    "OR04*": (
-        "strict",
-        "Item {detail} of type 'reasoning' was provided without its required following item.",
-        "send the message after it under its id, or ask with `store` set to false",
-    ),
     "OR05": (
         "hard",
         "Invalid '{place}': {detail}",
@@ -66,7 +60,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-TOLERATED: Final = frozenset({"OR04*", "OR06"})
+TOLERATED: Final = frozenset({"OR06"})
 """Strict rules without which the API itself answers."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
@@ -193,43 +187,23 @@ def _stranded(items: list[_Item]) -> Iterator[Fault]:
     keeps (OpenHands/software-agent-sdk#1754). Whether a call that stands alone came with reasoning
     cannot be seen.
     """
-    for item, follower in _reasoning(items):
-        kept = _is_kept(item) and not item.body.get("encrypted_content")
-        if follower is None or (kept and _is_nameless(follower)):
-            yield item.place, _shown(item.body.get("id"))
-
-
-def _perhaps_stranded(items: list[_Item]) -> Iterator[Fault]:
-    """OR04*: nor does a message without an id follow reasoning that brings its own content.
-
-    Whether the API keeps that one, too, is said outside of the input (`store`).
-    """
-    for item, follower in _reasoning(items):
-        brought = _is_kept(item) and item.body.get("encrypted_content")
-        if follower is not None and brought and _is_nameless(follower):
-            yield item.place, _shown(item.body.get("id"))
-
-
-def _reasoning(items: list[_Item]) -> list[tuple[_Item, _Item | None]]:
-    """Each reasoning item, and what it belongs to."""
-    found: list[tuple[_Item, _Item | None]] = []
-    follower: _Item | None = None
+    stranded: list[_Item] = []
+    belongs = nameless = False
     for item in reversed(items):
-        if item.kind == "reasoning":
-            found.append((item, follower))
-        else:
-            follower = item if _is_the_models(item) else None
-    return found[::-1]
-
-
-def _is_nameless(item: _Item) -> bool:
-    return item.kind == "message" and item.body.get("id") is None
+        if item.kind != "reasoning":
+            belongs = _is_the_models(item)
+            nameless = item.kind == "message" and item.body.get("id") is None
+        elif not belongs or (nameless and _is_kept(item)):
+            stranded.append(item)
+    for item in reversed(stranded):
+        yield item.place, _shown(item.body.get("id"))
 
 
 def _is_kept(item: _Item) -> bool:
-    """Whether the API may have kept an item under its id."""
+    """Whether the API looks an item up: it has the API's id, and brings nothing of its own."""
     item_id = item.body.get("id")
-    return isinstance(item_id, str) and item_id.startswith(_PREFIXES["reasoning"])
+    ours = isinstance(item_id, str) and item_id.startswith(_PREFIXES["reasoning"])
+    return ours and not item.body.get("encrypted_content")
 
 
 def _is_the_models(item: _Item) -> bool:
@@ -320,7 +294,6 @@ _CHECKS: Final[dict[str, Callable[[list[_Item]], Iterator[Fault]]]] = {
     "OR02": _unasked,
     "OR03": _misnumbered,
     "OR04": _stranded,
-    "OR04*": _perhaps_stranded,
     "OR05": _malformed,
     "OR06": _interleaved,
 }
