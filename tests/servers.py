@@ -6,8 +6,8 @@ another user than root, on a free port of the loopback interface, its files in m
 is room. Each test gets a database of its own.
 
 TOOLLEDGER_POSTGRESQL_URL, TOOLLEDGER_MARIADB_URL and TOOLLEDGER_MYSQL_URL name servers to be used
-instead, as somebody who may do everything there: tests make databases and users, and change
-what is set for all. Such a server is never killed.
+instead, as somebody who may do everything there: tests make databases and users, and change what
+is set for all, so one test runs at a time (`-n 0`). Such a server is never killed.
 """
 
 from __future__ import annotations

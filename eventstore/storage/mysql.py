@@ -91,8 +91,7 @@ class Mysql(Server):
     def prepare(self, connection: Any) -> None:
         """READ COMMITTED, strict, waiting no longer than allowed.
 
-        When a commit is on disk the server alone decides (innodb_flush_log_at_trx_commit). A
-        client that stops in the middle of a transaction does not hold its lane for longer than
+        A client that stops in the middle of a transaction does not hold its lane for longer than
         the others wait for it; MySQL cannot tell it from one that is idle between transactions.
         """
         wait = max(1, ceil(self.busy_timeout))
@@ -109,6 +108,17 @@ class Mysql(Server):
 
     def check_server(self, connection: Connection) -> None:
         """Any will do that has the collation: the migration says so."""
+
+    def lax(self, connection: Connection) -> tuple[str, str] | None:
+        """InnoDB's log, and the binary log, from which a commit is recovered where there is one."""
+        flush, binary, sync = connection.exec_driver_sql(
+            "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog"
+        ).one()
+        if flush in (0, 2):
+            return f"innodb_flush_log_at_trx_commit is {flush}", "1"
+        if flush == 1 and binary and sync != 1:  # 3 is MariaDB's: InnoDB does without
+            return f"sync_binlog is {sync}", "1"
+        return None
 
     @contextmanager
     def alone(self, connection: Connection) -> Iterator[None]:

@@ -8,6 +8,7 @@ by looking for the event ids behind the lane's lock, never by guessing.
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -65,6 +66,10 @@ class Server(ABC):
     @abstractmethod
     def check_server(self, connection: Connection) -> None:
         """Refuse a database that cannot hold a log."""
+
+    @abstractmethod
+    def lax(self, connection: Connection) -> tuple[str, str] | None:
+        """The server's setting by which it answers a COMMIT too early, and the right value."""
 
     @abstractmethod
     def alone(self, connection: Connection) -> AbstractContextManager[None]:
@@ -163,6 +168,7 @@ class Server(ABC):
         try:
             with engine.connect() as connection:
                 self.check_server(connection)
+                self._check_durability(connection)
                 if self._is_current(connection):
                     return
                 with self.alone(connection):
@@ -174,6 +180,18 @@ class Server(ABC):
                         migrate.upgrade(connection)
         finally:
             engine.dispose()
+
+    def _check_durability(self, connection: Connection) -> None:
+        """Warn of a server that does not keep what "full" promises, whatever a session sets."""
+        lax = None if self.durability == "normal" else self.lax(connection)
+        if lax is not None:
+            setting, right = lax
+            warnings.warn(
+                f"{self.where}: {setting}: what was appended last may be lost when the server's "
+                f"machine goes down; set it to {right}, or open with durability='normal'",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _is_current(self, connection: Connection) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -163,6 +164,60 @@ def test_mysql_is_strict_and_read_committed_whatever_its_default(
     assert setting(storage, "SELECT @@wait_timeout") == 4
     assert setting(storage, "SELECT @@autocommit") == 1
     assert "STRICT_ALL_TABLES" in setting(storage, "SELECT @@sql_mode")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("mariadb", ["innodb_flush_log_at_trx_commit = 2"],
+         "innodb_flush_log_at_trx_commit is 2: .*; set it to 1, or"),
+        ("mysql", ["innodb_flush_log_at_trx_commit = 0"],
+         "innodb_flush_log_at_trx_commit is 0: .*; set it to 1, or"),
+        ("mysql", ["sync_binlog = 100"], "sync_binlog is 100: .*; set it to 1, or"),
+        ("mariadb", ["innodb_flush_log_at_trx_commit = 3", "sync_binlog = 0"], None),
+        ("mariadb", ["sync_binlog = 0"], None),  # it has no binary log
+    ],
+)  # fmt: skip
+def test_a_server_of_mysqls_family_that_answers_a_commit_too_early_is_told_of(
+    request: pytest.FixtureRequest, opened: Open, name: str, settings: list[str], told: str | None
+) -> None:
+    """No session can change it; who asked for less than "full" is told nothing."""
+    server = request.getfixturevalue(name)
+    url = server.database(migrated=True)
+    server.execute(*(f"SET GLOBAL {setting}" for setting in settings))
+    try:
+        with pytest.warns(RuntimeWarning, match=told) if told else nullcontext():
+            opened(url)
+        opened(url, durability="normal")
+    finally:
+        default = "1" if name == "mysql" else "0"
+        server.execute(
+            "SET GLOBAL innodb_flush_log_at_trx_commit = 1", f"SET GLOBAL sync_binlog = {default}"
+        )
+    opened(url)
+
+
+def test_a_postgresql_that_never_waits_for_the_disk_is_told_of(
+    postgresql: PostgreSQL, opened: Open
+) -> None:
+    """Whatever `synchronous_commit` is."""
+    url = postgresql.database(migrated=True)
+    set_fsync(postgresql, "off")
+    try:
+        with pytest.warns(RuntimeWarning, match="fsync is off: .*; set it to on, or"):
+            opened(url)
+        opened(url, durability="normal")
+    finally:
+        set_fsync(postgresql, "on")
+    opened(url)
+
+
+def set_fsync(server: Server, value: str) -> None:
+    """Once the server has read its settings again."""
+    server.execute(f"ALTER SYSTEM SET fsync = {value}", "SELECT pg_reload_conf()")
+    until = time.monotonic() + 30
+    while server.execute("SHOW fsync") != [(value,)] and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def test_a_pooled_connection_that_died_is_replaced(
