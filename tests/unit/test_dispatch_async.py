@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
 from dispatching import awaited, check_log, last, make, raising, tags
 
 from eventstore import (
+    AsyncConversation,
     AsyncDispatcher,
     AsyncEventStore,
     Conversation,
@@ -25,9 +28,13 @@ from eventstore import (
     RetryPolicy,
     Tool,
     ToolFailed,
+    ToolGateContext,
     ToolRejected,
 )
+from eventstore.storage import Append, Appended, Storage
+from projections import resume_plan
 
+AGENTS = 20
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
 
@@ -64,6 +71,129 @@ def test_the_conversation_is_an_asynchronous_one(chat: Conversation) -> None:
 def add(a: int) -> int:
     """Add."""
     return a + 1
+
+
+# commits
+
+
+class Paced:
+    """A storage, each of whose operations waits until the event loop lets it go on."""
+
+    def __init__(self, storage: Storage, loop: asyncio.AbstractEventLoop) -> None:
+        self.storage = storage
+        self.loop = loop
+        self.operations = 0
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(self.storage, name)
+
+        def run(*args: Any) -> Any:
+            go_on = threading.Event()
+            self.loop.call_soon_threadsafe(go_on.set)
+            assert go_on.wait(30), "the loop was held up"
+            self.operations += 1
+            return operation(*args)
+
+        return run
+
+
+def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
+    """No commit and no read takes place on it: each of them waits for it here."""
+
+    def look(events: Any, names: Any) -> ToolGateContext:
+        return ToolGateContext(len(list(events)), (), None, names)
+
+    async def main() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("support-42")
+            calls = [await chat.request("add", {"a": n}) for n in range(5)]
+            await chat.start(calls[4].id)
+            blocking = store._store
+            paced = Paced(blocking._storage, asyncio.get_running_loop())
+            blocking._storage = paced  # type: ignore[assignment]
+            tools = [
+                FunctionTool(add, idempotent=True, needs_approval=lambda tool: tool.index == 1)
+            ]
+            options: Any = {"approver": lambda _: True, "gate_context": look}
+            dispatcher = AsyncDispatcher(chat, tools, **options)
+            await dispatcher.offer()
+            done = await dispatcher.dispatch([calls[0], calls[1].id])
+            assert len(done) == 2
+            assert len(await dispatcher.resume()) == 3
+            blocking._storage = paced.storage
+            assert {tool.status.name for tool in (await chat.tools).values()} == {"Completed"}
+            assert paced.operations > 10
+
+    asyncio.run(main())
+
+
+class Counted:
+    """A storage that counts its commits, and makes them only when it may."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.commits: list[int] = []
+        self.may = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def append(self, request: Append) -> Appended:
+        """One append."""
+        self.commits.append(1)
+        assert self.may.wait(30)
+        return self.storage.append(request)
+
+    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
+        """Appends together."""
+        self.commits.append(len(requests))
+        assert self.may.wait(30)
+        return self.storage.append_all(requests)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Give way until it is so."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0)
+
+
+def test_agents_that_run_at_once_share_their_commits() -> None:
+    """What waits while a commit is under way goes into the next one: 40 steps, four commits."""
+    barrier = asyncio.Barrier(AGENTS)
+
+    async def meet() -> str:
+        if await barrier.wait() == 0:
+            storage.may.clear()
+        async with barrier:
+            return "met"
+
+    async def main() -> None:
+        nonlocal storage
+        async with AsyncEventStore.open("sqlite://") as store:
+            chats = [store.conversation(f"order-{n}") for n in range(AGENTS)]
+            calls = [await chat.request("meet") for chat in chats]
+            storage = Counted(store._store._storage)
+            store._store._storage = storage  # type: ignore[assignment]
+            queue = store._asking.writer._queue
+            running = asyncio.gather(*(
+                AsyncDispatcher(chat, [meet]).dispatch([call])
+                for chat, call in zip(chats, calls, strict=True)
+            ))  # fmt: skip
+            for steps in (AGENTS, 2 * AGENTS):
+                await until(lambda: sum(storage.commits) + queue.qsize() == steps)  # noqa: B023
+                storage.may.set()
+            done = [tool for (tool,) in await running]
+            assert [tool.response and tool.response.result for tool in done] == ["met"] * AGENTS
+            assert sum(storage.commits) == 2 * AGENTS
+            assert len(storage.commits) <= 4
+
+    storage: Any = None
+    asyncio.run(main())
+
+
+# cancels
 
 
 async def cancelled_once(
@@ -120,6 +250,79 @@ def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
     assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
+
+
+def stepwise(chat: Conversation, number: int) -> tuple[AsyncConversation, list[asyncio.Task[Any]]]:
+    """The conversation; while its n-th write is under way, the tasks in the list are cancelled."""
+    shared = awaited(chat)
+    tasks: list[asyncio.Task[Any]] = []
+    count = itertools.count()
+    one = shared._verbs._one
+
+    def cancelled(decide: Any) -> Any:
+        settling = one(decide)
+        if next(count) == number:
+            for task in tasks:
+                asyncio.get_running_loop().call_soon(task.cancel)
+        return settling
+
+    shared._verbs._one = cancelled
+    return shared, tasks
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (0, ["pending", "pending", "running", "failed", "rejected"]),
+        (1, ["pending", "pending", "running", "completed", "rejected"]),
+        (2, ["pending", "pending", "running", "completed", "running", "failed"]),
+        (3, ["pending", "pending", "running", "completed", "running", "completed"]),
+    ],
+)
+def test_a_cancel_while_a_step_is_recorded_takes_effect_behind_it(
+    chat: Conversation, number: int, expected: list[str]
+) -> None:
+    """What was started and did not run says so; what did its work is completed."""
+    calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
+    runs: list[int] = []
+
+    def note(a: int) -> None:
+        runs.append(a)
+
+    async def run() -> None:
+        shared, tasks = stepwise(chat, number)
+        dispatcher = AsyncDispatcher(shared, {"add": note})
+        tasks.append(asyncio.ensure_future(dispatcher.dispatch(calls)))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+
+    asyncio.run(run())
+    assert tags(chat) == expected
+    assert len(runs) == expected.count("completed")
+    if "failed" in expected:
+        assert last(chat, ToolFailed).failure.code == "not_run"
+        assert resume_plan(chat.events()).unknown == []
+
+
+def test_a_result_that_came_just_before_the_cancel_is_recorded(chat: Conversation) -> None:
+    """The thread had ended; the run has not seen it yet."""
+    slow = Slow()
+
+    async def run() -> None:
+        task = asyncio.ensure_future(
+            AsyncDispatcher(awaited(chat), [FunctionTool(slow)]).dispatch([chat.request("slow")])
+        )
+        await until(lambda: slow.thread is not None)
+        asyncio.get_running_loop().call_soon(slow.end)  # its answer is the next thing to come,
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(task.cancel)  # and this comes behind it
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    threads_ended()
+    (tool,) = chat.tools.values()
+    assert tool.status.name == "Completed"
 
 
 def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> None:
