@@ -15,7 +15,14 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec.structs import force_setattr
 
-from eventstore.events import GateAnswer, ToolsOffered
+from eventstore.events import (
+    GateAnswer,
+    MessageAdded,
+    Recorded,
+    RunStarted,
+    ToolPending,
+    ToolsOffered,
+)
 
 OnAllEmpty = Literal["open", "deny"]
 
@@ -53,6 +60,33 @@ class ToolGateContext(msgspec.Struct, frozen=True):
             )
         force_setattr(self, "messages", tuple(self.messages))
         force_setattr(self, "available_tool_names", tuple(self.available_tool_names))
+
+    @classmethod
+    def after(
+        cls,
+        events: Iterable[Recorded],
+        available: Iterable[str],
+        messages: Sequence[Any] = (),
+    ) -> ToolGateContext:
+        """What gates decide on before the model call that follows events of one conversation.
+
+        The iteration counts the assistant turns since the run started; where no run is in the
+        log, since the last user message.
+        """
+        turns: set[int] = set()
+        in_run = False
+        conversation_id = None
+        for recorded in events:
+            conversation_id = recorded.conversation_id
+            event = recorded.event
+            if isinstance(event, RunStarted):
+                in_run = True
+                turns.clear()
+            elif isinstance(event, MessageAdded) and event.role == "user" and not in_run:
+                turns.clear()
+            elif isinstance(event, MessageAdded | ToolPending) and event.turn is not None:
+                turns.add(event.turn)
+        return cls(len(turns), messages, conversation_id, tuple(available))
 
 
 @runtime_checkable

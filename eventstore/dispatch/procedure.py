@@ -27,7 +27,7 @@ from eventstore.dispatch.decision import (
 )
 from eventstore.dispatch.effect import Ask, Ran, Read, Run, Steps, Together, Wait, Write
 from eventstore.dispatch.function_tool import Classify, FunctionTool, Tools, registry
-from eventstore.dispatch.resumption import Resumption, counted_iterations
+from eventstore.dispatch.resumption import Resumption
 from eventstore.dispatch.turn import Call, Stop, Turn, name_of, over_limit, preflight
 from eventstore.errors import EventStoreError, IllegalTransition, UnknownCall
 from eventstore.events import Recorded, RunEnded
@@ -107,7 +107,7 @@ class Procedure(Generic[Chat]):
         if denial is not None:
             remedy = "pass a function of the tool's name and the GateDecision, or None"
             settings.one("denial", denial, callable, remedy)
-        self._gate_context = gate_context or counted_iterations
+        self._gate_context = gate_context or ToolGateContext.after
         self._clock = clock
         self._chance = chance
         self._sleep = sleep

@@ -100,25 +100,3 @@ class Resumption:
             self.open.append(tool)
         if tool.attempts and spec is not None and spec.counted and not spec.parallel:
             self.spent[tool.turn] += 1
-
-
-def counted_iterations(events: Iterable[Recorded], available: Iterable[str]) -> ToolGateContext:
-    """What gates decide on, without messages.
-
-    The iteration counts the assistant turns since the run started; where no run is in the log,
-    since the last user message.
-    """
-    turns: set[int] = set()
-    in_run = False
-    conversation_id = None
-    for recorded in events:
-        conversation_id = recorded.conversation_id
-        event = recorded.event
-        if isinstance(event, RunStarted):
-            in_run = True
-            turns.clear()
-        elif isinstance(event, MessageAdded) and event.role == "user" and not in_run:
-            turns.clear()
-        elif isinstance(event, MessageAdded | ToolPending) and event.turn is not None:
-            turns.add(event.turn)
-    return ToolGateContext(len(turns), (), conversation_id, tuple(available))

@@ -21,7 +21,6 @@ from eventstore import (
     ToolsOffered,
     compose_gates,
 )
-from eventstore.dispatch.resumption import counted_iterations
 from eventstore.testing import log, pending
 from projections import gate_context, model_history
 
@@ -127,8 +126,17 @@ said = st.sampled_from([
 def test_iterations_are_those_that_the_dispatcher_counts(events: list[Any]) -> None:
     """Of any log: without messages, it needs no projection to know them."""
     recorded = log(*events)
-    counted = counted_iterations(recorded, NAMES)
-    context = gate_context(recorded, NAMES)
-    assert (context.iteration, context.conversation_id) == (
-        counted.iteration, counted.conversation_id,
-    )  # fmt: skip
+    assert ToolGateContext.after(recorded, NAMES) == gate_context(recorded, NAMES, lambda _: ())
+    runs = [event for event in events if isinstance(event, RunStarted)]
+    start = max(
+        (n for n, event in enumerate(events) if _begins(event, in_run=bool(runs))), default=0
+    )
+    turns = {getattr(event, "turn", None) for event in events[start:]} - {None}
+    assert ToolGateContext.after(recorded, NAMES).iteration == len(turns)
+
+
+def _begins(event: Any, *, in_run: bool) -> bool:
+    """Whether iterations are counted from here on."""
+    if in_run:
+        return isinstance(event, RunStarted)
+    return isinstance(event, MessageAdded) and event.role == "user"
