@@ -477,6 +477,19 @@ class AsyncEventStore:
             return within(self._store, conversation_id, connection)
         return AsyncConversation(self, chat)
 
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._store)[1:]}"
+
+    @property
+    def url(self) -> str:
+        """Where the log is, with the password; see `EventStore.url`."""
+        return self._store.url
+
+    @property
+    def tenant(self) -> str:
+        """Whose log it is."""
+        return self._store.tenant
+
     def conversations(self) -> AsyncIterator[tuple[str, int]]:
         """Every conversation's id with its version, oldest first."""
         return Reading(self._reader, self._store.conversations())

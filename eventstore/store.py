@@ -196,6 +196,25 @@ class EventStore:
 
         return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
 
+    def __repr__(self) -> str:
+        from sqlalchemy import make_url  # noqa: PLC0415 - loaded by whoever has a store
+
+        where = make_url(self.url).render_as_string(hide_password=True)
+        return f"<{type(self).__name__} {where!r}{self.tenant and f' of {self.tenant!r}'}>"
+
+    @property
+    def url(self) -> str:
+        """Where the log is: what opens it once more, so with the password.
+
+        A file is named in full. `repr(store)` is for printing: it hides the password.
+        """
+        return self._storage.url
+
+    @property
+    def tenant(self) -> str:
+        """Whose log it is."""
+        return self._storage.tenant
+
     def conversation(
         self, conversation_id: str, *, connection: Connection | None = None
     ) -> Conversation:

@@ -539,7 +539,10 @@ class SharedStorageContract(StorageContract):
 
     def test_the_epoch_is_of_the_database(self, open_storage: OpenStorage) -> None:
         """All storages of one database have one, so that a cursor serves them all."""
-        assert open_storage().epoch == open_storage("other").epoch
+        mine, other = open_storage(), open_storage("other")
+        assert mine.epoch == other.epoch
+        assert mine.url == other.url
+        assert (mine.tenant, other.tenant) == ("", "other")
 
     def test_tenants_never_see_each_other(self, open_storage: OpenStorage) -> None:
         """Not by conversation, feed, list, fingerprint or event id."""

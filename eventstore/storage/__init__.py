@@ -113,6 +113,14 @@ class Storage(Protocol):
         """The last position of each lane."""
 
     @property
+    def url(self) -> str:
+        """Where it is: what opens it once more, so with the password."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose events these are."""
+
+    @property
     def epoch(self) -> str:
         """What tells this store from every other: a cursor of another epoch is refused."""
 

@@ -27,7 +27,7 @@ from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage.statements import Statements
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import URL, Engine
 
 CHUNK = 1000
 """Rows a read fetches at once: a read holds no transaction open between chunks."""
@@ -52,6 +52,7 @@ Done = TypeVar("Done")
 class Database(Protocol):
     """What one database does in its own way."""
 
+    url: URL
     begin: str
     busy_timeout: float
 
@@ -711,6 +712,16 @@ class SqlStorage:
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""
         return dict(self._rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
+
+    @property
+    def url(self) -> str:
+        """Where it is; see `Storage.url`."""
+        return self._database.url.render_as_string(hide_password=False)
+
+    @property
+    def tenant(self) -> str:
+        """Whose events these are."""
+        return self._tenant
 
     @property
     def epoch(self) -> str:

@@ -109,16 +109,14 @@ class Projector:
         for name, number in (("bucket", bucket), ("batch", batch), ("fingerprints", fingerprints)):
             if number is not None and number < 1:
                 raise ValueError(f"{name} is {number}: pass 1 or more")
-        home, tenant = _home(store)
         self._store = store
-        self._tenant = tenant
         end = store.end()
         self._epoch = end.epoch
-        self._owner = tables.key_of(tenant, end.epoch)
+        self._owner = tables.key_of(store.tenant, end.epoch)
         self._batch = batch
         self._clock = clock
         self._states: dict[tuple[int, int], LaneState] = {}
-        self._database = Database(home if url is None else url)
+        self._database = Database(store.url if url is None else url)
         live = self._find("live")
         self._settings = Settings(
             tuple(sorted(set(views))) if views else tuple(live.views.split(",")) if live else VIEWS,
@@ -436,7 +434,7 @@ class Projector:
                 self._settings.bucket,
             )  # fmt: skip
             row = msgspec.structs.asdict(made) | {
-                "owner": self._owner, "state": state, "tenant": tables.storable(self._tenant),
+                "owner": self._owner, "state": state, "tenant": tables.storable(self._store.tenant),
                 "epoch": self._epoch, "created_at": self._clock(),
             }  # fmt: skip
             tables.add(connection, tables.projections, [row])
@@ -522,15 +520,6 @@ class Projector:
             if len(rows) < PAGE:
                 return
             after = rows[-1][2], rows[-1][3]
-
-
-def _home(store: EventStore) -> tuple[str, str]:
-    """The URL of the log's own database, and the tenant whose log it is."""
-    storage: Any = store._storage  # noqa: SLF001 - until the store says so itself
-    database = getattr(storage, "_database", None)
-    url = getattr(database, "url", None)
-    tenant = getattr(storage, "_tenant", "")
-    return "sqlite://" if url is None else url.render_as_string(hide_password=False), tenant
 
 
 def _micros(moment: datetime) -> int:

@@ -13,8 +13,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import make_url
 
-from eventstore import EventStore, errors
+from eventstore import AsyncEventStore, EventStore, errors
 from eventstore import store as store_module
 from eventstore.errors import (
     EventStoreError,
@@ -128,6 +129,35 @@ def test_any_storage_will_do(store: EventStore) -> None:
     with EventStore(store._storage) as other:
         (recorded,) = other.conversation("chat").append(message())
     assert recorded.recorded_at > NOON
+
+
+def test_a_store_says_where_it_is_and_whose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from another working directory, and when it is closed."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open("sqlite:///agent.db", tenant="acme") as store:
+        store.conversation("chat").append(message())
+    monkeypatch.chdir("/")
+    assert (store.url, store.tenant) == (f"sqlite:///{tmp_path / 'agent.db'}", "acme")
+    assert repr(store) == f"<EventStore {store.url!r} of 'acme'>"
+    assert repr(AsyncEventStore(store)) == f"<AsyncEventStore {store.url!r} of 'acme'>"
+    with EventStore.open(store.url, tenant=store.tenant) as again:
+        assert list(again.conversations()) == [("chat", 1)]
+    with EventStore.open("sqlite://") as memory:
+        shared = AsyncEventStore(memory)
+        assert (shared.url, shared.tenant) == ("sqlite://", "")
+        assert repr(memory) == "<EventStore 'sqlite://'>"
+
+
+def test_a_store_is_shown_without_its_password(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which its URL has, so that it can be opened once more."""
+    database = make_url("postgresql://ada:s3cret@db.example/agents")
+    monkeypatch.setattr(store._storage._database, "url", database)  # type: ignore[attr-defined]
+    assert store.url == "postgresql://ada:s3cret@db.example/agents"
+    assert repr(store) == "<EventStore 'postgresql://ada:***@db.example/agents'>"
 
 
 # reading
