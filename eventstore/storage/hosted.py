@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sqlalchemy import Connection, and_, bindparam, insert, select, update
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.fingerprint import slice_of
@@ -28,9 +28,12 @@ from eventstore.storage.sqlite import driver
 from eventstore.storage.statements import columns
 
 if TYPE_CHECKING:
-    from sqlalchemy import CursorResult, Executable
+    from sqlalchemy import CursorResult, Executable, Table
 
     from eventstore.events import Recorded
+
+# SQLAlchemy does not know the errors of a SQLite that aiosqlite was given instead of Python's.
+_ERRORS = (SQLAlchemyError, driver().Error)
 
 _c, _e, _l = conversations.c, events.c, lanes.c
 _STORE = select(store.c.epoch)
@@ -159,7 +162,7 @@ class HostedStorage:
         """What it finds; its errors in our own words."""
         try:
             return self._run(statement, **parameters).all()
-        except SQLAlchemyError as error:
+        except _ERRORS as error:
             self._raise(error)
 
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
@@ -173,15 +176,19 @@ class HostedStorage:
     def _key(self, lane: int, name: str) -> int | None:
         if not self._met:
             with self._whole(writes=False):
-                pass
+                self._meet()
         found = self._told(_FIND, at=lane, tenant=self._tenant, id=name)
         return found[0].conversation if found else None
 
     def _lock(self, lane: int, name: str) -> tuple[int, int | None]:
-        """The lane's last position, nobody else's until the host's end; the conversation's key."""
+        """The lane's last position, nobody else's until the host's end; the conversation's key.
+
+        The lock comes before whatever reads, so that a new transaction sees all.
+        """
         if self._sqlite:
             self._run(_LOCK, at=lane)
         head = self._run(_HEAD, at=lane).scalar()
+        self._meet()
         if head is None:
             self._raise(StoreCorrupt(f"lane {lane} has no counter: restore it from a copy"))
         found = self._run(_FIND, at=lane, tenant=self._tenant, id=name).one()
@@ -203,11 +210,9 @@ class HostedStorage:
     ) -> None:
         rows, marks = [], []
         for place, draft in enumerate(drafts, 1):
-            row = _row(*key, position + place, version + place, draft)
-            rows.append(dict(zip(_e.keys(), row, strict=True)))
+            rows.append(_named(events, _row(*key, position + place, version + place, draft)))
             if draft.begins:
-                mark = _index_row(*key, version + place, draft)
-                marks.append(dict(zip(fingerprints.c.keys(), mark, strict=True)))
+                marks.append(_named(fingerprints, _index_row(*key, version + place, draft)))
         self._connection.execute(insert(events), rows)
         if marks:
             self._connection.execute(insert(fingerprints), marks)
@@ -221,18 +226,19 @@ class HostedStorage:
         if connection.closed:
             raise ValueError("the connection is closed: pass one that is open")
         try:
+            if not self._met:
+                self._check_driver()
             if writes:
                 self._begin()
             savepoint = connection.begin_nested()
             try:
-                self._meet()
                 yield
             except BaseException:
-                with suppress(SQLAlchemyError):  # the database has given up all of it
+                with suppress(*_ERRORS):  # the database has given up all of it
                     savepoint.rollback()
                 raise
             savepoint.commit()
-        except SQLAlchemyError as error:
+        except _ERRORS as error:
             self._raise(error)
 
     def _begin(self) -> None:
@@ -259,43 +265,40 @@ class HostedStorage:
         if not begun:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def _meet(self) -> None:
-        """Refuse a connection that is not to the store's database."""
-        if self._met:
-            return
-        connection = self._connection
-        if self._sqlite:
-            self._check_copy(connection.connection.driver_connection)
-        try:
-            epoch = self._run(_STORE).scalar() if self._is_alike() else None
-        except DBAPIError as error:
-            if not isinstance(self._in_our_words(error), StoreCorrupt):  # as one without the table
-                raise
-            epoch = None
-        if epoch != self.epoch:
-            raise ValueError(
-                f"the connection is to {connection.engine.url}, where the store's log is not: pass "
-                "one to the store's own database"
-            )
-        self._met = True
-
-    def _is_alike(self) -> bool:
-        """Whether it is the same engine."""
+    def _check_driver(self) -> None:
+        """Refuse a connection to another engine, or to the same file by another SQLite."""
         names = self._connection.dialect.name, self._storage._engine.dialect.name  # noqa: SLF001
-        return len({name.replace("mariadb", "mysql") for name in names}) == 1
+        if len({name.replace("mariadb", "mysql") for name in names}) != 1:
+            raise self._stranger()
+        if self._sqlite:
+            ours, given = driver(), self._connection.connection.driver_connection
+            raw = getattr(given, "_conn", given)  # aiosqlite has one within
+            if not isinstance(raw, ours.Connection):
+                raise ValueError(
+                    f"the connection is of {type(raw).__module__}, the store's of {ours.__name__}: "
+                    "two copies of SQLite in one process undo each other's locks; create the "
+                    f"engine with module={ours.__name__} (with aiosqlite, an async_creator), or "
+                    "uninstall pysqlite3"
+                )
 
-    def _check_copy(self, given: Any) -> None:
-        ours, raw = driver(), getattr(given, "_conn", given)  # aiosqlite has one within
-        if not isinstance(raw, ours.Connection):
-            raise ValueError(  # noqa: TRY004 - of the right type
-                f"the connection is of {type(raw).__module__}, the store's of {ours.__name__}: two "
-                "copies of SQLite in one process undo each other's locks; create the engine with "
-                f"module={ours.__name__} (with aiosqlite, an async_creator), or uninstall pysqlite3"
-            )
+    def _meet(self) -> None:
+        """Refuse another database."""
+        if not self._met:
+            if self._run(_STORE).scalar() != self.epoch:
+                raise self._stranger()
+            self._met = True
+
+    def _stranger(self) -> ValueError:
+        return ValueError(
+            f"the connection is to {self._connection.engine.url}, where the store's log is not: "
+            "pass one to the store's own database"
+        )
 
     def _raise(self, error: Exception) -> NoReturn:
         told = self._in_our_words(error)
-        if isinstance(told, StoreBusy):
+        if isinstance(told, StoreCorrupt) and not self._met:  # there are no tables of ours
+            told = self._stranger()
+        elif isinstance(told, StoreBusy):
             told = StoreBusy(f"{told}; {_AGAIN[self._sqlite]}")
         raise told from error
 
@@ -307,3 +310,9 @@ class HostedStorage:
         if cause is not None and isinstance(self._database, Server):
             return self._database.told(cause)
         return StorageError(f"{error}: nothing was written; roll the transaction back")
+
+
+def _named(table: Table, row: Sequence[Any]) -> dict[str, Any]:
+    """A row by its columns' names; not every driver takes a bytearray."""
+    values = (bytes(value) if type(value) is bytearray else value for value in row)
+    return dict(zip(table.c.keys(), values, strict=True))

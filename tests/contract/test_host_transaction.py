@@ -1,0 +1,812 @@
+"""Inside a transaction of the host's own all that the store guarantees holds, on every engine.
+
+The contract's tests are written for `EventStore`. Here each verb and read of a conversation is
+one transaction of a host, over SQLAlchemy and a driver of the host's choice. What only a host can
+do (roll back, go on behind an error, wait with a lane locked) has tests of its own below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import aiosqlite
+import pytest
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from eventstore import (
+    AsyncEventStore,
+    Conversation,
+    EventStore,
+    EventStoreError,
+    IllegalTransition,
+    StorageError,
+    ToolPending,
+    VersionConflict,
+    testing,
+)
+from eventstore.errors import StoreBusy, StoreClosed, StoreCorrupt
+from eventstore.storage import Storage, hosted
+from eventstore.storage.opening import open_storage as open_at
+from eventstore.storage.sqlite import driver
+from eventstore.testing import (
+    OpenStorage,
+    SharedEventStoreContract,
+    completed,
+    message,
+    pending,
+    running,
+    together,
+)
+
+if TYPE_CHECKING:
+    from servers import Server
+
+HOSTS = ("sqlite", "postgresql", "mariadb")
+ASYNC_HOSTS = ("sqlite+aiosqlite", "postgresql+asyncpg", "postgresql+psycopg", "mysql+asyncmy")
+SERVERS = {"postgresql": "postgresql", "mariadb": "mariadb", "mysql": "mariadb"}
+
+
+def url_of(request: pytest.FixtureRequest, host: str) -> str:
+    """The URL of a new database with a store in it."""
+    kind = host.partition("+")[0]
+    if kind == "sqlite":
+        path: Path = request.getfixturevalue("tmp_path")
+        url = f"sqlite:///{path / 'agent.db'}"
+        EventStore.open(url).close()
+        return url
+    server: Server = request.getfixturevalue(SERVERS[kind])
+    return server.database(migrated=True)
+
+
+def engine_at(url: str, **options: Any) -> Engine:
+    """A host's engine."""
+    if url.startswith("sqlite"):
+        options["module"] = driver()
+    return create_engine(url, **options)
+
+
+def async_engine_at(url: str, host: str, **options: Any) -> AsyncEngine:
+    """A host's engine for asyncio, by a driver."""
+    there = make_url(url).set(drivername=host)
+    if host == "sqlite+aiosqlite":  # by the same copy of SQLite as the store
+        connect = partial(driver().connect, there.database)
+        options["async_creator"] = lambda: aiosqlite.Connection(connect, 64)
+    if host == "mysql+asyncmy":
+        there = there.set(query={})
+    return create_async_engine(there, poolclass=NullPool, **options)
+
+
+# the contract
+
+
+class Hosting:
+    """A store whose conversations are read and appended to in transactions of a host."""
+
+    def __init__(self, store: EventStore, within: Callable[..., Any]) -> None:
+        self._store = store
+        self._within = within
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def __enter__(self) -> Any:
+        return self._store.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._store.__exit__(*error)
+
+    def conversation(self, name: str) -> Any:
+        """A handle."""
+        return Committing(self._store, name, self._within)
+
+
+class Committing:
+    """A conversation, each use of which is a transaction of the host that is committed."""
+
+    def __init__(self, store: EventStore, name: str, within: Callable[..., Any]) -> None:
+        self._chat = store.conversation(name)
+        self._use = partial(within, store, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("follow", "decision"):
+            return getattr(self._chat, name)
+        if not callable(getattr(Conversation, name)):
+            return self._use(name)
+        return partial(self._use, name)
+
+    @contextmanager
+    def running(self, call_id: str) -> Iterator[Any]:
+        """Two transactions."""
+        self.start(call_id)
+        chat = self
+
+        class Attempt:
+            """What the contract needs of one."""
+
+            def complete(self, result: Any) -> None:
+                """Record the result."""
+                chat.complete(call_id, result)
+
+        yield Attempt()
+
+
+class _Hosted(SharedEventStoreContract):
+    """Few rows at once, so that short tests read many times."""
+
+    more_than_a_chunk = 14
+
+    @pytest.fixture(autouse=True)
+    def hosting(self, monkeypatch: pytest.MonkeyPatch, within: Callable[..., Any]) -> None:
+        """Whatever store the contract makes."""
+        monkeypatch.setattr(hosted, "CHUNK", 4)
+        monkeypatch.setattr(
+            testing, "EventStore", lambda *given: Hosting(EventStore(*given), within)
+        )
+
+    @pytest.fixture
+    def open_storage(self, url: str) -> Iterator[OpenStorage]:
+        """All of one database."""
+        opened: list[Storage] = []
+
+        def open_storage(tenant: str = "") -> Storage:
+            opened.append(open_at(url, tenant, "full", 30.0))
+            return opened[-1]
+
+        yield open_storage
+        for storage in opened:
+            storage.close()
+
+
+@pytest.mark.parametrize("host", HOSTS)
+class TestBlockingHosts(_Hosted):
+    """Over a `Connection`."""
+
+    @pytest.fixture
+    def url(self, request: pytest.FixtureRequest, host: str) -> str:
+        """The database."""
+        return url_of(request, host)
+
+    @pytest.fixture
+    def within(self, url: str) -> Iterator[Callable[..., Any]]:
+        """Uses a conversation in a transaction that is committed."""
+        engine = engine_at(url)
+
+        def within(store: EventStore, chat: str, name: str, *given: Any, **options: Any) -> Any:
+            with engine.begin() as connection:
+                found = getattr(store.conversation(chat, connection=connection), name)
+                value = found(*given, **options) if callable(found) else found
+                return list(value) if isinstance(value, Iterator) else value
+
+        yield within
+        engine.dispose()
+
+
+@pytest.mark.parametrize("host", ASYNC_HOSTS)
+class TestAsyncHosts(_Hosted):
+    """Over an `AsyncConnection`."""
+
+    @pytest.fixture
+    def url(self, request: pytest.FixtureRequest, host: str) -> str:
+        """The database."""
+        return url_of(request, host)
+
+    @pytest.fixture
+    def within(self, url: str, host: str) -> Iterator[Callable[..., Any]]:
+        """Uses a conversation in a transaction that is committed."""
+        engine = async_engine_at(url, host)
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+
+        async def used(store: EventStore, chat: str, name: str, *given: Any, **options: Any) -> Any:
+            beside = AsyncEventStore(store)
+            async with engine.begin() as connection:
+                found = getattr(beside.conversation(chat, connection=connection), name)
+                value = found(*given, **options) if callable(found) else found
+                if hasattr(value, "__aiter__"):
+                    return iter([recorded async for recorded in value])
+                return await value
+
+        def within(*given: Any, **options: Any) -> Any:
+            return asyncio.run_coroutine_threadsafe(used(*given, **options), loop).result()
+
+        yield within
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+# what only a host can do
+
+
+class World:
+    """A store, and a host's engine on its database, which has a table of the host's."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.store = EventStore.open(url)
+        self.chat = self.store.conversation("chat")
+        self.engine = engine_at(url)
+        with self.engine.begin() as connection:
+            connection.execute(text("CREATE TABLE orders (number INTEGER)"))
+
+    def orders(self) -> int:
+        """How many orders the host has."""
+        with self.engine.connect() as connection:
+            return int(connection.execute(text("SELECT COUNT(*) FROM orders")).scalar_one())
+
+    def tags(self) -> list[str]:
+        """The conversation's events."""
+        return [recorded.event.tag for recorded in self.chat.events()]
+
+    def close(self) -> None:
+        """Give up all connections."""
+        self.engine.dispose()
+        self.store.close()
+
+
+ORDER = text("INSERT INTO orders VALUES (7)")
+
+
+@pytest.fixture(params=HOSTS)
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """On each engine."""
+    with closing(World(url_of(request, request.param))) as world:
+        yield world
+
+
+def test_events_stand_with_the_hosts_transaction(world: World) -> None:
+    """Nobody sees them before its commit; what is behind it goes on from there."""
+    world.chat.append(message())
+    follow = world.store.follow(timeout=0)
+    with world.engine.begin() as connection:
+        connection.execute(ORDER)
+        chat = world.store.conversation("chat", connection=connection)
+        call = chat.request("pay", {"order": 7})
+        with chat.running(call.id) as attempt:
+            attempt.complete("päid 😀")
+        assert [r.version for r in chat.events()] == [1, 2, 3, 4]
+        assert chat.version == 4
+        assert chat.tools[call.id].response is not None
+        assert [r.event.tag for r in follow] == ["message"]
+        assert world.chat.version == 1
+    assert [r.event.tag for r in follow] == ["pending", "running", "completed"]
+    assert world.orders() == 1
+    with pytest.raises(IllegalTransition):
+        world.chat.start(call.id)
+    assert world.chat.append(message())[0].version == 5
+    assert len(list(world.store.read_fingerprint(call.fingerprint or ""))) == 3
+    assert list(world.store.verify()) == []
+
+
+def test_events_fall_with_the_hosts_transaction(world: World) -> None:
+    """No place is burnt, and the store does not believe in what it never had."""
+    world.chat.append(pending())
+    with world.engine.connect() as connection:
+        connection.execute(ORDER)
+        written = world.chat.append(running(), completed(), connection=connection)
+        other = world.store.conversation("other", connection=connection)
+        other.append(message())
+        connection.rollback()
+    assert (world.tags(), world.orders()) == (["pending"], 0)
+    assert list(world.store.conversations()) == [("chat", 1)]
+    again = world.chat.append(running())
+    assert (again[0].version, again[0].position) == (written[0].version, written[0].position)
+    assert list(world.store.verify()) == []
+
+
+def test_events_fall_with_a_savepoint(world: World) -> None:
+    """What the host keeps is kept, and goes on without them."""
+    with world.engine.begin() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        chat.append(pending())
+        with connection.begin_nested() as savepoint:
+            chat.append(running(), completed())
+            savepoint.rollback()
+        with connection.begin_nested():
+            chat.append(running())
+        with pytest.raises(IllegalTransition):
+            chat.append(running())
+    assert world.tags() == ["pending", "running"]
+    assert list(world.store.verify()) == []
+
+
+def test_a_refusal_leaves_the_hosts_transaction_as_it_was(world: World) -> None:
+    """A host that goes on behind the error commits what it did besides."""
+    world.chat.append(pending())
+    with world.engine.begin() as connection:
+        connection.execute(ORDER)
+        with pytest.raises(IllegalTransition):
+            world.chat.append(message(), completed(), running(), connection=connection)
+        with pytest.raises(VersionConflict) as refused:
+            world.chat.append(message(), expected_version=0, connection=connection)
+        world.chat.append(running(), expected_version=1, connection=connection)
+    assert refused.value.actual == 1
+    assert (world.tags(), world.orders()) == (["pending", "running"], 1)
+
+
+def test_an_append_that_breaks_off_leaves_nothing(world: World) -> None:
+    """Even where the host commits behind the error."""
+
+    @event.listens_for(world.engine, "before_cursor_execute")
+    def interrupt(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.startswith("INSERT INTO toolledger_fingerprints"):
+            raise MemoryError
+
+    with world.engine.begin() as connection:
+        connection.execute(ORDER)
+        with pytest.raises(MemoryError):
+            world.chat.append(message(), pending(), connection=connection)
+        world.chat.append(message("other"), connection=connection)
+    assert (world.tags(), world.orders()) == (["message"], 1)
+    assert list(world.store.verify()) == []
+
+
+def test_an_append_repeated_behind_a_rollback_is_stored_once(world: World) -> None:
+    """By its ids, whichever way it comes."""
+    ids = [uuid4(), uuid4()]
+    append = partial(world.chat.append, pending(), running(), event_ids=ids)
+    with world.engine.connect() as connection:
+        append(connection=connection)
+        connection.rollback()
+    with world.engine.begin() as connection:
+        first = append(connection=connection)
+        assert append(connection=connection) == first
+    assert append() == first
+    assert world.tags() == ["pending", "running"]
+
+
+def test_messages_are_recorded_and_imported_inside(world: World) -> None:
+    """With all verbs of a conversation, as one transaction."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "pay"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "paid"},
+    ]
+    with world.engine.begin() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        assert [tool.id for tool in chat.record_messages(messages)] == ["call_1"]
+        again = world.store.conversation("imported", connection=connection)
+        assert again.import_messages(messages).added == 3
+        assert again.import_messages(messages).skipped == 3
+        assert chat.complete("call_1", "paid").status.name == "Completed"
+    assert world.tags() == ["message", "message", "pending", "completed"]
+    assert world.store.conversation("imported").import_messages(messages).skipped == 3
+
+
+def test_a_conversation_is_of_the_stores_tenant(world: World) -> None:
+    """Whatever connection it is given."""
+    with closing(EventStore.open(world.url, tenant="acme")) as acme:
+        world.chat.append(message())
+        with world.engine.begin() as connection:
+            chat = acme.conversation("chat", connection=connection)
+            assert list(chat.events()) == []
+            chat.append(pending())
+        assert world.tags() == ["message"]
+        assert list(acme.conversations()) == [("chat", 1)]
+
+
+def test_other_writers_wait_for_the_hosts_end(world: World) -> None:
+    """And go on behind it."""
+    world.chat.append(pending())
+    results: list[Any] = []
+
+    def start() -> None:
+        try:
+            results.append(world.chat.start("call_1"))
+        except IllegalTransition as refused:
+            results.append(refused)
+
+    with world.engine.begin() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        chat.append(message())
+        thread = threading.Thread(target=start)
+        thread.start()
+        chat.start("call_1")
+    thread.join()
+    assert [type(result) for result in results] == [IllegalTransition]
+    assert world.tags() == ["pending", "message", "running"]
+
+
+def test_who_appends_beside_his_own_transaction_is_told_so(world: World) -> None:
+    """He waits for himself, for as long as the store waits for others."""
+    with closing(EventStore.open(world.url, busy_timeout=0.01)) as hasty:
+        chat = hasty.conversation("chat")
+        with world.engine.begin() as connection:
+            chat.append(message("kept"), connection=connection)
+            with pytest.raises(StoreBusy):
+                chat.append(message("beside"))
+        chat.append(message("behind"))
+    assert [r.event.parts[0].text for r in world.chat.events()] == ["kept", "behind"]  # type: ignore[union-attr]
+
+
+def test_a_transaction_that_cannot_see_what_others_wrote_is_refused(world: World) -> None:
+    """Nothing is lost: it is rolled back and begun again."""
+    isolation = {} if world.url.startswith("sqlite") else {"isolation_level": "REPEATABLE READ"}
+    with world.engine.connect().execution_options(**isolation) as connection:
+        if not isolation:
+            connection.exec_driver_sql("BEGIN")
+        chat = world.store.conversation("chat", connection=connection)
+        assert chat.version == 0
+        world.chat.append(message("theirs"))
+        with pytest.raises(StoreBusy, match="roll the transaction back, and begin it") as refused:
+            chat.append(message("ours"))
+        assert ("BEGIN IMMEDIATE" if not isolation else "READ COMMITTED") in str(refused.value)
+        connection.rollback()
+        chat.append(message("ours"))
+        connection.commit()
+    assert [r.event.parts[0].text for r in world.chat.events()] == ["theirs", "ours"]  # type: ignore[union-attr]
+
+
+def test_many_hosts_and_stores_leave_no_gap(world: World) -> None:
+    """Whoever commits and whoever rolls back: the feed has every event, each in its order."""
+
+    def host(worker: int) -> int:
+        chance = random.Random(worker)
+        kept = 0
+        for n in range(6):
+            name = f"chat-{chance.randrange(3)}"
+            if chance.random() < 0.3:
+                world.store.conversation(name).append(message(f"{worker}.{n}"))
+                kept += 1
+                continue
+            with world.engine.connect() as connection:
+                chat = world.store.conversation(name, connection=connection)
+                for piece in "ab":
+                    chat.append(message(f"{worker}.{n}.{piece}"))
+                if chance.random() < 0.4:
+                    connection.rollback()
+                else:
+                    connection.commit()
+                    kept += 2
+        return kept
+
+    kept = together(*(partial(host, worker) for worker in range(6)))
+    seen = list(world.store.follow(timeout=0))
+    assert len(seen) == sum(kept)
+    for name, version in world.store.conversations():
+        versions = [r.version for r in seen if r.conversation_id == name]
+        assert versions == list(range(1, version + 1))
+    assert list(world.store.verify()) == []
+
+
+def test_an_orm_session_lends_its_connection(world: World) -> None:
+    """And commits it."""
+    with Session(world.engine) as session:
+        session.execute(ORDER)
+        world.chat.append(pending(), connection=session.connection())
+        session.commit()
+        world.chat.append(running(), connection=session.connection())
+        session.rollback()
+    assert (world.tags(), world.orders()) == (["pending"], 1)
+
+
+def test_a_closed_store_takes_no_connection(world: World) -> None:
+    """As it takes nothing else."""
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        world.store.close()
+        for attempt in (
+            lambda: chat.append(message()),
+            lambda: chat.version,
+            lambda: world.store.conversation("chat", connection=connection),
+        ):
+            with pytest.raises(StoreClosed):
+                attempt()
+
+
+# wrong input
+
+
+def test_a_connection_to_another_database_is_refused(
+    world: World, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """With or without a store of its own; the host's transaction goes on."""
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    EventStore.open(other).close()
+    strangers = [other, f"sqlite:///{tmp_path / 'empty.db'}"]
+    if not world.url.startswith("sqlite"):
+        server = request.getfixturevalue(SERVERS[world.url.partition("+")[0]])
+        own = server.database()
+        EventStore.open(own).close()
+        strangers += [own, server.database()]
+    for stranger in strangers:
+        engine = engine_at(stranger)
+        with engine.connect() as connection:
+            chat = world.store.conversation("chat", connection=connection)
+            with pytest.raises(ValueError, match="to the store's own database"):
+                chat.append(message())
+            with pytest.raises(ValueError, match="to the store's own database"):
+                list(chat.events())
+            assert connection.execute(text("SELECT 1")).scalar() == 1
+        engine.dispose()
+
+
+def test_a_connection_that_commits_each_statement_is_refused(world: World) -> None:
+    """There is no transaction to be part of."""
+    with world.engine.connect() as connection:
+        each = connection.execution_options(isolation_level="AUTOCOMMIT")
+        with pytest.raises(ValueError, match="autocommit mode"):
+            world.chat.append(message(), connection=each)
+    assert world.tags() == []
+
+
+def test_a_closed_connection_is_refused(world: World) -> None:
+    """Before anything is asked of it."""
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+    for use in (lambda: chat.append(message()), lambda: list(chat.events())):
+        with pytest.raises(ValueError, match="the connection is closed"):
+            use()
+
+
+def test_what_is_no_connection_is_refused(world: World) -> None:
+    """With what to pass instead."""
+    with Session(world.engine) as session:
+        for wrong in (world.engine, session, "sqlite://"):
+            with pytest.raises(TypeError, match=r"pass a SQLAlchemy Connection .*session\.connect"):
+                world.store.conversation("chat", connection=wrong)  # type: ignore[arg-type]
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        with pytest.raises(TypeError, match="and that once"):
+            chat.append(message(), connection=connection)
+
+
+def test_nobody_waits_inside_a_transaction(world: World) -> None:
+    """What is waited for could not come."""
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        for wait in (chat.follow, partial(chat.decision, "call_1")):
+            with pytest.raises(EventStoreError, match="without a connection"):
+                wait()
+
+
+def test_a_transaction_that_is_over_is_said_so(world: World) -> None:
+    """In our own words, whatever ended it."""
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        chat.append(pending())
+        connection.invalidate()
+        for use in (lambda: chat.append(running()), lambda: list(chat.events())):
+            with pytest.raises(StorageError, match="roll"):
+                use()
+        connection.rollback()
+        chat.append(message())
+        connection.commit()
+    assert world.tags() == ["message"]
+
+
+def test_a_lane_without_a_counter_is_damage(world: World) -> None:
+    """As it is to the store."""
+    with world.engine.connect() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        connection.execute(text("DELETE FROM toolledger_lanes"))
+        with pytest.raises(StoreCorrupt, match="no counter"):
+            chat.append(message())
+        connection.rollback()
+
+
+@pytest.mark.parametrize("world", HOSTS[1:], indirect=True)
+def test_an_id_that_a_server_cannot_hold_is_refused(world: World) -> None:
+    """Before the server cuts it, or gives the transaction up."""
+    with world.engine.begin() as connection:
+        connection.execute(ORDER)
+        with pytest.raises(ValueError, match="512 at most"):
+            world.store.conversation("c" * 513, connection=connection).append(message())
+    assert world.orders() == 1
+
+
+# SQLite
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[World]:
+    """A file."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    EventStore.open(url).close()
+    with closing(World(url)) as world:
+        yield world
+
+
+def test_a_host_that_begins_by_itself_is_followed(file: World) -> None:
+    """As SQLAlchemy recommends it for SQLite: the driver begins nothing, an event does."""
+    engine = engine_at(file.url)
+
+    @event.listens_for(engine, "connect")
+    def manual(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    with engine.connect() as connection:
+        file.chat.append(message(), connection=connection)
+        connection.rollback()
+        file.chat.append(pending(), connection=connection)
+        connection.commit()
+    engine.dispose()
+    assert file.tags() == ["pending"]
+
+
+def test_another_copy_of_sqlite_is_refused(file: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two in one process would undo each other's locks."""
+
+    class Another:
+        """Another copy."""
+
+        __name__ = "another"
+        Connection = type("Connection", (), {})
+
+    with file.engine.connect() as connection:
+        chat = file.store.conversation("chat", connection=connection)
+        monkeypatch.setattr(hosted, "driver", Another)
+        with pytest.raises(ValueError, match=r"two copies .* module=another"):
+            chat.append(message())
+
+
+def test_a_database_in_memory_is_of_the_store_alone() -> None:
+    """No connection of a host's is to it."""
+    engine = engine_at("sqlite://")
+    with EventStore.open("sqlite://") as store, engine.connect() as connection:
+        chat = store.conversation("chat", connection=connection)
+        with pytest.raises(ValueError, match="to the store's own database"):
+            chat.append(message())
+    engine.dispose()
+
+
+# asyncio
+
+
+class AsyncWorld(World):
+    """With a host's engine for asyncio."""
+
+    def __init__(self, url: str, host: str) -> None:
+        super().__init__(url)
+        self.beside = AsyncEventStore(self.store)
+        self.hosts = async_engine_at(url, host)
+
+
+@pytest.fixture(params=ASYNC_HOSTS)
+def async_world(request: pytest.FixtureRequest) -> Iterator[AsyncWorld]:
+    """By each driver."""
+    url = url_of(request, request.param)
+    with closing(AsyncWorld(url, request.param)) as world:
+        yield world
+
+
+def test_a_task_appends_inside_its_transaction(async_world: AsyncWorld) -> None:
+    """By every verb; its events stand and fall with it."""
+    store = async_world.beside
+
+    async def pay(*, kept: bool) -> None:
+        async with async_world.hosts.connect() as connection:
+            await connection.execute(ORDER)
+            chat = store.conversation("chat", connection=connection)
+            await chat.add_message("user", "päy 😀")
+            call = await chat.request("pay", {"order": 7})
+            async with chat.running(call.id) as attempt:
+                await attempt.complete("paid")
+            await store.conversation("chat").append(pending("2"), connection=connection)
+            await chat.record({"role": "assistant", "content": "done"})
+            tags = [recorded.event.tag async for recorded in chat.events()]
+            assert tags == ["message", "pending", "running", "completed", "pending", "message"]
+            assert await chat.version == 6
+            assert list(await chat.tools) == [call.id, "2"]
+            assert await store.conversation("chat").version == 0
+            async with connection.begin_nested() as savepoint:
+                await chat.append(message())
+                await savepoint.rollback()
+            with pytest.raises(IllegalTransition):
+                await chat.start(call.id)
+            imported = store.conversation("imported", connection=connection)
+            messages = [{"role": "user", "content": "hello"}]
+            assert (await imported.import_messages(messages)).added == 1
+            await (connection.commit() if kept else connection.rollback())
+
+    asyncio.run(pay(kept=False))
+    assert (list(async_world.store.read()), async_world.orders()) == ([], 0)
+    asyncio.run(pay(kept=True))
+    assert (async_world.chat.version, async_world.orders()) == (6, 1)
+    assert list(async_world.store.verify()) == []
+
+
+def test_a_cancelled_host_leaves_nothing(async_world: AsyncWorld) -> None:
+    """Its transaction is rolled back, and with it what was appended."""
+
+    async def main() -> None:
+        begun = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            async with async_world.hosts.begin() as connection:
+                chat = async_world.beside.conversation("chat", connection=connection)
+                await chat.append(pending())
+                async with chat.running("call_1"):
+                    begun.set_result(None)
+                    await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await async_world.beside.conversation("chat").append(message())
+
+    asyncio.run(main())
+    assert async_world.tags() == ["message"]
+
+
+def test_an_async_session_lends_its_connection(async_world: AsyncWorld) -> None:
+    """And commits it."""
+
+    async def main() -> None:
+        chat = async_world.beside.conversation("chat")
+        async with AsyncSession(async_world.hosts) as session:
+            await session.execute(ORDER)
+            await chat.append(pending(), connection=await session.connection())
+            await session.commit()
+
+    asyncio.run(main())
+    assert (async_world.tags(), async_world.orders()) == (["pending"], 1)
+
+
+def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
+    """With what to pass instead."""
+    chat = async_world.beside.conversation("chat")
+
+    async def main() -> None:
+        waiting = async_world.hosts.connect()
+        with pytest.raises(ValueError, match="async with"):
+            await chat.append(message(), connection=waiting)
+        async with waiting as connection:
+            with pytest.raises(TypeError, match="AsyncConnection goes to AsyncEventStore"):
+                async_world.chat.append(message(), connection=connection)  # type: ignore[arg-type]
+            inside = async_world.beside.conversation("chat", connection=connection)
+            with pytest.raises(TypeError, match="and that once"):
+                await inside.append(message(), connection=connection)
+            with pytest.raises(EventStoreError, match="without a connection"):
+                inside.follow()
+            with pytest.raises(EventStoreError, match="without a connection"):
+                await inside.decision("call_1")
+            each = await connection.execution_options(isolation_level="AUTOCOMMIT")
+            with pytest.raises(ValueError, match="autocommit mode"):
+                await chat.append(message(), connection=each)
+        with pytest.raises(TypeError, match="a Connection goes to EventStore"):
+            await chat.append(message(), connection=async_world.engine)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+    assert async_world.tags() == []
+
+
+def test_a_foreign_drivers_error_is_said_in_our_words(async_world: AsyncWorld) -> None:
+    """Whatever driver the host has: a lane that is locked for too long is busy."""
+    patience = {
+        "postgresql": "SET lock_timeout = 1",
+        "mysql": "SET innodb_lock_wait_timeout = 1",
+        "sqlite": "PRAGMA busy_timeout = 1",
+    }[async_world.hosts.dialect.name]
+
+    async def main() -> None:
+        async with async_world.hosts.connect() as connection:
+            await connection.execute(text(patience))
+            await connection.commit()
+            with pytest.raises(StoreBusy, match="roll the transaction back"):
+                await async_world.beside.conversation("chat").append(
+                    message("late"), connection=connection
+                )
+
+    with async_world.engine.begin() as connection:
+        async_world.chat.append(ToolPending(pending().call), connection=connection)
+        asyncio.run(main())
+    assert async_world.tags() == ["pending"]
