@@ -83,7 +83,7 @@ class History:
 
     def _message(self, version: int, event: Any) -> None:
         if event.results:
-            self._close(event)
+            self._close(version, event)
             if not event.parts:
                 return
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
@@ -96,11 +96,16 @@ class History:
         if event.role == "assistant" and event.turn is not None:
             self._turns.setdefault(event.turn, entry)
 
-    def _close(self, event: MessageAdded) -> None:
+    def _close(self, version: int, event: MessageAdded) -> None:
         """Keep the message in which results came with their turn, if it may go back there."""
         call = self._calls.get(event.results[0])
         entry = self._turns.get(call.tool.turn) if call is not None else None
-        if entry is not None and (not event.parts or self._entries[-1] is entry):
+        if entry is None:
+            return
+        if entry.closing is not None:
+            why = "the results of one turn came in several messages"
+            self._repaired(version, None, "merged", "results", why)
+        if not event.parts or self._entries[-1] is entry:
             entry.closing = event
 
     def _pending(self, version: int, event: Any, at: int | None, mark: str | None) -> None:

@@ -79,6 +79,8 @@ def parse(
     on the messages themselves.
     """
     module = provider(name)
+    if isinstance(messages, str | dict):  # one, which would be taken to pieces
+        messages = [messages]
     given = [plain(message) for message in messages]
     return list(module.parse(given, is_error or bears_error_mark, is_rejection or _never))
 
@@ -111,6 +113,7 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
     unshown = _show_results(turns, name, shows=shows)
     rendered: Rendered = module.render(_unclosed(turns, name))
     rendered.changes += unshown
+    rendered.changes += _untold(turns, name)
     return rendered
 
 
@@ -124,6 +127,33 @@ def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
     if not told:
         return turns
     return [turn for turn in turns if not (turn.joined and id(turn.native) in told)]
+
+
+def _untold(turns: Sequence[Turn], name: str) -> Iterator[Change]:
+    """What other providers' messages hold that `name` has no place for, or that nobody has."""
+    for turn in turns:
+        if turn.hidden:
+            continue
+        if _is_foreign(turn, name):
+            if not (turn.parts or turn.calls):
+                why = f"a message of {turn.provider} that says nothing"
+                yield Change("dropped", "empty", why)
+            yield from _members(turn.provider or "", turn.native, None)
+        for call in turn.calls:
+            told = call.answer
+            if _is_foreign(told, name) and not call.hidden:
+                yield from _members(told.provider or "", told.native, call.id)
+
+
+def _is_foreign(said: Turn | Answer, name: str) -> bool:
+    return said.native is not None and said.provider != name and said.provider in PROVIDERS
+
+
+def _members(speaker: str, native: Any, call_id: str | None) -> Iterator[Change]:
+    members = dict.fromkeys(provider(speaker).untold(native))
+    if members:
+        why = f"{', '.join(members)}: only for {speaker}"
+        yield Change("dropped", "foreign-member", why, call_id)
 
 
 def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Change]:

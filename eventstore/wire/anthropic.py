@@ -14,6 +14,7 @@ from eventstore.fingerprint import content_id
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    beyond,
     closed,
     copy,
     foreign_text,
@@ -247,9 +248,14 @@ def _add_assistant(
     shown: list[tuple[Call, str]],
     changes: list[Change],
 ) -> None:
-    if _is_own(turn) and _same_ids(turn, shown):
-        messages.append(copy(turn.native))
-        return
+    if _is_own(turn) and len(shown) == len(turn.calls):
+        native: dict[str, Any] = copy(turn.native)
+        made = [block for block in _native_blocks(native) if _is(block, "tool_use")]
+        if len(made) == len(shown):
+            for block, (_, name) in zip(made, shown, strict=True):
+                block["id"] = name
+            messages.append(native)
+            return
     content = _blocks(turn.parts, changes)
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
         content = [block for block in content if block.get("type") not in REASONING]
@@ -270,17 +276,22 @@ def _is_own(turn: Turn) -> bool:
     return turn.provider == NAME and turn.exact and turn.native is not None
 
 
-def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    if len(shown) < len(turn.calls):
-        return False
-    calls = [block for block in _native_blocks(turn) if _is(block, "tool_use")]
-    return len(calls) == len(shown) and all(
-        block["id"] == name for block, (_, name) in zip(calls, shown, strict=True)
-    )
+def untold(native: Any) -> Iterator[str]:
+    """The members of a message of ours that no other provider has a place for."""
+    for block in _native_blocks(native) if "role" in native else [native]:
+        for kind, told in _TOLD.items():
+            if _is(block, kind):
+                yield from beyond(block, told)
 
 
-def _native_blocks(turn: Turn) -> list[Any]:
-    content = turn.native.get("content")
+_TOLD = {
+    "tool_use": {"type", "id", "name", "input"},
+    "tool_result": {"type", "tool_use_id", "content", "is_error"},
+}
+
+
+def _native_blocks(native: dict[str, Any]) -> list[Any]:
+    content = native.get("content")
     return [each for each in content if each is not None] if isinstance(content, list) else []
 
 
@@ -289,7 +300,7 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
     if own and not turn.joined:
         messages.append(copy(turn.native))
         return
-    content = copy(_native_blocks(turn)) if own else _blocks(turn.parts, changes)
+    content = copy(_native_blocks(turn.native)) if own else _blocks(turn.parts, changes)
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "AN11", "a later system message became a user's text"))
@@ -309,7 +320,7 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
 
 def _changes_tools(turn: Turn) -> bool:
     """Whether it is a message that only the API's newest models take, and no text can replace."""
-    return any(_is(block, kind) for block in _native_blocks(turn) for kind in TOOL_CHANGES)
+    return any(_is(block, kind) for block in _native_blocks(turn.native) for kind in TOOL_CHANGES)
 
 
 def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:

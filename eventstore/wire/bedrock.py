@@ -14,6 +14,7 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    beyond,
     closed,
     copy,
     foreign_text,
@@ -337,9 +338,14 @@ def _add_assistant(
     shown: list[tuple[Call, str]],
     changes: list[Change],
 ) -> None:
-    if _is_own(turn) and _same_ids(turn, shown):
-        messages.append(_unpacked(turn.native))
-        return
+    if _is_own(turn) and len(shown) == len(turn.calls):
+        native = _unpacked(turn.native)
+        made = [block["toolUse"] for block in _blocks_of(native) if _is_ours(block, "toolUse")]
+        if len(made) == len(shown):
+            for each, (_, name) in zip(made, shown, strict=True):
+                each["toolUseId"] = name
+            messages.append(native)
+            return
     content = _blocks(turn.parts, changes)
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
         whole = content
@@ -363,11 +369,18 @@ def _is_own(turn: Turn) -> bool:
     return turn.provider == NAME and turn.exact and turn.native is not None
 
 
-def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    calls = [block for block in _blocks_of(turn.native) if _is_ours(block, "toolUse")]
-    return len(calls) == len(shown) == len(turn.calls) and all(
-        block["toolUse"]["toolUseId"] == name for block, (_, name) in zip(calls, shown, strict=True)
-    )
+def untold(native: Any) -> Iterator[str]:
+    """The members of a message of ours that no other provider has a place for."""
+    for block in _blocks_of(native) if "role" in native else [native]:
+        for kind, told in _TOLD.items():
+            if _is_ours(block, kind):
+                yield from beyond(block[kind], told)
+
+
+_TOLD = {
+    "toolUse": {"toolUseId", "name", "input"},
+    "toolResult": {"toolUseId", "content", "status"},
+}
 
 
 def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -73,7 +73,13 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         changes.append(Change("dropped", "foreign-part", f"{kind} is only for {part.provider}"))
         return None
     changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
-    return f"[{kind} of {part.provider}{_told(body, data.get('source'), data)}"
+    told = _told(body, data.get("source"), data) or ", not shown here]"
+    return f"[{kind} of {part.provider}{told}"
+
+
+def has_words(data: dict[str, Any]) -> bool:
+    """Whether another provider's part says more than that it is there."""
+    return bool(_told(data.get(_kind(data)), data.get("source"), data))
 
 
 def _told(*held: Any) -> str:
@@ -88,7 +94,26 @@ def _told(*held: Any) -> str:
     for each in held:
         if isinstance(each, dict) and (words := "\n".join(_all_words(each))):
             return f"]\n{words}"
-    return ", not shown here]"
+    return ""
+
+
+def beyond(held: Any, told: Collection[str]) -> Iterator[str]:
+    """The members of `held` that say something and are none of those that are told elsewhere."""
+    if isinstance(held, dict):
+        yield from (
+            str(key) for key, value in held.items() if key not in told and value not in _NOTHING
+        )
+
+
+def chat_untold(message: Any, told: Collection[str], of_calls: Collection[str]) -> Iterator[str]:
+    """What is beyond those members in a message like those of Chat Completions, and its calls."""
+    yield from beyond(message, told)
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        yield from beyond(call, of_calls)
+
+
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
 def in_order(members: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

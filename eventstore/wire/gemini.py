@@ -17,6 +17,7 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    beyond,
     closed,
     copy,
     foreign_text,
@@ -71,11 +72,11 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     """The items of contents, whatever their form; what says nothing is left out."""
     for message in messages:
-        if isinstance(message, str):
+        if isinstance(message, str) and message:
             message = {"role": "user", "parts": [{"text": message}]}  # noqa: PLW2901
         if isinstance(message, dict):
             yield from _items(_content(message), is_error, is_rejection)
-        elif message is not None:
+        elif message not in (None, ""):
             yield WireMessage("user", (Text(as_text(message)),))
 
 
@@ -87,6 +88,9 @@ def _content(message: dict[str, Any]) -> dict[str, Any]:
         return content if isinstance(content, dict) else {}
     if "parts" not in message and "role" not in message and message:
         return {"role": "user", "parts": [message]}
+    if "parts" not in message and "content" in message:  # in the form of a chat
+        held = message["content"]
+        return {"role": message.get("role"), "parts": held if isinstance(held, list) else [held]}
     return message
 
 
@@ -136,8 +140,8 @@ def _message(
         if _of(part, CALL) is not None
     )
     parts = tuple(part for item in given for part in _part(item))
-    if parts or calls:
-        exact = own and native is not None and all(map(_is_exact_part, given))
+    exact = own and native is not None and all(map(_is_exact_part, given))
+    if parts or calls or (exact and given):
         yield WireMessage(role, parts, calls, native, exact, joined)
 
 
@@ -269,6 +273,20 @@ def render(turns: Sequence[Turn]) -> Rendered:
     if any(system):
         arguments = {"system_instruction": "\n\n".join(filter(None, system)), **arguments}
     return Rendered(arguments, changes)
+
+
+def untold(native: Any) -> Iterator[str]:
+    """The members of a content of ours, or of a part, that no other provider has a place for."""
+    parts = native.get("parts")
+    for part in [native] if "role" not in native else parts if isinstance(parts, list) else ():
+        body = _of(part, CALL) or _of(part, RESPONSE)
+        if body is not None or (isinstance(part, dict) and part.get("text") is not None):
+            yield from beyond(part, _TOLD)
+            yield from beyond(body, _TOLD_OF_BODIES)
+
+
+_TOLD = {"text", "thought", *CALL, *RESPONSE}
+_TOLD_OF_BODIES = {"id", "name", "args", "response", "parts"}
 
 
 def _user(turn: Turn, changes: list[Change]) -> dict[str, Any]:

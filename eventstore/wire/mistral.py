@@ -17,6 +17,7 @@ from eventstore.wire.content import (
     as_text,
     chat_answer,
     chat_image,
+    chat_untold,
     copy,
     foreign_text,
     function_call,
@@ -80,8 +81,8 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterat
         return
     made = tuple(_calls(message)) if role == "assistant" else ()
     parts = _parts(message.get("content"))
-    if parts or made:
-        exact = given == role and _is_exact(message, role)
+    exact = given == role and _is_exact(message, role)
+    if parts or made or exact:
         yield WireMessage(role, parts, made, message, exact)
 
 
@@ -281,8 +282,11 @@ def _system(turn: Turn, before: str | None, changes: list[Change]) -> dict[str, 
 def _assistant(
     turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
 ) -> dict[str, Any] | None:
-    if _is_own(turn) and _same_ids(turn, shown):
-        return copy(turn.native)  # type: ignore[no-any-return]
+    if _is_own(turn) and _is_whole(turn, shown):
+        native: dict[str, Any] = copy(turn.native)
+        for made, (_, name) in zip(native.get("tool_calls") or (), shown, strict=True):
+            made["id"] = name
+        return native
     whole = len(shown) == len(turn.calls)
     parts = turn.parts if whole else _without_thinking(turn.parts, changes)
     content = _content(_spoken(parts, changes), changes)
@@ -303,11 +307,17 @@ def _assistant(
     return {**extras, "role": "assistant", "content": content or "", "tool_calls": calls}
 
 
-def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    calls = turn.native.get("tool_calls") or ()
-    return len(calls) == len(shown) == len(turn.calls) and all(
-        call.get("id") == name for call, (_, name) in zip(calls, shown, strict=True)
-    )
+def _is_whole(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
+    return len(turn.native.get("tool_calls") or ()) == len(shown) == len(turn.calls)
+
+
+def untold(native: Any) -> Iterator[str]:
+    """The members of a message of ours that no other provider has a place for."""
+    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+
+
+_TOLD = {*_OURS, "name", "is_error"} - {"prefix"}
+_TOLD_OF_CALLS = {"id", "type", "function", "index"}
 
 
 def _copied_extras(turn: Turn) -> dict[str, Any]:

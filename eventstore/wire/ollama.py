@@ -15,6 +15,7 @@ import msgspec
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    chat_untold,
     copy,
     foreign_text,
     function_call,
@@ -72,8 +73,9 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterat
     made = tuple(_calls(message)) if role == "assistant" else ()
     native = _readable(message)
     parts = tuple(_parts(native))
-    if parts or made:
-        yield WireMessage(role, parts, made, native, given == role and _is_exact(native, role))
+    exact = given == role and _is_exact(native, role)
+    if parts or made or exact:
+        yield WireMessage(role, parts, made, native, exact)
 
 
 def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
@@ -230,6 +232,15 @@ def _message(turn: Turn, shown: list[Call], changes: list[Change]) -> dict[str, 
             for call in shown
         ]
     return message
+
+
+def untold(native: Any) -> Iterator[str]:
+    """The members of a message of ours that no other provider has a place for."""
+    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+
+
+_TOLD = {"role", "content", "thinking", "images", "tool_calls", "tool_name", "is_error"}
+_TOLD_OF_CALLS = {"id", "type", "function"}
 
 
 def _sort(

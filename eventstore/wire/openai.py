@@ -17,6 +17,7 @@ from eventstore.wire.content import (
     as_text,
     chat_answer,
     chat_image,
+    chat_untold,
     copy,
     foreign_text,
     function_call,
@@ -49,6 +50,7 @@ BESIDE = {
     "reasoning_content": "reasoning", "reasoning": "reasoning", "audio": "audio",
     "refusal": "refusal",
 }  # fmt: skip
+_GIVEN = {"function": "arguments", "custom": "input"}
 PLAIN = 2  # members of a message without them: role and content, or role and tool_calls
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
@@ -102,7 +104,7 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireIt
         calls, exact = tuple(_calls(message)), False
     if role == "assistant" and len(message) > PLAIN:
         parts = (*_beside(message), *parts)
-    if parts or calls or _extras(message):
+    if parts or calls or exact or _extras(message):
         return WireMessage(role, parts, calls, message, exact)
     return None
 
@@ -120,18 +122,22 @@ def _exact_calls(message: dict[str, Any]) -> tuple[WireCall, ...] | None:
     """The calls of a message; None if one of them is not well formed."""
     made = []
     for call in message.get("tool_calls") or ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict) or call.get("type", "function") != "function":
+        kind: Any = call.get("type", "function") if isinstance(call, dict) else None
+        body = call.get(kind) if kind in ("function", "custom") else None
+        if not isinstance(body, dict):
             return None
-        call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
-        if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
+        call_id, name, given = call.get("id"), body.get("name"), body.get(_GIVEN[kind])
+        if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(given, str)):
             return None
         if legal_text(name, NAME_LENGTH) != name:
             return None
         try:
-            made.append(WireCall(call_id or None, FunctionCall(name, _decode_object(arguments))))
+            function = FunctionCall(name, _decode_object(given))
         except (ValueError, RecursionError):
-            return None
+            if kind == "function":
+                return None
+            function = function_call(name, given)
+        made.append(WireCall(call_id or None, function))
     return tuple(made)
 
 
@@ -223,7 +229,7 @@ def _is_exact(message: dict[str, Any], role: str) -> bool:
     """Whether a message is well formed, but for its calls."""
     content = message.get("content")
     if isinstance(content, list):
-        if not content or not all(map(_is_exact_part, content)):
+        if not all(map(_is_exact_part, content)) or (role == "assistant" and not content):
             return False
     elif content is not None and not isinstance(content, str):
         return False
@@ -293,8 +299,12 @@ def _assistant(
     turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
 ) -> dict[str, Any] | None:
     own = turn.provider == NAME
-    if own and turn.exact and turn.native is not None and _same_ids(turn, shown):
-        return copy(turn.native)  # type: ignore[no-any-return]
+    given = _own_calls(turn)
+    if own and turn.exact and turn.native is not None and len(given) == len(shown):
+        native: dict[str, Any] = copy(turn.native)
+        for made, (_, name) in zip(native.get("tool_calls") or (), shown, strict=True):
+            made["id"] = name
+        return native
     extras = _copied_extras(turn) if own and len(shown) == len(turn.calls) else {}
     extras.pop("role", None)
     content = _content(turn, changes, extras)
@@ -304,32 +314,53 @@ def _assistant(
                 return None
             content = ""
         return {"role": "assistant", "content": content, **extras}
-    calls = [
-        {
-            "id": name,
-            "type": "function",
-            "function": {
-                "name": tool_name(call, NAME_LENGTH, changes),
-                "arguments": _encode(object_arguments(call, changes)).decode(),
-            },
-        }
-        for call, name in shown
-    ]
+    asked = dict(zip((call.id for call in turn.calls), given, strict=False))
+    calls = [_call(call, name, asked.get(call.id), changes) for call, name in shown]
     return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
 
 
-def _same_ids(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    calls = turn.native.get("tool_calls") or ()
-    if not len(calls) == len(shown) == len(turn.calls):
-        return False
-    for call, (known, name) in zip(calls, shown, strict=True):
-        if not call.get("id") == name == known.provider_id:
-            return False
-    return True
+def _own_calls(turn: Turn) -> list[Any]:
+    """The calls of a turn as our own provider wrote them, where that is all of them."""
+    if not turn.calls or turn.provider != NAME or turn.native is None:
+        return []
+    calls = turn.native.get("tool_calls")
+    return calls if isinstance(calls, list) and len(calls) == len(turn.calls) else []
+
+
+def _call(call: Call, name: str, given: Any, changes: list[Change]) -> dict[str, Any]:
+    """A call under a new id: as it was given, where it was a custom tool's."""
+    custom = given.get("custom") if isinstance(given, dict) else None
+    if isinstance(custom, dict) and _is_same(call, custom):
+        return {**copy(given), "id": name}
+    return {
+        "id": name,
+        "type": "function",
+        "function": {
+            "name": tool_name(call, NAME_LENGTH, changes),
+            "arguments": _encode(object_arguments(call, changes)).decode(),
+        },
+    }
+
+
+def _is_same(call: Call, custom: dict[str, Any]) -> bool:
+    asked = function_call(custom.get("name"), custom.get("input"))
+    legal = legal_text(asked.name, NAME_LENGTH) == asked.name and custom.keys() == {"name", "input"}
+    return legal and (asked.name, asked.arguments, asked.raw) == (
+        call.name, call.arguments, call.raw,
+    )  # fmt: skip
 
 
 def _copied_extras(turn: Turn) -> dict[str, Any]:
     return {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+
+
+def untold(native: Any) -> Iterator[str]:
+    """The members of a message of ours that no other provider has a place for."""
+    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+
+
+_TOLD = {*_OURS, *BESIDE, "is_error"}
+_TOLD_OF_CALLS = {"id", "type", "function", "custom", "index"}
 
 
 def _content(turn: Turn, changes: list[Change], extras: dict[str, Any] = NOTHING) -> Any:

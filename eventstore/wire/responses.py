@@ -8,7 +8,7 @@ reasoning goes back under its id with it, or without both.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +16,11 @@ import msgspec
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    beyond,
     copy,
     foreign_text,
     function_call,
+    has_words,
     object_arguments,
 )
 from eventstore.wire.items import (
@@ -95,7 +97,7 @@ def _item(item: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[
         parts, exact = _parts(item.get("content")), name == role and _is_exact(item)
         if name == "assistant" and (parts or exact):
             yield WireMessage("assistant", parts, (), [item], exact, piece=True)
-        elif parts:
+        elif parts or exact:
             yield WireMessage(name, parts, (), item, exact)
 
 
@@ -103,7 +105,7 @@ def _kind(item: dict[str, Any]) -> str | None:
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
-    if item.keys() - {"type"} == {"id"}:  # the type of a reference may be null
+    if kind is None and item.keys() - {"type"} == {"id"}:  # a reference's type may be null
         return "item_reference"
     return "message" if "role" in item or "content" in item else None
 
@@ -175,7 +177,9 @@ def _is_exact(item: dict[str, Any]) -> bool:
     if kind in OUTPUTS.values():
         return isinstance(item.get("call_id"), str) and _is_content(item.get("output"))
     if kind == "message":
-        return item.get("type") in (None, kind) and _is_content(item.get("content"))
+        role = item.get("role")
+        own = isinstance(role, str) and ROLES.get(role) == role
+        return own and item.get("type") in (None, kind) and _is_content(item.get("content"))
     return kind is not None
 
 
@@ -242,6 +246,21 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | 
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": kind, "text": text} if text else None
+
+
+def untold(native: Any) -> Iterator[str]:
+    """The members of items of ours that no other provider has a place for."""
+    for item in native if isinstance(native, list) else [native]:
+        if told := _TOLD.get(_kind(item) or "") if isinstance(item, dict) else None:
+            yield from beyond(item, told)
+
+
+_ALWAYS = {"type", "id", "status", "call_id"}
+_TOLD = {
+    "message": {*_ALWAYS, "role", "content"},
+    **{call: {*_ALWAYS, "name", given} for call, given in CALLS.items()},
+    **{output: {*_ALWAYS, "output"} for output in OUTPUTS.values()},
+}
 
 
 class _Piece(msgspec.Struct):
@@ -335,11 +354,26 @@ def _own_pieces(
             pieces.append(_Piece(_new_call(call, name, changes), call))
     if whole:
         return pieces
-    if len(kept := [piece for piece in pieces if not _needs_whole(piece.item)]) < len(pieces):
+    if any(_needs_whole(piece.item) for piece in pieces):
         changes.append(Change("dropped", "OR04", "reasoning goes with the whole of its turn"))
+    gone = {piece.item.get("id") for piece in pieces if _needs_whole(piece.item)}
+    kept = [each for piece in pieces for each in _without_reasoning(piece, gone, changes)]
     for piece in kept:
         piece.item.pop("id", None)
     return kept
+
+
+def _without_reasoning(
+    piece: _Piece, gone: Collection[Any], changes: list[Change]
+) -> Iterator[_Piece]:
+    """What stays of an item without the reasoning of its turn: what was said and done."""
+    item = piece.item
+    asked = item.get("approval_request_id")
+    if not _needs_whole(item) and not (isinstance(asked, str) and asked in gone):
+        yield piece
+    elif _kind(item) != "reasoning" and has_words(item):
+        text = foreign_text(Opaque(NAME, item), changes)
+        yield _Piece({"role": "assistant", "content": text or ""})
 
 
 def _needs_whole(item: dict[str, Any]) -> bool:

@@ -211,11 +211,11 @@ def test_what_is_no_form_of_ollamas_is_read_for_what_it_says() -> None:
     repaired = repair_messages(given, "ollama").messages
     assert validate(repaired, "ollama") == []
     assert [message["role"] for message in repaired] == [
-        "user", "user", "user", "assistant", "tool", "assistant", "tool", "tool", "user",
+        "user", "user", "user", "user", "assistant", "tool", "assistant", "tool", "tool", "user",
     ]  # fmt: skip
-    assert repaired[3]["tool_calls"] == [call("f", {"a": 1})]
-    assert repaired[4] == result("f", '{"b":2}')
-    assert repaired[5]["tool_calls"][1] == call("g", {"raw_arguments": "cut off"})
+    assert repaired[4]["tool_calls"] == [call("f", {"a": 1})]
+    assert repaired[5] == result("f", '{"b":2}')
+    assert repaired[6]["tool_calls"][1] == call("g", {"raw_arguments": "cut off"})
 
 
 def test_ollamas_own_objects_are_recorded(chat: Conversation) -> None:
