@@ -42,6 +42,7 @@ EVENT_CLASSES = (
 )
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+Decoders = dict[tuple[str, int], Callable[[str | bytes], Any]]
 
 SCHEMAS: dict[str, int] = {cls.tag: 1 for cls in EVENT_CLASSES}
 """Tag to the schema version that this library writes."""
@@ -50,7 +51,7 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(tag, schema) to the function that turns that schema's object into the next schema's."""
 
 _classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
-DECODERS: dict[tuple[str, int], Callable[[str | bytes], Any]] = {
+DECODERS: Decoders = {
     (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(cls).decode for cls in EVENT_CLASSES
 }
 """(tag, schema) to what reads a sound payload of it; `decode` reads any."""

@@ -116,7 +116,17 @@ class Feed:
         self._positions = dict(after.positions) if after else {}
         self._epoch = storage.epoch
         self._last: Recorded | None = None
+        self._storage = storage
+        self._limit = limit
         self._events = self._give_out(storage.feed(dict(self._positions), limit))
+
+    def outlines(self) -> Iterator[Sequence[Recorded]]:
+        """The same events from the beginning, many at a time, each without its content.
+
+        The fastest way over a long log for who counts calls: see `eventstore.outline`. `cursor`
+        does not move.
+        """
+        return self._storage.outlines(dict(self._positions), self._limit)
 
     @property
     def cursor(self) -> Cursor:

@@ -446,6 +446,26 @@ class StorageContract(_Contract):
         append(storage, "chat", *(message(str(n)) for n in range(5)))
         assert [r.version for r in storage.feed({}, limit)] == [1, 2, 3, 4, 5][:limit]
 
+    def test_outlines_are_of_the_events_of_the_feed(self, storage: Storage) -> None:
+        """Each in its place, many at a time, and no empty lot; up to the same limit."""
+        call = FunctionCall("find", {"q": "x"}, "call-1")
+        events: list[Event] = [message("hi"), ToolPending(call), ToolRunning("call-1", 1)]
+        for n in range(3):
+            append(storage, f"chat-{n}", *events)
+        for limit in (None, 0, 2, 5):
+            lots = list(storage.outlines({}, limit))
+            assert all(lots)
+            found = [recorded for lot in lots for recorded in lot]
+            wanted = list(storage.feed({}, limit))
+            places = [(r.lane, r.position, r.version, r.event_id, r.call_id) for r in found]
+            assert places == [
+                (r.lane, r.position, r.version, r.event_id, r.call_id) for r in wanted
+            ]
+            assert [r.event.tag for r in found if r.call_id] == [
+                r.event.tag for r in wanted if r.call_id
+            ]
+        assert list(storage.outlines(storage.heads())) == []
+
     def test_a_fingerprint_finds_the_calls_with_these_arguments(self, storage: Storage) -> None:
         """In every conversation, and no call with others."""
         append(storage, "a", pending("1", q="x"), pending("2", q="y"))

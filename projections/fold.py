@@ -6,11 +6,11 @@ Folding a prefix and then the rest equals folding the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, Self, get_args
+from typing import Protocol, Self, get_args
 
 import msgspec
 
-from eventstore import Event, FunctionCall, Recorded, UnknownEvent, fingerprint
+from eventstore import Event, FunctionCall, Recorded, UnknownEvent
 
 
 class Anomaly(msgspec.Struct, frozen=True, gc=False):
@@ -77,8 +77,7 @@ def fingerprint_of(recorded: Recorded, call: FunctionCall) -> str | None:
     """The fingerprint that the log names, else the call's own; None where it has none."""
     if recorded.fingerprint:
         return recorded.fingerprint
-    content: Any = call.arguments if call.is_object else call.raw
     try:
-        return fingerprint(call.name, content)
+        return call.fingerprint
     except ValueError:
         return None

@@ -44,6 +44,7 @@ ANOMALIES = 100
 FINGERPRINTS = 50_000
 """So many fingerprints are kept, unless asked otherwise."""
 
+_ENDS = ("completed", "rejected")
 _NUMBER_BITS = 40
 _NUMBERS = (1 << _NUMBER_BITS) - 1
 
@@ -58,6 +59,8 @@ class ErrorStatistics(Projection):
     Each number is booked under the fingerprint in force: calls, repeats and rejections under what
     the model asked for, what follows an edit under the edit's.
     """
+
+    _call: ClassVar[type[LiveCall]] = LiveCall
 
     def __init__(self, fingerprints: int = FINGERPRINTS) -> None:
         if fingerprints < 1:
@@ -88,13 +91,14 @@ class ErrorStatistics(Projection):
                 return
         stream.version = recorded.version
         event: Any = recorded.event
-        kind: Any = type(event)
-        if kind is ToolPending:
+        tag = event.tag  # of a whole event, or of its outline
+        if type(event) is UnknownEvent:
+            if problem := unreadable(event):
+                self._note(recorded, problem)
+        elif tag == "pending":
             self._requested(stream, recorded, event)
-        elif kind in self._steps:
+        elif tag in self._steps:
             self._step(stream, recorded, event)
-        elif kind is UnknownEvent and (problem := unreadable(event)):
-            self._note(recorded, problem)
 
     def _note(self, recorded: Recorded, problem: str) -> None:
         self._anomaly_count += 1
@@ -114,7 +118,7 @@ class ErrorStatistics(Projection):
         named = self._tools.get(asked.name) or self._tool(asked.name)
         mark = self._mark(fingerprint_of(recorded, asked), asked)
         tool = evolve(None, event, recorded.recorded_at, recorded.fingerprint)
-        stream.calls[asked.id] = LiveCall(tool, named, mark)
+        stream.calls[asked.id] = self._call(tool, named, mark)
         if mark.calls:
             mark.describe(asked)
         named.calls += 1
@@ -142,9 +146,9 @@ class ErrorStatistics(Projection):
         if call is None or before is None or after is before:
             return
         call.tool = after
-        kind: Any = type(event)
-        self._steps[kind](self, call, before, recorded, event)
-        if kind is ToolCompleted or kind is ToolRejected:
+        tag = event.tag
+        self._steps[tag](self, call, before, recorded, event)
+        if tag in _ENDS:
             del stream.calls[event.call_id]
 
     def _approved(
@@ -231,12 +235,12 @@ class ErrorStatistics(Projection):
         elif type(before.status) is Running:
             call.named.took.add(_between(before.started_at, recorded.recorded_at))
 
-    _steps: ClassVar[dict[Any, Callable[..., None]]] = {
-        ToolApproved: _approved,
-        ToolRejected: _rejected,
-        ToolRunning: _running,
-        ToolCompleted: _completed,
-        ToolFailed: _failed,
+    _steps: ClassVar[dict[str, Callable[..., None]]] = {
+        "approved": _approved,
+        "rejected": _rejected,
+        "running": _running,
+        "completed": _completed,
+        "failed": _failed,
     }
 
     # the tallies

@@ -100,6 +100,11 @@ class Storage(Protocol):
             StoreCorrupt: one is missing.
         """
 
+    def outlines(
+        self, after: Mapping[int, int], limit: int | None = None
+    ) -> Iterator[Sequence[Recorded]]:
+        """The same as `feed`, many at a time, with the outlines of the events in their place."""
+
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """The events of all calls that had these arguments in force, wherever they were made."""
 

@@ -19,10 +19,11 @@ from itertools import groupby
 from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from eventstore.codec import DECODERS, decode
+from eventstore.codec import DECODERS, Decoders, decode
 from eventstore.errors import StorageError, StoreClosed, StoreCorrupt
-from eventstore.events import Recorded, ToolPending
+from eventstore.events import Recorded, UnknownEvent
 from eventstore.fingerprint import PREFIX, render, slice_of
+from eventstore.outline import OUTLINES
 from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage.statements import Statements
 
@@ -597,7 +598,7 @@ class SqlStorage:
         self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
     ) -> list[Recorded]:
         cursor.execute(self._sql.tail, (*key, after))
-        return list(_recorded(cursor, {key[1]: conversation_id}))
+        return _recorded(cursor.fetchall(), {key[1]: conversation_id})
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
@@ -609,7 +610,7 @@ class SqlStorage:
             if key is None:
                 return []
             cursor.execute(self._sql.conversation, (*key, after, CHUNK))
-            return list(_recorded(cursor, {key[1]: conversation_id}))
+            return _recorded(cursor.fetchall(), {key[1]: conversation_id})
 
         while True:
             found = self._read(job)
@@ -625,6 +626,20 @@ class SqlStorage:
         until: Mapping[int, int] | None = None,
     ) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
+        for rows, names in self._pages(after, limit, until):
+            yield from _recorded(rows, names)
+
+    def outlines(
+        self, after: Mapping[int, int], limit: int | None = None
+    ) -> Iterator[Sequence[Recorded]]:
+        """Their outlines, many at a time; see `Storage.outlines`."""
+        for rows, names in self._pages(after, limit, None):
+            yield _recorded(rows, names, OUTLINES)
+
+    def _pages(
+        self, after: Mapping[int, int], limit: int | None, until: Mapping[int, int] | None
+    ) -> Iterator[tuple[Sequence[Any], Mapping[int, Any]]]:
+        """The rows of the feed, and the ids of their conversations."""
         left = sys.maxsize if limit is None else limit
         for lane in range(self._lanes):
             position = after.get(lane, 0)
@@ -636,7 +651,8 @@ class SqlStorage:
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
-                yield from _recorded(ours[:left], names)
+                if ours:
+                    yield ours[:left], names
                 left -= len(ours)
                 if len(rows) < CHUNK:
                     break
@@ -867,19 +883,22 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def _recorded(rows: Iterable[Any], names: Mapping[int, Any]) -> Iterator[Recorded]:
+def _recorded(
+    rows: Iterable[Any], names: Mapping[int, Any], decoders: Decoders = DECODERS
+) -> list[Recorded]:
     """The events of rows; `names` are the ids of their conversations."""
     # The loop that every event read goes through: nothing is called that need not be.
-    decoders = DECODERS
+    found = []
     for lane, position, key, version, event_id, at, tag, schema, digest, payload in rows:
         event: Any
         try:
             event = decoders[tag, schema](payload)
         except Exception:  # noqa: BLE001 - an older schema, another's tag, damage
             event = decode(tag, schema, payload)
-        yield Recorded(
+        found.append(Recorded(
             lane, position, names[key], version, event_id.hex(), at,
-            event.call.id or "" if tag == "pending" and type(event) is ToolPending
+            event.call.id or "" if tag == "pending" and type(event) is not UnknownEvent
             else getattr(event, "call_id", None),
             None if digest is None else f"{PREFIX}{digest.hex()}", event,
-        )  # fmt: skip
+        ))  # fmt: skip
+    return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from eventstore import Cursor, EventStore, Lag, Recorded, StorageError, Tool
+from eventstore import Cursor, EventStore, Feed, Lag, Recorded, StorageError, Tool
 from projections.approvals import PendingApproval, order
 from projections.figures import KindNumbers, Statistics, ToolNumbers
 from projections.projector import tables
@@ -34,7 +34,7 @@ FORMAT = 1
 
 VIEWS = ("statistics", "tools")
 CHUNK = 1_000
-"""Events that are read, and whose rows are looked up, in one go."""
+"""Parked events that are read in one go."""
 
 PAGE = 1_000
 STATUSES = ("Pending", "Approved", "Running", "Completed", "Failed", "Rejected")
@@ -70,6 +70,7 @@ class _Generation(msgspec.Struct, frozen=True):
 
 
 Report = Callable[[Progress], None]
+Pages = Iterable[Sequence[Recorded]]
 
 
 class Projector:
@@ -300,11 +301,11 @@ class Projector:
     def _forward(self, projection: int, lane: int, goal: int) -> tuple[int, int]:
         """Apply the next events of a lane; how many, and where that leads."""
 
-        def events(state: LaneState) -> Iterable[Recorded]:
+        def events(state: LaneState) -> Pages:
             if state.position >= goal:
                 self._check_ahead(lane, state.position)
                 return ()
-            return self._feed(lane, state.position, self._batch)
+            return self._feed(lane, state.position, self._batch).outlines()
 
         state, count, last = self._fold(projection, lane, events)
         if state.position >= goal:
@@ -317,32 +318,33 @@ class Projector:
     def _retry(self, item: Parked) -> bool:
         """Apply an event and those behind it; whether all could be."""
 
-        def events(state: LaneState) -> Iterable[Recorded]:
+        def events(state: LaneState) -> Pages:
             if state.parked.pop(item.conversation_id, None) is None:
                 return ()
             chat = self._store.conversation(item.conversation_id)
-            return takewhile(
+            source = takewhile(
                 lambda recorded: recorded.position <= state.position,
                 chat.events(after=item.version - 1),
             )
+            return iter(lambda: list(islice(source, CHUNK)), [])
 
         state, _, _ = self._fold(self._live().id, item.lane, events)
         self._commit(state, state.position)
         return item.conversation_id not in state.parked
 
     def _fold(
-        self, projection: int, lane: int, events: Callable[[LaneState], Iterable[Recorded]]
+        self, projection: int, lane: int, events: Callable[[LaneState], Pages]
     ) -> tuple[LaneState, int, int]:
         """The lane's state after some events, how many they are, and the last one's position."""
         poison: dict[str, Parked] = {}
         while True:
             state = self._state(projection, lane)
-            source = iter(events(state))
+            pages = events(state)
             for name, item in poison.items():
                 state.parked[name] = msgspec.structs.replace(item)
             count, last = 0, state.position
             try:
-                while some := list(islice(source, CHUNK)):
+                for some in pages:
                     with self._database.reading() as connection:
                         state.prepare(connection, some)
                     state.take(some)
@@ -368,7 +370,7 @@ class Projector:
         if state.stored(position):
             self._states[state.at["projection"], state.at["lane"]] = state
 
-    def _feed(self, lane: int, after: int, limit: int) -> Iterable[Recorded]:
+    def _feed(self, lane: int, after: int, limit: int) -> Feed:
         """The next events of one lane."""
         others = dict.fromkeys((n for n, _ in self._store.end().positions), _FAR)
         positions = tuple(sorted((others | {lane: after}).items()))

@@ -109,9 +109,7 @@ class LaneState:
         if find(connection, checkpoints, ("revision",), **self.at) != [(self._revision,)]:
             raise LostRace("another worker was first")
         streams = self._streams
-        firsts: dict[str, Recorded] = {}
-        for recorded in events:
-            firsts.setdefault(recorded.conversation_id, recorded)
+        firsts = {recorded.conversation_id: recorded for recorded in reversed(events)}
         new = [name for name in firsts if name not in streams]
         if new:
             with_asked = self._statistics is not None

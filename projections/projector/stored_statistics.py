@@ -6,12 +6,21 @@ of a bucket fit together, and the buckets add up to the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from eventstore import ErrorKind, Failed, FunctionCall, Recorded, Running, Tool, ToolPending
+from eventstore import (
+    ErrorKind,
+    Failed,
+    FunctionCall,
+    Recorded,
+    Running,
+    Tool,
+    ToolPending,
+    ToolStatus,
+)
 from projections.durations import Durations
 from projections.figures import Statistics
 from projections.fold import Anomaly
@@ -80,7 +89,6 @@ class Bucket(msgspec.Struct):
     kinds: dict[ErrorKind, KindTally] = {}
     stored_tools: set[str] = set()
     stored_kinds: set[str] = set()
-    changed: list[Any] = []
 
 
 class BucketTally(ToolTally, gc=True):
@@ -88,7 +96,6 @@ class BucketTally(ToolTally, gc=True):
 
     name: str = ""
     bucket: Any = None
-    is_changed: bool = False
 
 
 class StoredMark(MarkTally, gc=False, omit_defaults=True):
@@ -103,6 +110,22 @@ class StoredMark(MarkTally, gc=False, omit_defaults=True):
             return int(self.fingerprint[3:19], 16)
         except ValueError:  # of a scheme to come
             return int.from_bytes(key_of(self.fingerprint)[:8], "big")
+
+
+class Standing(NamedTuple):
+    """Where a call that is not settled is counted, and as what."""
+
+    named: Tally
+    mark: Tally
+    status: ToolStatus
+
+
+class StoredCall(LiveCall, gc=False):
+    """A call that is not settled; `counted` is how it stood when it was `stored`."""
+
+    touched: bool = False
+    stored: bool = False
+    counted: Standing | None = None
 
 
 class Counted(msgspec.Struct, gc=False):
@@ -143,6 +166,7 @@ class StoredStatistics(ErrorStatistics):
     """
 
     name = "statistics"
+    _call = StoredCall
 
     def __init__(self, totals: Totals, width: int, fingerprints: int) -> None:
         super().__init__(fingerprints)
@@ -155,18 +179,17 @@ class StoredStatistics(ErrorStatistics):
         self._anomalies = list(totals.anomalies)
         self._buckets: dict[int, Bucket] = {}
         self._bucket = Bucket(0)
-        self._changed_calls: set[tuple[str, str]] = set()
-        self._changed_buckets: dict[int, Bucket] = {}
+        self._touched: list[tuple[Stream, Any, Any]] = []  # calls, and their marks before
         self._pages: dict[int, list[MarkTally]] = {}
         self._stored_pages: set[int] = set()
         self._changed_pages: set[int] = set()
-        self._stored_calls: set[tuple[str, str]] = set()
+        self._open = 0  # calls that are stored
         self._has_marks = False
 
     def __len__(self) -> int:
         """How many rows are at hand, but for the fingerprints."""
         tallies = sum(len(bucket.tools) for bucket in self._buckets.values())
-        return 20 * tallies + len(self._stored_calls)
+        return 20 * tallies + self._open
 
     # loading
 
@@ -178,24 +201,36 @@ class StoredStatistics(ErrorStatistics):
         if not self._has_marks:
             self._has_marks = True
             self._load_marks(connection, at)
-        wanted: dict[bytes, tuple[Stream, str]] = {}
-        buckets = set()
-        for recorded in events:
-            if type(recorded.event) is ToolPending:
-                buckets.add(recorded.recorded_at // self._width * self._width)
-            stream = streams[recorded.conversation_id]
-            call_id = recorded.call_id
-            if call_id and stream.stored and call_id not in stream.calls:
-                wanted[key_of(stream.id, call_id)] = stream, call_id
+        width = self._width
+        buckets = {r.recorded_at // width * width for r in events if r.event.tag == "pending"}
         found = [
-            (*wanted[bytes(key)], _decode_call(body))
-            for key, body in find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
+            (stream, call_id, _decode_call(body))
+            for stream, call_id, body in self._find_calls(connection, at, events)
         ]
         buckets |= {counted.starts_at for _, _, counted in found}
         self._load_buckets(connection, at, sorted(buckets - self._buckets.keys()))
         for stream, call_id, counted in found:
-            self._stored_calls.add((stream.id, call_id))
             stream.calls[call_id] = self._counted(counted)
+            self._open += 1
+
+    def _find_calls(
+        self, connection: Connection, at: Row, events: Iterable[Recorded]
+    ) -> Iterator[tuple[Stream, str, str]]:
+        """The stored calls of conversations that began before what is at hand."""
+        streams: dict[str, Any] = self._streams
+        places = {
+            (r.conversation_id, r.call_id)
+            for r in events
+            if r.call_id
+            and not (stream := streams[r.conversation_id]).whole
+            and r.call_id not in stream.calls
+        }
+        if places:  # what was settled since the last commit is still there, and is no more
+            places.difference_update((s.id, call.tool.id) for s, call, _ in self._touched)
+        wanted = {key_of(*place): (streams[place[0]], place[1]) for place in places}
+        rows = find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
+        for key, body in rows:
+            yield *wanted[bytes(key)], body
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
         for page, body in find(connection, call_statistics, ("page", "body"), **at):
@@ -223,74 +258,68 @@ class StoredStatistics(ErrorStatistics):
             bucket.kinds[ErrorKind(kind)] = _decode_kind(body)
             bucket.stored_kinds.add(kind)
 
-    def _counted(self, counted: Counted) -> LiveCall:
+    def _counted(self, counted: Counted) -> StoredCall:
         bucket = self._buckets[counted.starts_at]
         named = bucket.tools[counted.name]
-        mark = self._marks.get(counted.mark or "")
-        return LiveCall(
-            counted.tool, named, mark or MarkTally(tool=counted.name), counted.kind, counted.mishap
-        )
+        mark = self._marks.get(counted.mark or "") or MarkTally(tool=counted.name)
+        return StoredCall(
+            counted.tool, named, mark, counted.kind, counted.mishap, stored=True,
+            counted=Standing(named, mark, counted.tool.status),
+        )  # fmt: skip
 
     # folding
 
     def _requested(self, stream: Any, recorded: Recorded, event: ToolPending) -> None:
-        call_id = event.call_id
-        if call_id in stream.calls:
-            super()._requested(stream, recorded, event)
-            return
         starts_at = recorded.recorded_at // self._width * self._width
-        if self._bucket.starts_at != starts_at or self._bucket is not self._buckets.get(starts_at):
-            self._bucket = self._buckets[starts_at]
+        self._bucket = self._buckets[starts_at]
         self._tools = self._bucket.tools
         super()._requested(stream, recorded, event)
-        call = stream.calls.get(call_id)
-        if call is not None:
-            call.named.open += 1
-            call.mark.open += 1
-            self._changed(call, call.mark)
-            self._changed_calls.add((stream.id, call_id))
+        self._touch(stream, event.call_id)
 
     def _step(self, stream: Any, recorded: Recorded, event: Any) -> None:
-        call = stream.calls.get(event.call_id)
-        if call is None:
-            super()._step(stream, recorded, event)  # which notes it
-            return
-        before, mark = call.tool, call.mark
-        self._kinds = call.named.bucket.kinds
+        self._touch(stream, event.call_id)
         super()._step(stream, recorded, event)
-        if call.tool is before:
-            return
-        self._weigh(call.named, mark, before.status, -1)
-        self._changed(call, mark)
-        if event.call_id in stream.calls:
-            self._weigh(call.named, call.mark, call.tool.status, 1)
-            if call.mark is not mark:
-                self._changed(call, call.mark)
-        self._changed_calls.add((stream.id, event.call_id))
 
-    def _weigh(self, named: Tally, mark: Tally, status: Any, sign: int) -> None:
+    def _touch(self, stream: Any, call_id: str) -> None:
+        """Whatever becomes of a call: it is stored again, and so is what counts it."""
+        call = stream.calls.get(call_id)
+        if call is None:
+            return
+        self._kinds = call.named.bucket.kinds
+        if not call.touched:
+            call.touched = True
+            self._touched.append((stream, call, call.mark))
+
+    def _count_again(self) -> list[Any]:
+        """Count the calls that were touched as they stand now; the tools they are counted at.
+
+        What is asked for and settled between two commits was never open.
+        """
+        tools: dict[int, Any] = {}
+        for stream, call, mark in self._touched:
+            tools[id(call.named)] = call.named
+            self._changed_pages.update(m.number // PAGE for m in (mark, call.mark) if m.number)
+            self._kinds = call.named.bucket.kinds
+            if call.counted is not None:
+                self._weigh(call.counted, -1)
+                call.counted = None
+            live: Any = stream.calls.get(call.tool.id)
+            if live is call:
+                call.counted = Standing(call.named, call.mark, call.tool.status)
+                self._weigh(call.counted, 1)
+        return list(tools.values())
+
+    def _weigh(self, standing: Standing, sign: int) -> None:
         """Count a call that is not settled as it stands, or no more so."""
-        kind = type(status)
-        if kind is Failed:
-            named.terminal += sign
-            mark.terminal += sign
+        status: Any = standing.status
+        if type(status) is Failed:
             self._kind(status.failure.kind).terminal += sign
-            return
-        named.open += sign
-        mark.open += sign
-        if kind is Running:
-            named.running += sign
-            mark.running += sign
-
-    def _changed(self, call: LiveCall, mark: Any) -> None:
-        named: Any = call.named
-        if not named.is_changed:
-            named.is_changed = True
-            bucket = named.bucket
-            bucket.changed.append(named)
-            self._changed_buckets[bucket.starts_at] = bucket
-        if mark.number:
-            self._changed_pages.add(mark.number // PAGE)
+        for tally in (standing.named, standing.mark):
+            if type(status) is Failed:
+                tally.terminal += sign
+                continue
+            tally.open += sign
+            tally.running += sign * (type(status) is Running)
 
     def _is_again(self, stream: Any, mark: MarkTally) -> bool:
         if not mark.number:
@@ -341,12 +370,12 @@ class StoredStatistics(ErrorStatistics):
         totals.forgotten = self._forgotten
         totals.anomaly_count = self._anomaly_count
         totals.anomalies = self._anomalies
-        for bucket in self._changed_buckets.values():
-            _store_tools(connection, at, bucket)
-            _store_kinds(connection, at, bucket)
+        tools = self._count_again()
+        _store_tools(connection, at, tools)
+        buckets = {tally.bucket.starts_at: tally.bucket for tally in tools}
+        _store_kinds(connection, at, buckets.values())
         self._store_marks(connection, at)
         self._store_calls(connection, at)
-        self._changed_buckets.clear()
 
     def _store_marks(self, connection: Connection, at: Row) -> None:
         new: list[Row] = []
@@ -365,36 +394,36 @@ class StoredStatistics(ErrorStatistics):
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[bytes] = []
-        for conversation_id, call_id in self._changed_calls:
-            place = conversation_id, call_id
-            call: Any = self._streams[conversation_id].calls.get(call_id)
-            if call is None:
-                if place in self._stored_calls:
-                    gone.append(key_of(conversation_id, call_id))
-                    self._stored_calls.discard(place)
+        for stream, call, _ in self._touched:
+            call.touched = False
+            if call.counted is None and not call.stored:
+                continue
+            key = key_of(stream.id, call.tool.id)
+            if call.counted is None:
+                gone.append(key)
                 continue
             counted = Counted(
                 call.tool, call.named.name, call.named.bucket.starts_at,
                 call.mark.fingerprint if call.mark.number else None, call.kind, call.mishap,
             )  # fmt: skip
-            row = at | {"key": key_of(conversation_id, call_id), "body": _encode(counted).decode()}
-            (changed if place in self._stored_calls else new).append(row)
-            self._stored_calls.add(place)
+            row = at | {"key": key, "body": _encode(counted).decode()}
+            (changed if call.stored else new).append(row)
+            call.stored = True
         remove_keys(connection, open_calls, "key", gone, **at)
         add(connection, open_calls, new)
         change(connection, open_calls, ("projection", "lane", "key"), changed)
-        self._changed_calls.clear()
+        self._open += len(new) - len(gone)
+        self._touched.clear()
 
     def settle(self) -> None:
         """All is stored."""
 
 
-def _store_tools(connection: Connection, at: Row, bucket: Bucket) -> None:
+def _store_tools(connection: Connection, at: Row, tallies: Iterable[Any]) -> None:
     new: list[Row] = []
     changed: list[Row] = []
-    for tally in bucket.changed:
-        tally.is_changed = False
-        name = tally.name
+    for tally in tallies:
+        name, bucket = tally.name, tally.bucket
         figures = tally.figures()
         body = _copy(tally, _ToolBody())
         body.waiting, body.queueing, body.took = map(
@@ -410,20 +439,20 @@ def _store_tools(connection: Connection, at: Row, bucket: Bucket) -> None:
             new.append(row | {"tool": storable(name)})
     add(connection, tool_statistics, new)
     change(connection, tool_statistics, ("projection", "lane", "starts_at", "key"), changed)
-    bucket.changed.clear()
 
 
-def _store_kinds(connection: Connection, at: Row, bucket: Bucket) -> None:
+def _store_kinds(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:
     new: list[Row] = []
     changed: list[Row] = []
-    for kind, tally in bucket.kinds.items():
-        numbers = tally.numbers()
-        row = at | {"starts_at": bucket.starts_at, "kind": str(kind)}
-        row |= {"failures": numbers.failures, "retried": tally.retried,
-                "recovered": tally.recovered, "terminal": tally.terminal,
-                "body": _encode(tally).decode()}  # fmt: skip
-        (changed if str(kind) in bucket.stored_kinds else new).append(row)
-        bucket.stored_kinds.add(str(kind))
+    for bucket in buckets:
+        for kind, tally in bucket.kinds.items():
+            numbers = tally.numbers()
+            row = at | {"starts_at": bucket.starts_at, "kind": str(kind)}
+            row |= {"failures": numbers.failures, "retried": tally.retried,
+                    "recovered": tally.recovered, "terminal": tally.terminal,
+                    "body": _encode(tally).decode()}  # fmt: skip
+            (changed if str(kind) in bucket.stored_kinds else new).append(row)
+            bucket.stored_kinds.add(str(kind))
     key = ("projection", "lane", "starts_at", "kind")
     add(connection, kind_statistics, new)
     change(connection, kind_statistics, key, changed)

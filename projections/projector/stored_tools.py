@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from eventstore import Recorded, Tool, ToolEvent, ToolPending, evolve
+from eventstore import Recorded, Tool, ToolEvent, evolve
 from projections.projector.streams import Known, Stream
 from projections.projector.tables import Row, add, calls, change, find_keys, key_of, storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_TOOL_EVENTS = frozenset(get_args(ToolEvent))
+_TAGS = frozenset(kind.tag for kind in get_args(ToolEvent))
 _COLUMNS = ("key", "position", "imported", "body")
 
 _encode = msgspec.json.Encoder().encode
@@ -58,12 +58,9 @@ class StoredTools:
 
     def apply(self, stream: Stream, recorded: Recorded) -> None:
         """Take in one event."""
+        call_id = recorded.call_id
         event: Any = recorded.event
-        kind: Any = type(event)
-        if kind not in _TOOL_EVENTS or recorded.version <= stream.version:
-            return
-        call_id = event.call.id if kind is ToolPending else event.call_id
-        if not call_id:
+        if not call_id or event.tag not in _TAGS or recorded.version <= stream.version:
             return
         known = stream.tools.get(call_id)
         before = known.tool if known else None

@@ -43,12 +43,12 @@ class Stream:
     """One conversation: its number in the lane, its last version, what it has asked for.
 
     `tools` and `calls` are those of its calls that the projections of tools and of statistics
-    have at hand.
+    have at hand. `whole`: it began since, so that of its open calls none is in the tables alone.
     """
 
     __slots__ = (
         "asked", "calls", "fresh", "id", "key", "last_page", "number", "stored",
-        "tools", "version",
+        "tools", "version", "whole",
     )  # fmt: skip
 
     def __init__(self, conversation_id: str, number: int, version: int, *, stored: bool) -> None:
@@ -57,6 +57,7 @@ class Stream:
         self.number = number
         self.version = version
         self.stored = stored
+        self.whole = not stored
         self.tools: dict[str, Known] = {}
         self.calls: dict[str, LiveCall] = {}
         self.asked: set[int] = set()

@@ -24,6 +24,7 @@ from eventstore import (
     ToolCompleted,
     ToolPending,
 )
+from eventstore.storage import sql
 from eventstore.storage.sqlite import driver
 from eventstore.testing import FrozenClock, message
 from projections import Parked, Progress, Projector, error_statistics
@@ -226,6 +227,28 @@ def test_fingerprints_beyond_the_limit_are_forgotten_as_in_memory(store: EventSt
         wanted = error_statistics(store.read(), fingerprints=70)
         assert found.forgotten == wanted.forgotten > 0
         assert found.by_fingerprint.keys() == wanted.by_fingerprint.keys()
+
+
+def test_a_call_that_is_settled_in_a_batch_stays_settled(
+    store: EventStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is there until the commit; events behind it in the same batch do not wake it."""
+    chat = store.conversation("a")
+    tool = chat.request("find", {"n": 1})
+    chat.start(tool.id)
+    with Projector(store) as projector:
+        projector.catch_up()
+    monkeypatch.setattr(sql, "CHUNK", 1)
+    chat.complete(tool.id, 1)
+    insert = "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
+    rest = "randomblob(16), recorded_at, tag, schema, fingerprint, digest, payload "
+    rest += "FROM toolledger_events WHERE position = 3"
+    execute(path, insert + rest)  # it completes once more
+    execute(path, "UPDATE toolledger_lanes SET position = 4")
+    with Projector(store) as projector:
+        projector.catch_up()
+        check(projector, store)
+        assert projector.statistics().overall.completions == 1
 
 
 # what is parked
