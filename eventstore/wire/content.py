@@ -64,15 +64,17 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
             why = f"{', '.join(map(str, beside))} of a text is only for {part.provider}"
             changes.append(Change("dropped", "foreign-part", why))
         return text
+    others = [str(key) for key in beside if key not in (kind, "id", "source")]
+    named = f"{kind} ({', '.join(others)})" if others else kind
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
-        changes.append(Change("dropped", "reasoning", f"{kind} is only for {part.provider}"))
+        changes.append(Change("dropped", "reasoning", f"{named} is only for {part.provider}"))
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
         return str(data["refusal"])
     if kind in UNSAID and not _is_text(data.get("content")):  # a compaction may be a summary
-        changes.append(Change("dropped", "foreign-part", f"{kind} is only for {part.provider}"))
+        changes.append(Change("dropped", "foreign-part", f"{named} is only for {part.provider}"))
         return None
-    changes.append(Change("wrapped", "foreign-part", f"{kind} of {part.provider} became text"))
+    changes.append(Change("wrapped", "foreign-part", f"{named} of {part.provider} became text"))
     told = _told(body, data.get("source"), data) or ", not shown here]"
     return f"[{kind} of {part.provider}{told}"
 
@@ -105,12 +107,17 @@ def beyond(held: Any, told: Collection[str]) -> Iterator[str]:
         )
 
 
-def chat_untold(message: Any, told: Collection[str], of_calls: Collection[str]) -> Iterator[str]:
+def chat_untold(message: Any, told: Collection[str]) -> Iterator[str]:
     """What is beyond those members in a message like those of Chat Completions, and its calls."""
     yield from beyond(message, told)
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
-        yield from beyond(call, of_calls)
+        yield from beyond(call, _CALL)
+        yield from beyond(call.get("function") if isinstance(call, dict) else None, _FUNCTION)
+
+
+_CALL = frozenset({"id", "type", "function", "custom", "index"})
+_FUNCTION = frozenset({"name", "arguments", "index"})
 
 
 _NOTHING: tuple[Any, ...] = (None, "", [], {})

@@ -313,11 +313,10 @@ def _is_whole(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
 
 def untold(native: Any) -> Iterator[str]:
     """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+    return chat_untold(native, _TOLD)
 
 
 _TOLD = {*_OURS, "name", "is_error"} - {"prefix"}
-_TOLD_OF_CALLS = {"id", "type", "function", "index"}
 
 
 def _copied_extras(turn: Turn) -> dict[str, Any]:

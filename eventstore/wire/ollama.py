@@ -236,11 +236,10 @@ def _message(turn: Turn, shown: list[Call], changes: list[Change]) -> dict[str, 
 
 def untold(native: Any) -> Iterator[str]:
     """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+    return chat_untold(native, _TOLD)
 
 
 _TOLD = {"role", "content", "thinking", "images", "tool_calls", "tool_name", "is_error"}
-_TOLD_OF_CALLS = {"id", "type", "function"}
 
 
 def _sort(

@@ -356,11 +356,10 @@ def _copied_extras(turn: Turn) -> dict[str, Any]:
 
 def untold(native: Any) -> Iterator[str]:
     """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD, _TOLD_OF_CALLS)
+    return chat_untold(native, _TOLD)
 
 
 _TOLD = {*_OURS, *BESIDE, "is_error"}
-_TOLD_OF_CALLS = {"id", "type", "function", "custom", "index"}
 
 
 def _content(turn: Turn, changes: list[Change], extras: dict[str, Any] = NOTHING) -> Any:
