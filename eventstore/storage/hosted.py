@@ -101,8 +101,7 @@ class HostedStorage:
                 "session.connection()); an AsyncConnection goes to AsyncEventStore"
             )
         self._storage = storage
-        self._tenant = storage._tenant  # noqa: SLF001 - one room
-        self._database: Any = storage._database  # noqa: SLF001
+        self._database: Any = storage._database  # noqa: SLF001 - one room
         self._connection = connection
         self._sqlite = connection.dialect.name == "sqlite"
         self._met = False  # the connection is known to be to the store's database
@@ -177,7 +176,7 @@ class HostedStorage:
         if not self._met:
             with self._whole(writes=False):
                 self._meet()
-        found = self._told(_FIND, at=lane, tenant=self._tenant, id=name)
+        found = self._told(_FIND, at=lane, tenant=self._storage.tenant, id=name)
         return found[0].conversation if found else None
 
     def _lock(self, lane: int, name: str) -> tuple[int, int | None]:
@@ -191,17 +190,17 @@ class HostedStorage:
         self._meet()
         if head is None:
             self._raise(StoreCorrupt(f"lane {lane} has no counter: restore it from a copy"))
-        found = self._run(_FIND, at=lane, tenant=self._tenant, id=name).one()
+        found = self._run(_FIND, at=lane, tenant=self._storage.tenant, id=name).one()
         seen, key = found.position, found.conversation
         if seen != head:  # InnoDB locks the newest row, and reads an older one
             self._raise(StoreBusy("others have written what the transaction cannot see"))
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:
-        self._database.check_names(self._tenant, name)
+        self._database.check_names(self._storage.tenant, name)
         self._run(
-            insert(conversations), lane=lane, conversation=key, tenant=self._tenant,
-            conversation_id=name, slice=slice_of(self._tenant, name),
+            insert(conversations), lane=lane, conversation=key, tenant=self._storage.tenant,
+            conversation_id=name, slice=slice_of(self._storage.tenant, name),
         )  # fmt: skip
         return key
 
@@ -246,18 +245,13 @@ class HostedStorage:
         connection = self._connection
         if not connection.in_transaction():
             connection.begin()
-        if self._sqlite:
-            given: Any = connection.connection.driver_connection
-            # Python's driver begins none before a savepoint, which would then be the whole.
-            begun = given.in_transaction
-            commits = getattr(given, "autocommit", False) is True or (
-                given.isolation_level is None and not begun
-            )
-        else:
-            given, begun = connection.connection.dbapi_connection, True
-            ask = getattr(given, "get_autocommit", None)
-            commits = ask() if ask else given.autocommit
-        if commits:
+        within: Any = connection.connection
+        given = within.driver_connection
+        # Python's driver begins none before a savepoint, which would then be the whole.
+        begun = not self._sqlite or given.in_transaction
+        ask = getattr(given, "get_autocommit", None)  # MySQL's drivers'
+        commits = ask() if ask else getattr(within.dbapi_connection, "autocommit", None) is True
+        if commits or (not begun and given.isolation_level is None):
             raise ValueError(
                 "the connection is in autocommit mode, which has no transaction to be part of: "
                 "pass one of another isolation level"
