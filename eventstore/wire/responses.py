@@ -50,6 +50,11 @@ OUTPUTS = {
     "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output",
 }  # fmt: skip
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+SAID = ("output_text", "refusal")
+SHOWN = ("input_text", "input_image", "input_file", "scoped_content")  # by an output
+GIVEN = (
+    *SHOWN, *SAID, "input_audio", "computer_screenshot", "summary_text", "encrypted_content",
+)  # fmt: skip
 PREFIXES = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
@@ -143,7 +148,7 @@ def _part(item: Any) -> Iterator[Part]:
     if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
         if said := as_text(item.get("text")):
             yield Text(said)
-    elif kind == "input_image" and (image := _image(item)):
+    elif kind in ("input_image", "image_url") and (image := _image(item)):
         yield image
     elif isinstance(kind, str):
         yield Opaque(NAME, item)
@@ -153,6 +158,8 @@ def _part(item: Any) -> Iterator[Part]:
 
 def _image(item: dict[str, Any]) -> Image | None:
     url = item.get("image_url")
+    if isinstance(url, dict):  # as in Chat Completions
+        url = url.get("url")
     if not isinstance(url, str) or item.get("detail", "auto") not in (None, "auto"):
         return None
     if url.startswith("data:") and ";base64," in url:
@@ -175,11 +182,12 @@ def _is_exact(item: dict[str, Any]) -> bool:
             and legal_text(name, OWN_NAME_LENGTH) == name
         )
     if kind in OUTPUTS.values():
-        return isinstance(item.get("call_id"), str) and _is_content(item.get("output"))
+        return isinstance(item.get("call_id"), str) and _is_content(item.get("output"), SHOWN)
     if kind == "message":
         role = item.get("role")
         own = isinstance(role, str) and ROLES.get(role) == role
-        return own and item.get("type") in (None, kind) and _is_content(item.get("content"))
+        known = SAID if role == "assistant" else GIVEN
+        return own and item.get("type") in (None, kind) and _is_content(item.get("content"), known)
     return kind is not None
 
 
@@ -194,11 +202,11 @@ def _is_legal_id(kind: str | None, item_id: Any) -> bool:
     return prefix is None or (item_id.startswith(prefix) and legal_text(item_id, 64) == item_id)
 
 
-def _is_content(content: Any) -> bool:
+def _is_content(content: Any, known: tuple[str, ...]) -> bool:
     if isinstance(content, str):
         return True
     return isinstance(content, list) and all(
-        isinstance(part, dict) and isinstance(part.get("type"), str) for part in content
+        isinstance(part, dict) and part.get("type") in known for part in content
     )
 
 
@@ -242,7 +250,7 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | 
             return {"type": kind, "text": "[image]"}
         url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
         return {"type": "input_image", "image_url": url, "detail": "auto"}
-    if part.provider == NAME:
+    if part.provider == NAME and part.data.get("type") in (GIVEN if role != "assistant" else SAID):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": kind, "text": text} if text else None
@@ -444,6 +452,9 @@ def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[st
             item.pop("id")
         elif item_id is not None:
             seen.add(item_id)
+        if _kind(item) == "reasoning" and not isinstance(item.get("summary"), list):
+            changes.append(Change("added", "OR05", "reasoning has a summary, be it empty"))
+            item["summary"] = []
         kept.append(item)
     found: list[dict[str, Any]] = []
     belongs = nameless = False

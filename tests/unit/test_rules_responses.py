@@ -87,6 +87,30 @@ BROKEN = [
     pytest.param("OR05", ["input[0].role"], [says("tool")], id="another role"),
     pytest.param("OR05", ["input[0].content"], [says(content=None)], id="no content"),
     pytest.param("OR05", ["input[0].content[0]"], [says(content=["x"])], id="a part that is text"),
+    pytest.param(
+        "OR05",
+        ["input[0].content[0]"],
+        [says(content=[{"type": "text", "text": "x"}])],
+        id="a part of Chat Completions",
+    ),
+    pytest.param(
+        "OR05",
+        ["input[0].content[1]"],
+        [says("assistant", [{"type": "output_text"}, {"type": "input_text"}])],
+        id="what an assistant does not say",
+    ),
+    pytest.param(
+        "OR05",
+        ["input[1].output[0]"],
+        [call(), output(output=[{"type": "output_text"}])],
+        id="what no output shows",
+    ),
+    pytest.param(
+        "OR05",
+        ["input[0].summary"],
+        [reasoning(summary=None), says("assistant")],
+        id="no summary",
+    ),
     pytest.param("OR05", ["input[0].arguments"], [call(arguments={}), output()], id="an object"),
     pytest.param("OR05", ["input[0].name"], [call(name="a b"), output()], id="an illegal name"),
     pytest.param("OR05", ["input[1].output"], [call(), output(output=None)], id="no output"),
@@ -142,6 +166,14 @@ SOUND = [
     ),
     pytest.param("OR05", [call("x" * 64), output("x" * 64, output=[])], id="64 characters"),
     pytest.param("OR05", [says("developer"), says(content=[{"type": "input_file"}])], id="any"),
+    pytest.param(
+        "OR05",
+        [call(), output(output=[{"type": "input_text"}, {"type": "input_image"}])],
+        id="what an output shows",
+    ),
+    pytest.param(
+        "OR05", [says("assistant", [{"type": "output_text"}, {"type": "refusal"}])], id="said"
+    ),
     pytest.param("OR06", [says("assistant"), call("a"), reasoning(), call("b"), output("a"),
                           output("b"), says()], id="calls between"),
 ]  # fmt: skip

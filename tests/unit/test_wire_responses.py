@@ -172,6 +172,30 @@ def test_reasoning_that_brings_what_was_thought_needs_no_id_behind_it(chat: Conv
     assert shown(chat) == items
 
 
+def test_parts_that_the_api_knows_elsewhere_are_sent_as_it_knows_them() -> None:
+    """Those of Chat Completions, of the other speaker, of a message in an output."""
+    shown = {"type": "image_url", "image_url": {"url": URL}}
+    assert mended(says("user", [{"type": "text", "text": "a"}, shown])) == [
+        says("user", [{"type": "input_text", "text": "a"},
+                      {"type": "input_image", "image_url": URL, "detail": "auto"}]),
+    ]  # fmt: skip
+    given = [{"type": "input_text", "text": "a"}, {"type": "input_file", "filename": "f.pdf"}]
+    assert mended(says(), says("assistant", given))[1:] == [
+        says("assistant", "a"),
+        says("assistant", "[input_file of openai-responses: f.pdf]"),
+    ]
+    (_, answered) = mended(call(), output(text=[{"type": "output_text", "text": "a"}]))
+    assert answered == output(text="a")
+
+
+def test_reasoning_gets_the_summary_that_the_api_asks_for() -> None:
+    """An empty one, where it has none."""
+    bare = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAAA"}
+    assert mended(says(), bare, says("assistant"))[1] == {**bare, "summary": []}
+    (change,) = repair_messages([says(), bare, says("assistant")], OURS).repairs
+    assert (change.what, change.rule) == ("added", "OR05")
+
+
 @pytest.mark.parametrize("follower", [[], [says()], [output("zz")]])
 def test_reasoning_without_what_came_after_it_is_left_out(follower: list[Item]) -> None:
     """A run that broke off behind it."""

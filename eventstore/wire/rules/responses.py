@@ -7,7 +7,8 @@ protocol (a computer, a shell, a tool search).
 An item reference stands for an item that the server keeps: an output after one may answer it.
 
 A fault for which the table has no row of its own goes to OR05: items that are no objects or of no
-known role, names and outputs of a wrong form.
+known role, names and outputs of a wrong form, parts in the wrong place, reasoning that has no
+summary.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ _OUTPUTS: Final = {
     "custom_tool_call_output": "custom_tool_call",
 }
 _PREFIXES: Final = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
+_SAID: Final = ("output_text", "refusal")
+_GIVEN: Final = ("input_text", "input_image", "input_file", "scoped_content")
+_PARTS: Final = (
+    "input_text", "input_image", "input_audio", "output_text", "refusal", "input_file",
+    "computer_screenshot", "summary_text", "encrypted_content",
+)  # fmt: skip
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -233,21 +240,30 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
                 yield f"{item.place}.{key}", f"expected a string, but got {given} instead."
         elif item.kind in _OUTPUTS:
             yield from _id_faults(item)
-            if not isinstance(item.body.get("output"), str | list):
-                given = _shown(item.body.get("output"))
-                yield f"{item.place}.output", f"expected text or parts, but got {given} instead."
+            yield from _part_faults(f"{item.place}.output", item.body.get("output"), _GIVEN)
+        elif item.kind == "reasoning" and not isinstance(item.body.get("summary"), list):
+            yield f"{item.place}.summary", "Missing required parameter."
 
 
 def _message_faults(item: _Item) -> Iterator[Fault]:
-    role, content = item.body.get("role"), item.body.get("content")
+    role = item.body.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         yield f"{item.place}.role", f"{_shown(role)} is none of {', '.join(sorted(_ROLES))}."
+    known = _SAID if role == "assistant" else _PARTS
+    yield from _part_faults(f"{item.place}.content", item.body.get("content"), known)
+
+
+def _part_faults(place: str, content: object, known: tuple[str, ...]) -> Iterator[Fault]:
     if not isinstance(content, str | list):
-        yield f"{item.place}.content", f"expected text or parts, but got {_shown(content)} instead."
+        yield place, f"expected text or parts, but got {_shown(content)} instead."
         return
     for index, part in enumerate(content if isinstance(content, list) else ()):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            yield f"{item.place}.content[{index}]", f"{_shown(part)} is no part with a type."
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str):
+            yield f"{place}[{index}]", f"{_shown(part)} is no part with a type."
+        elif kind not in known:
+            values = ", ".join(known)
+            yield f"{place}[{index}]", f"{_shown(kind)}. Supported values are: {values}."
 
 
 def _id_faults(item: _Item) -> Iterator[Fault]:
