@@ -22,6 +22,7 @@ class HostedStore(EventStore):
     """A store as the host's transaction sees it.
 
     It remembers no state: the transaction, or a savepoint of it, may be rolled back at any time.
+    What the store remembers has been committed, and is there to begin from.
     """
 
     def __init__(self, store: EventStore, connection: Connection) -> None:
@@ -42,10 +43,13 @@ class HostedStore(EventStore):
         *,
         alone: bool = True,
     ) -> Task:
-        """Append behind the lane's lock, where the whole conversation is read."""
-        state = self._take(conversation_id)
+        """Append behind the lane's lock, where all is read that the store does not remember."""
+        state = self._store._remembered(conversation_id)  # noqa: SLF001
+        if ids:  # which of them are stored is seen on reading
+            state = self._take(conversation_id)
         task = Task(self, conversation_id, decide, expected_version, ids, alone, state)
-        task.done = self._open().append(Append(conversation_id, 0, 0, (), task.rebase))
+        request = Append(conversation_id, state.version, 0, (), task.rebase)
+        task.done = self._open().append(request)
         task.ended = True
         return task
 

@@ -129,6 +129,14 @@ class ConversationState:
         self.joinable = False  # nothing but calls came since the turn began
         self.settling: dict[str, Tool] = {}  # settled, and not yet to be found in the log
 
+    def copy(self) -> ConversationState:
+        """The same state, that changes by itself."""
+        other = ConversationState(self.as_of)
+        other.version, other.known, other.open = self.version, self.known.copy(), self.open.copy()
+        other.turn, other.index, other.joinable = self.turn, self.index, self.joinable
+        other.settling = self.settling.copy()
+        return other
+
     def extend(self, tail: Iterable[Recorded]) -> None:
         """Take in what the log says; what breaks the rules of a lifecycle is passed over."""
         for recorded in tail:

@@ -589,6 +589,18 @@ class EventStore:
         if len(self._states) > CACHED:
             del self._states[next(iter(self._states))]
 
+    def _remembered(self, conversation_id: str) -> ConversationState:
+        """A copy of the state in the cache; without one, or while another appends, the first."""
+        state = None
+        # Not to wait: who appends may himself wait for who asks, with a lane locked.
+        if self._lock.acquire(blocking=False):
+            try:
+                state = self._states.get(conversation_id)
+                state = state and state.copy()
+            finally:
+                self._lock.release()
+        return state or ConversationState(0)
+
     def _settled(self, conversation_id: str, names: set[str]) -> dict[str, Tool]:
         """The calls named, from the log: settled ones are not kept in memory."""
         tools: dict[str, Tool] = {}

@@ -481,6 +481,51 @@ def test_many_hosts_and_stores_leave_no_gap(world: World) -> None:
     assert list(world.store.verify()) == []
 
 
+def test_what_the_store_remembers_is_not_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was committed, whatever becomes of the host; what others wrote since is read."""
+    read: list[int] = []
+
+    def after(self: Any, lane: int, key: int, name: str, version: int) -> Any:
+        read.append(version)
+        return whole(self, lane, key, name, version)
+
+    whole = hosted.HostedStorage._after
+    monkeypatch.setattr(hosted.HostedStorage, "_after", after)
+    world.chat.append(message(), pending())
+    with world.engine.connect() as connection:
+        world.chat.append(running(), connection=connection)
+        connection.rollback()
+    with closing(EventStore.open(world.url)) as other:
+        other.conversation("chat").append(running())
+    with world.engine.begin() as connection:
+        world.chat.append(completed(), connection=connection)
+    assert read == [2, 2]
+    assert world.tags() == ["message", "pending", "running", "completed"]
+
+
+def test_a_host_does_not_wait_for_who_appends_through_the_store(world: World) -> None:
+    """That one may wait for the host: it reads what the store remembers instead."""
+    world.chat.append(pending())
+    with world.engine.begin() as connection:
+        chat = world.store.conversation("chat", connection=connection)
+        held, done = threading.Event(), threading.Event()
+
+        def append() -> None:
+            with world.store._lock:
+                held.set()
+                done.wait()
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        held.wait()
+        chat.append(running())
+        done.set()
+        thread.join()
+    assert world.tags() == ["pending", "running"]
+
+
 def test_an_orm_session_lends_its_connection(world: World) -> None:
     """And commits it."""
     with Session(world.engine) as session:
