@@ -175,13 +175,14 @@ def _turn(
         turn.calls = [_call(call, turn, open_calls, notes, repairs) for call in entry.calls]
         if all(call.hidden for call in turn.calls):
             turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
-        turn.closing = _closing(entry.closing, turn)
+        if entry.closing is not None:
+            turn.closing = _closing(entry.closing, turn)
     return turn
 
 
-def _closing(message: MessageAdded | None, turn: Turn) -> Closing | None:
+def _closing(message: MessageAdded, turn: Turn) -> Closing | None:
     """The message of a turn's results, where it holds those that are shown, and no other."""
-    if message is None or message.provider is None or not message.exact:
+    if message.provider is None or not message.exact:
         return None
     if sorted(message.results) != sorted(call.id for call in turn.calls if not call.hidden):
         return None

@@ -109,78 +109,64 @@ def parse_in_place(
 def render(turns: Sequence[Turn], name: str) -> Rendered:
     """The keyword arguments of the provider's SDK call for `turns`."""
     module = provider(name)
-    shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
-    unshown = _show_results(turns, name, shows=shows)
+    told = [turn for turn in turns if turn.provider != name and _is_foreign(turn)]
+    heard = [
+        call
+        for turn in turns
+        for call in turn.calls
+        if call.answer.provider != name and not call.hidden and _is_foreign(call.answer)
+    ]
+    changes = [change for call in heard for change in _shown(call, module, name)]
     rendered: Rendered = module.render(_unclosed(turns, name))
-    rendered.changes += unshown
-    rendered.changes += _untold(turns, name)
+    rendered.changes += changes
+    rendered.changes += (change for turn in told if not turn.hidden for change in _untold(turn))
+    rendered.changes += (change for call in heard for change in _untold(call.answer, call.id))
     return rendered
+
+
+def _is_foreign(said: Turn | Answer) -> bool:
+    return said.native is not None and said.provider in PROVIDERS
 
 
 def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
     """`turns`, but for what stands in the message that holds the results before it."""
-    told = {
-        id(turn.closing.native)
-        for turn in turns
-        if turn.closing is not None and turn.closing.provider == name and not turn.hidden
-    }
+    closings = [turn.closing for turn in turns if turn.closing is not None and not turn.hidden]
+    told = {id(each.native) for each in closings if each.provider == name}
+    told.discard(id(None))
     if not told:
         return turns
     return [turn for turn in turns if not (turn.joined and id(turn.native) in told)]
 
 
-def _untold(turns: Sequence[Turn], name: str) -> Iterator[Change]:
-    """What other providers' messages hold that `name` has no place for, or that nobody has."""
-    for turn in turns:
-        if turn.hidden:
-            continue
-        if _is_foreign(turn, name):
-            if not (turn.parts or turn.calls):
-                why = f"a message of {turn.provider} that says nothing"
-                yield Change("dropped", "empty", why)
-            yield from _members(turn.provider or "", turn.native, None)
-        for call in turn.calls:
-            told = call.answer
-            if _is_foreign(told, name) and not call.hidden:
-                yield from _members(told.provider or "", told.native, call.id)
-
-
-def _is_foreign(said: Turn | Answer, name: str) -> bool:
-    return said.native is not None and said.provider != name and said.provider in PROVIDERS
-
-
-def _members(speaker: str, native: Any, call_id: str | None) -> Iterator[Change]:
-    members = dict.fromkeys(provider(speaker).untold(native))
+def _untold(said: Turn | Answer, call_id: str | None = None) -> Iterator[Change]:
+    """What another provider's message or result holds that only that provider takes."""
+    if isinstance(said, Turn) and not (said.parts or said.calls):
+        yield Change("dropped", "empty", f"a message of {said.provider} that says nothing")
+    members = dict.fromkeys(provider(said.provider or "").untold(said.native))
     if members:
-        why = f"{', '.join(members)}: only for {speaker}"
+        why = f"{', '.join(members)}: only for {said.provider}"
         yield Change("dropped", "foreign-member", why, call_id)
 
 
-def _show_results(turns: Sequence[Turn], name: str, *, shows: bool) -> list[Change]:
-    """Give other providers' results the parts that they show; a change where `name` cannot.
+def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
+    """Give another provider's result the parts that it shows; a change where `name` cannot.
 
     A provider whose results hold more than text has `result_parts`.
     """
-    changes: list[Change] = []
-    for turn in turns:
-        for call in turn.calls:
-            answer = call.answer
-            if answer.native is None or answer.provider == name or call.hidden:
-                continue
-            speaker = answer.provider or ""
-            if answer.is_error and speaker in _FLAG_ERRORS and name not in _FLAG_ERRORS:
-                why = "an error has no flag here: its text says so"
-                changes.append(Change("wrapped", "error", why, call.id))
-            known = speaker in PROVIDERS
-            read = getattr(provider(speaker), "result_parts", None) if known else None
-            parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
-            if all(isinstance(part, Text) for part in parts):
-                continue
-            answer.parts = parts
-            if not shows or answer.is_error or any(isinstance(part, Opaque) for part in parts):
-                why = "what the result shows beside its text is named only"
-                changes.append(Change("wrapped", "foreign-part", why, call.id))
-    return changes
+    answer = call.answer
+    speaker = answer.provider or ""
+    if answer.is_error and speaker in _FLAG_ERRORS and name not in _FLAG_ERRORS:
+        why = "an error has no flag here: its text says so"
+        yield Change("wrapped", "error", why, call.id)
+    read = getattr(provider(speaker), "result_parts", None)
+    parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
+    if all(isinstance(part, Text) for part in parts):
+        return
+    answer.parts = parts
+    shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
+    if not shows or answer.is_error or any(isinstance(part, Opaque) for part in parts):
+        why = "what the result shows beside its text is named only"
+        yield Change("wrapped", "foreign-part", why, call.id)
 
 
 _FLAG_ERRORS = frozenset({"anthropic", "bedrock", "gemini"})  # whose results bear a mark for it

@@ -84,26 +84,28 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireIt
     content = message.get("content")
     if role == "tool":
         call_id, name = message.get("tool_call_id"), message.get("name")
-        exact = given == "tool" and _is_text_content(content)
+        plain = type(content) is str
+        exact = given == "tool" and (plain or _is_text_parts(content))
         return WireResult(
             call_id if isinstance(call_id, str) and call_id else None,
             name if isinstance(name, str) and name else None,
-            as_text(content),
+            str(content) if plain else as_text(content),
             bool(is_error(message)),
             message if exact else None,
             bool(is_rejection(message)),
             exact,
         )
+    if role != "assistant" and given == role and type(content) is str:
+        return WireMessage(role, (Text(content),) if content else (), (), message, exact=True)
     exact = given == role and _is_exact(message, role)
     parts = _parts(content)
-    if role != "assistant":
-        calls: tuple[WireCall, ...] = ()
-    elif exact and (made := _exact_calls(message)) is not None:
-        calls = made
-    else:
-        calls, exact = tuple(_calls(message)), False
-    if role == "assistant" and len(message) > PLAIN:
-        parts = (*_beside(message), *parts)
+    calls: tuple[WireCall, ...] = ()
+    if role == "assistant":
+        made = _exact_calls(message) if exact else None
+        exact = made is not None
+        calls = tuple(_calls(message)) if made is None else made
+        if len(message) > PLAIN:
+            parts = (*_beside(message), *parts)
     if parts or calls or exact or _extras(message):
         return WireMessage(role, parts, calls, message, exact)
     return None
@@ -210,9 +212,7 @@ def _image(item: dict[str, Any]) -> Image | None:
     return Image(url)
 
 
-def _is_text_content(content: Any) -> bool:
-    if isinstance(content, str):
-        return True
+def _is_text_parts(content: Any) -> bool:
     return (
         isinstance(content, list)
         and bool(content)

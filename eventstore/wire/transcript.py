@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -116,9 +117,7 @@ def transcribe(
     further piece of it, and shares its turn. `goes_on`: the message before the first was the
     assistant's, so that a piece may go on with it.
     """
-    writer = _Writer(state, mint, settled, provider, imported, key, goes_on)
-    writer.named = {call.id for item in items if isinstance(item, WireMessage)
-                    for call in item.calls}  # fmt: skip
+    writer = _Writer(items, state, mint, settled, provider, imported, key, goes_on)
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, WireMessage):
@@ -144,6 +143,7 @@ def transcribe_alone(items: Sequence[WireItem], provider: str) -> Transcript:
 class _Writer:
     def __init__(
         self,
+        items: Sequence[WireItem],
         state: ConversationState,
         mint: Mint,
         settled: Callable[[], Mapping[str, Tool]],
@@ -152,7 +152,7 @@ class _Writer:
         key: str | None,
         goes_on: bool,  # noqa: FBT001 - passed on
     ) -> None:
-        self.named: AbstractSet[str | None] = frozenset()  # ids of calls, also of those to come
+        self._items = items
         self._imported = imported
         self._key = key
         self._goes_on = goes_on
@@ -186,7 +186,7 @@ class _Writer:
         events = self.events[number]
         if not item.exact:
             self._found(number, _FORM, None)
-        results = self._results(item)
+        results = self._results(item) if item.results else ()
         if item.results and not item.parts:
             if results:
                 events.append(self._added(item, None, results))
@@ -224,8 +224,7 @@ class _Writer:
 
     def _results(self, item: WireMessage) -> tuple[str, ...]:
         """The calls that a message's results answer, where it says more than those alone do."""
-        placed = self._placed[-item.results :] if item.results else []
-        slots = [slot for slot in placed if slot is not None]
+        slots = [slot for slot in self._placed[-item.results :] if slot is not None]
         places = [slot.place for slot in slots]
         if not item.exact or len({*places}) < item.results or len({turn for turn, _ in places}) > 1:
             return ()
@@ -276,10 +275,16 @@ class _Writer:
                 waiting.pop()
             if waiting:
                 slot = waiting[-1]
-            elif item.id not in self.named and item.id not in self._answered:
+            elif item.id not in self._named and item.id not in self._answered:
                 # Ids on one half alone: the call had none, so position is all there is.
                 slot = self._window.take_unnamed(item.name)
         return slot
+
+    @cached_property
+    def _named(self) -> AbstractSet[str | None]:
+        """The ids of all calls, also of those to come."""
+        messages = (item for item in self._items if isinstance(item, WireMessage))
+        return {call.id for message in messages for call in message.calls}
 
     def _repeat(self, item: WireResult) -> _Slot | None:
         call_id = item.id or ""
