@@ -126,7 +126,7 @@ def _message(
             )
         else:
             parts.extend(_part(block))
-    exact = exact and all(map(_is_exact_block, blocks))
+    exact = exact and all(_is_exact_block(block, native["role"]) for block in blocks)
     if parts or calls or (results and exact):
         joined = results > 0
         yield WireMessage(
@@ -192,8 +192,11 @@ def _is_exact_result(block: dict[str, Any]) -> bool:
     return all(isinstance(item, dict) and _is_exact_block(item) for item in content)
 
 
-def _is_exact_block(block: Any) -> bool:
+def _is_exact_block(block: Any, role: str = "user") -> bool:
+    """Whether a block may go back as it is, in a message of `role` or a result."""
     if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    if not _is_at_home(block, role):
         return False
     if block["type"] == "text":
         return isinstance(block.get("text"), str) and bool(block["text"].strip())
@@ -206,6 +209,16 @@ def _is_exact_block(block: Any) -> bool:
             and isinstance(block.get("input"), dict)
         )
     return True
+
+
+def _is_at_home(block: dict[str, Any], role: str) -> bool:
+    """Whether the API takes a block from `role`; what was thought only with its signature."""
+    kind = block.get("type")
+    if role == "assistant":
+        signature = block.get("signature")
+        signed = isinstance(signature, str) and bool(signature)
+        return kind not in ("image", "document") and (signed or kind != "thinking")
+    return kind not in REASONING
 
 
 # out
@@ -233,6 +246,8 @@ def render(turns: Sequence[Turn]) -> Rendered:
             results = [render_result(call, name) for call, name in shown]
             messages.append(closed(turn, NAME, BLOCKS, results))
     _pair_served(messages, changes)
+    if messages and messages[-1]["role"] == "assistant":
+        _end(messages[-1], changes)
     if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
         changes.append(Change("added", "AN12", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": OPENING})
@@ -256,8 +271,9 @@ def _add_assistant(
                 block["id"] = name
             messages.append(native)
             return
-    content = _blocks(turn.parts, changes)
-    if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
+    content = _blocks(turn.parts, changes, "assistant")
+    whole = len(shown) == len(turn.calls) and not any(map(_is_unsigned, turn.parts))
+    if not whole:  # reasoning goes with the turn it belongs to, or not at all
         content = [block for block in content if block.get("type") not in REASONING]
     content += [
         {
@@ -270,6 +286,12 @@ def _add_assistant(
     ]
     if content:
         messages.append({"role": "assistant", "content": _plain(content)})
+
+
+def _is_unsigned(part: Part) -> bool:
+    """Whether it is reasoning of ours that the API does not take back."""
+    own = isinstance(part, Opaque) and part.provider == NAME and _is(part.data, "thinking")
+    return own and not _is_at_home(part.data, "assistant")
 
 
 def _is_own(turn: Turn) -> bool:
@@ -321,6 +343,17 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
 def _changes_tools(turn: Turn) -> bool:
     """Whether it is a message that only the API's newest models take, and no text can replace."""
     return any(_is(block, kind) for block in _native_blocks(turn.native) for kind in TOOL_CHANGES)
+
+
+def _end(message: dict[str, Any], changes: list[Change]) -> None:
+    """The last message's text ends in no blank: the model goes on from it."""
+    content = message["content"]
+    ends = [(message, "content")] if isinstance(content, str) else [(b, "text") for b in content]
+    for holder, key in ends[-1:]:
+        text = holder.get(key)
+        if isinstance(text, str) and text[-1:].isspace():
+            changes.append(Change("rewritten", "AN09", "a final text ends in no blank"))
+            holder[key] = text.rstrip()
 
 
 def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
@@ -404,20 +437,25 @@ def _plain(content: list[dict[str, Any]]) -> Any:
     return content
 
 
-def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
-    return [block for part in parts if (block := _block(part, changes)) is not None]
+def _blocks(
+    parts: tuple[Part, ...], changes: list[Change], role: str = "user"
+) -> list[dict[str, Any]]:
+    return [block for part in parts if (block := _block(part, changes, role)) is not None]
 
 
-def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+def _block(part: Part, changes: list[Change], role: str) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text.strip() else None
+    if isinstance(part, Image) and role == "assistant":
+        changes.append(Change("wrapped", "AN13", "an assistant shows no image here"))
+        return {"type": "text", "text": f"[image {part.url}]" if part.url else "[image]"}
     if isinstance(part, Image):
         if part.url is not None:
             return {"type": "image", "source": {"type": "url", "url": part.url}}
         media_type = part.media_type or "image/png"
         source = {"type": "base64", "media_type": media_type, "data": part.data or ""}
         return {"type": "image", "source": source}
-    if part.provider == NAME:
+    if part.provider == NAME and _is_at_home(part.data, role):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text and text.strip() else None

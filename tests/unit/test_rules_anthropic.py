@@ -261,6 +261,18 @@ BROKEN = [
         id="empty text inside a result",
     ),
     pytest.param("AN09", [f"{RESULT}.content"], answered(content={}), id="an object as result"),
+    pytest.param(
+        "AN09",
+        ["messages[1].content[1]"],
+        [ASK, assistant(text(), text("It is "))],
+        id="a blank at the very end",
+    ),
+    pytest.param(
+        "AN09",
+        ["messages[1].content"],
+        [ASK, {"role": "assistant", "content": "It is\n"}],
+        id="a prefill that ends its line",
+    ),
     pytest.param("AN11", ["messages[1]"], [ASK, system()], id="a system message at the end"),
     pytest.param(
         "AN11*",
@@ -292,6 +304,24 @@ BROKEN = [
     ),
     pytest.param(
         "AN13", [f"{RESULT}.content[1]"], answered(content=[text(), 1]), id="a number as block"
+    ),
+    pytest.param(
+        "AN13",
+        ["messages[1].content[0].signature"],
+        [ASK, assistant({"type": "thinking", "thinking": "hm"}, text()), ASK],
+        id="unsigned thinking",
+    ),
+    pytest.param(
+        "AN13",
+        ["messages[0].content[0]"],
+        [user({"type": "redacted_thinking", "data": "x"}, text())],
+        id="a user's thinking",
+    ),
+    pytest.param(
+        "AN13",
+        ["messages[1].content[1]"],
+        [ASK, assistant(text(), {"type": "image"}), ASK],
+        id="an assistant's image",
     ),
     pytest.param(
         "AN14",
@@ -407,6 +437,8 @@ SOUND = [
         id="a success without content",
     ),
     pytest.param("AN09", [ASK, assistant()], id="an empty assistant at the end"),
+    pytest.param("AN09", [ASK, assistant(text("It is ")), ASK], id="a blank before the end"),
+    pytest.param("AN09", [user(text("Is it "))], id="a user's blank at the end"),
     pytest.param(
         "AN09", [ASK, {"role": "assistant", "content": ""}], id="an empty prefill at the end"
     ),

@@ -342,6 +342,38 @@ def said(*blocks: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks)}
 
 
+def test_anthropics_blocks_stay_where_the_api_takes_them() -> None:
+    """Thinking signed and of the assistant, images of the user; the rest says what it is."""
+    text, image = {"type": "text", "text": "a"}, {"type": "image", "source": {"type": "url"}}
+    shown = {**image, "source": {"type": "url", "url": "https://a.b/c.png"}}
+    signed = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    unsigned = {"type": "thinking", "thinking": "so", "signature": ""}
+    user = {"role": "user", "content": [signed, text, shown]}
+    repaired = repair_messages(
+        [user, said(signed, unsigned, text, shown, image), user], "anthropic"
+    )
+    assert validate(repaired.messages, "anthropic") == []
+    assert repaired.messages[1] == said(
+        text,
+        {"type": "text", "text": "[image https://a.b/c.png]"},
+        {"type": "text", "text": "[image of anthropic, not shown here]"},
+    )
+    assert (
+        repaired.messages[0] == repaired.messages[2] == {"role": "user", "content": [text, shown]}
+    )
+    assert {(change.what, change.rule) for change in repaired.repairs} >= {("wrapped", "AN13")}
+
+
+@pytest.mark.parametrize("content", ["It is\n", [{"type": "text", "text": "It is "}]])
+def test_a_final_text_ends_in_no_blank(content: Any) -> None:
+    """The API refuses to go on from one; before the end it may."""
+    asked, last = {"role": "user", "content": "q"}, {"role": "assistant", "content": content}
+    repaired = repair_messages([asked, last], "anthropic")
+    assert validate(repaired.messages, "anthropic") == []
+    assert [(change.what, change.rule) for change in repaired.repairs] == [("rewritten", "AN09")]
+    assert repair_messages([asked, last, asked], "anthropic").messages == [asked, last, asked]
+
+
 def test_a_search_that_the_servers_still_run_goes_back_as_it_is() -> None:
     """While nothing but results of our own tools has followed the call, its result may come."""
     running = [{"role": "user", "content": "go"}, said(SEARCH, ADD)]

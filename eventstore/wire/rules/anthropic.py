@@ -11,9 +11,11 @@ one. The specification tells of them without a code; here they are AN16.
 A fault for which the table has no row of its own goes to the nearest one:
 
 - AN08 also takes an `is_error` that is no boolean;
-- AN09 also takes content that is missing or of a wrong type;
+- AN09 also takes content that is missing or of a wrong type, and a final assistant's text that ends
+  in a blank;
 - AN13 also takes a history that is no list, messages and blocks that are no objects, roles that do
-  not exist, and calls or results inside the content of a result.
+  not exist, calls or results inside the content of a result, thinking without its signature or from
+  the user, images and documents from the assistant.
 """
 
 from __future__ import annotations
@@ -160,7 +162,12 @@ TOLERATED: Final = frozenset({"AN11*", "AN12*"})
 """Strict rules whose breach has no other form: the models that made such a history answer it."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
-_HOME: Final = {"tool_use": "assistant", "tool_result": "user"}
+_HOME: Final = {
+    "tool_use": "assistant", "tool_result": "user",
+    "thinking": "assistant", "redacted_thinking": "assistant",
+    "image": "user", "document": "user",
+}  # fmt: skip
+_SHOWN: Final = frozenset({"image", "document"})  # by a result, too
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _SERVED_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 _SERVED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
@@ -391,6 +398,12 @@ def _empty_content(history: _History) -> Iterator[Fault]:
         fault = _text_fault(block.body.get("text")) if block.kind == "text" else None
         if fault is not None:
             yield block.place, fault
+    for message in history.messages[-1:]:
+        last = message.blocks[-1:] if message.role == "assistant" else []
+        for block in last:
+            text = block.body.get("text")
+            if isinstance(text, str) and text.strip() and text[-1].isspace():
+                yield block.place, "final assistant content cannot end with trailing whitespace"
 
 
 def _message_content_faults(message: _Message, *, is_last: bool) -> Iterator[Fault]:
@@ -456,22 +469,33 @@ def _is_compacted(message: _Message) -> bool:
 
 
 def _misplaced(history: _History) -> Iterator[Fault]:
-    """AN13: messages and blocks have a form, and calls and results the right role around them."""
+    """AN13: messages and blocks have a form, and blocks the right role around them."""
     for raw, message in zip(history.raw, history.messages, strict=True):
         if not isinstance(raw, dict):
             yield message.place, "Input should be an object"
         elif message.role not in _ROLES:
             yield f"{message.place}.role", 'Allowed roles are "user" or "assistant"'
+    yield from _misplaced_blocks(history)
+    for block in (*history.blocks, *history.inner):
+        if block.kind is None:
+            yield block.place, "Input should be an object with a `type`"
+        elif block.kind == "thinking" and not _is_text(block.body.get("signature")):
+            yield f"{block.place}.signature", "Field required"
+
+
+def _misplaced_blocks(history: _History) -> Iterator[Fault]:
+    for message in history.messages:
         for block in message.blocks:
             home = _HOME.get(block.kind or "", message.role)
             if home != message.role:
                 yield block.place, f"`{block.kind}` blocks can only be in `{home}` messages"
     for block in history.inner:
-        if block.kind in _HOME:
+        if block.kind in _HOME and block.kind not in _SHOWN:
             yield block.place, f"`{block.kind}` blocks cannot be inside a `tool_result` block"
-    for block in (*history.blocks, *history.inner):
-        if block.kind is None:
-            yield block.place, "Input should be an object with a `type`"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _illegal_names(history: _History) -> Iterator[Fault]:
