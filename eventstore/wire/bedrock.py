@@ -41,6 +41,7 @@ ID_LENGTH = 64
 NAME_LENGTH = 64
 OPENING = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
+DOCUMENT = "[document]"
 TOOL_CHANGES = frozenset({"toolAddition", "toolRemoval"})
 BYTES = "$bytes"
 
@@ -325,6 +326,11 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if shown:
             results = [_answer(call, name, changes) for call, name in shown]
             messages.append(closed(turn, NAME, BLOCKS, results, _unpacked))
+    for message in messages:
+        kinds = {kind for block in message["content"] for kind in block}
+        if "document" in kinds and "text" not in kinds:
+            changes.append(Change("added", "BE02", "a document has a text beside it"))
+            message["content"].append({"text": DOCUMENT})
     if messages and messages[0]["role"] != "user":
         changes.append(Change("added", "BE03", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": [{"text": OPENING}]})

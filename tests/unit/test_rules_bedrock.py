@@ -72,6 +72,7 @@ BROKEN = [
     pytest.param("BE02", ["messages[0].content"],
                  [{"role": "user", "content": "hello"}], id="text instead of blocks"),
     pytest.param("BE02", ["messages[0].content"], [{"role": "user"}], id="no content"),
+    pytest.param("BE02", ["messages[0].content"], [user({"document": {}})], id="a document alone"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": " \n"})], id="blank text"),
     pytest.param("BE02", ["messages[0].content[1]"], [user(TEXT, {"text": ""})], id="empty text"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": 1})], id="a number as text"),

@@ -55,7 +55,8 @@ def result(call_id: Any = "t1", *content: Any, **more: Any) -> dict[str, Any]:
                            {"text": "go on"})], id="everything"),
         pytest.param([user({"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}},
                            {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b"}}}},
-                           {"guardContent": {"text": {"text": "q"}}})], id="a document"),
+                           {"text": "q"}, {"guardContent": {"text": {"text": "q"}}})],
+                     id="a document"),
         pytest.param([user({"image": {"format": "png", "source": {"bytes": "iVBORw=="}}}),
                       says({"text": "as JSON"})], id="a request that was logged as JSON"),
         pytest.param([user(), says(call("s1", type="server_tool_use"),
@@ -148,6 +149,15 @@ def test_a_blank_result_says_so_and_is_listed() -> None:
     repaired = repair_messages(given, "openai", "bedrock")
     assert repaired.messages[2]["content"] == [result("a", {"text": "[The result is empty.]"})]
     assert ("wrapped", "BE02") in {(repair.what, repair.rule) for repair in repaired.repairs}
+
+
+def test_a_document_has_a_text_beside_it() -> None:
+    """The service asks for one."""
+    document = {"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}}
+    repaired = repair_messages([user(document)], "bedrock")
+    assert repaired.messages == [user(document, {"text": "[document]"})]
+    assert [(change.what, change.rule) for change in repaired.repairs] == [("added", "BE02")]
+    assert validate(repaired.messages, "bedrock") == []
 
 
 def test_what_a_result_shows_travels() -> None:

@@ -10,7 +10,8 @@ models refuse JSON that is no object, and since 2026 the service model takes `.`
 fault for which the table has no row of its own goes to the nearest one:
 
 - BE01 also takes calls of a user and results of an assistant;
-- BE02 also takes content, blocks and results that are none, and errors that say nothing;
+- BE02 also takes content, blocks and results that are none, errors that say nothing, and documents
+  without a text beside them;
 - BE03 also takes names of tools, roles that do not exist, and a history that is no list.
 """
 
@@ -260,6 +261,9 @@ def _malformed(history: _History) -> Iterator[Fault]:
                     "ContentBlock object to the content field and try again."
                 ),
             )
+        kinds = {block.kind for block in message.blocks}
+        if "document" in kinds and "text" not in kinds:
+            yield place, f"{message.path}: A text block must be included when using documents."
     for block in history.blocks:
         yield from _malformed_block(block)
         yield from _unsaid(block)
