@@ -58,9 +58,9 @@ class Durations:
             self._latest = array("q")
 
     def _empty(self, values: Iterable[int]) -> None:
-        for value in values:
-            bucket = _bucket(value)
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        buckets = self._buckets
+        for bucket in map(_bucket, values):
+            buckets[bucket] = buckets.get(bucket, 0) + 1
 
     def include(self, other: Durations) -> None:
         """Add the durations of another; the sum is as exact as the less exact of the two."""

@@ -98,7 +98,7 @@ class ErrorStatistics(Projection):
         elif tag == "pending":
             self._requested(stream, recorded, event)
         elif tag in self._steps:
-            self._step(stream, recorded, event)
+            self._step(stream, stream.calls.get(event.call_id), recorded, event)
 
     def _note(self, recorded: Recorded, problem: str) -> None:
         self._anomaly_count += 1
@@ -112,8 +112,8 @@ class ErrorStatistics(Projection):
         if not asked.id:
             self._note(recorded, NAMELESS)
             return
-        if asked.id in stream.calls:
-            self._step(stream, recorded, event)  # for what the table says of it
+        if known := stream.calls.get(asked.id):
+            self._step(stream, known, recorded, event)  # for what the table says of it
             return
         named = self._tools.get(asked.name) or self._tool(asked.name)
         mark = self._mark(fingerprint_of(recorded, asked), asked)
@@ -135,8 +135,7 @@ class ErrorStatistics(Projection):
         self._seen.add(stream.number << _NUMBER_BITS | mark.number)
         return len(self._seen) == before
 
-    def _step(self, stream: _Stream, recorded: Recorded, event: Any) -> None:
-        call = stream.calls.get(event.call_id)
+    def _step(self, stream: _Stream, call: LiveCall | None, recorded: Recorded, event: Any) -> None:
         before = call.tool if call else None
         try:
             after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)

@@ -58,6 +58,8 @@ def one_line(text: str, width: int) -> str:
 
 
 def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 

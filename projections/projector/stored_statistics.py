@@ -274,21 +274,21 @@ class StoredStatistics(ErrorStatistics):
         self._bucket = self._buckets[starts_at]
         self._tools = self._bucket.tools
         super()._requested(stream, recorded, event)
-        self._touch(stream, event.call_id)
+        call = stream.calls.get(event.call.id)
+        if call is not None and not call.touched:
+            self._touch(stream, call)
 
-    def _step(self, stream: Any, recorded: Recorded, event: Any) -> None:
-        self._touch(stream, event.call_id)
-        super()._step(stream, recorded, event)
+    def _step(self, stream: Any, call: Any, recorded: Recorded, event: Any) -> None:
+        if call is not None:
+            self._kinds = call.named.bucket.kinds
+            if not call.touched:
+                self._touch(stream, call)
+        super()._step(stream, call, recorded, event)
 
-    def _touch(self, stream: Any, call_id: str) -> None:
+    def _touch(self, stream: Stream, call: Any) -> None:
         """Whatever becomes of a call: it is stored again, and so is what counts it."""
-        call = stream.calls.get(call_id)
-        if call is None:
-            return
-        self._kinds = call.named.bucket.kinds
-        if not call.touched:
-            call.touched = True
-            self._touched.append((stream, call, call.mark))
+        call.touched = True
+        self._touched.append((stream, call, call.mark))
 
     def _count_again(self) -> list[Any]:
         """Count the calls that were touched as they stand now; the tools they are counted at.
