@@ -290,8 +290,9 @@ def _add_assistant(
 
 def _is_unsigned(part: Part) -> bool:
     """Whether it is reasoning of ours that the API does not take back."""
-    own = isinstance(part, Opaque) and part.provider == NAME and _is(part.data, "thinking")
-    return own and not _is_at_home(part.data, "assistant")
+    if not isinstance(part, Opaque) or part.provider != NAME:
+        return False
+    return _is(part.data, "thinking") and not _is_at_home(part.data, "assistant")
 
 
 def _is_own(turn: Turn) -> bool:
