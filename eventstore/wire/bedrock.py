@@ -87,7 +87,7 @@ def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
             yield WireMessage(role, (Text(text),))
         return
     blocks = [block for item in content for block in _single(item)]
-    exact = given == role and len(blocks) == len(content)
+    exact = given == role and len(blocks) == len(content) and None not in content
     results = [block for block in blocks if _is_ours(block, "toolResult")]
     rest = [block for block in blocks if not _is_ours(block, "toolResult")]
     if role == "assistant":

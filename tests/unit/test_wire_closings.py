@@ -10,7 +10,7 @@ import pytest
 
 from eventstore import Conversation, EventStore, MessageAdded, Text, ToolCompleted, validate
 from eventstore.wire import PROVIDERS, list_key
-from projections import History, model_history
+from projections import History, model_history, repair_messages
 
 Message = dict[str, Any]
 
@@ -114,6 +114,16 @@ def test_text_stands_before_results_where_it_did(chat: Conversation) -> None:
     messages[2]["content"].insert(1, {"text": "and"})
     chat.record_messages(messages, "bedrock")
     assert shown(chat, "bedrock") == messages
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_block_that_is_none_is_no_result(role: str) -> None:
+    """It is left out, and the message made anew."""
+    content = [None, {"text": "so"}]
+    given = [{"role": "user", "content": [{"text": "q"}]}, {"role": role, "content": content}]
+    repaired = repair_messages(given, "bedrock")
+    assert validate(repaired.messages, "bedrock") == []
+    assert repaired.messages[1]["content"] == [{"text": "so"}]
 
 
 def test_text_before_results_moves_behind_them(chat: Conversation) -> None:
