@@ -15,9 +15,12 @@ from projections.view import Collapse
 
 
 class RepairedMessages(msgspec.Struct):
-    """A valid message list; `system` is the text that the provider keeps outside of it."""
+    """A valid message list; `system` is the text that the provider keeps outside of it.
 
-    messages: list[Any]
+    A text that was the whole input of OpenAI Responses is `messages` as it was.
+    """
+
+    messages: Any
     system: str | None
     repairs: list[Repair]
 
@@ -43,8 +46,10 @@ def repair_messages(
     """
     target = to or provider
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
-    if target == provider and collapse == "none" and is_valid(given, provider):
-        return RepairedMessages(copy(given), None, [])
+    if target == provider and collapse == "none":
+        whole = messages if isinstance(messages, str) else given
+        if is_valid(whole, provider):  # a text is a whole input of OpenAI Responses
+            return RepairedMessages(copy(whole), None, [])
     reading = _Reading(given, provider, is_error, marked=collapse != "none")
     arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
     made = arguments[list_key(target)]

@@ -19,15 +19,20 @@ from projections.sources.problems import Problem, Problems, SourceError
 
 _KEYS = {"messages": None, "contents": "gemini", "input": "openai-responses"}
 _WRAPPED = ("body", "params", "request")  # around it in the lines of a batch, or of a proxy's log
+_HELD = ("previous_response_id", "conversation")  # members that name what the server holds
 _LINES = (".jsonl", ".ndjson", ".log")
 
 
 class Request(msgspec.Struct):
-    """A message list, whose form it has, and what the file calls it."""
+    """A message list, whose form it has, and what the file calls it.
+
+    `continues`: it goes on with what the server holds, so that results may answer calls there.
+    """
 
     id: str
     provider: str
     messages: list[Any]
+    continues: bool = False
 
 
 class RequestFile:
@@ -123,7 +128,8 @@ class RequestFile:
             given = [{"role": "user", "content": given}]
         named, own = messages.name_of(value, "", ())
         whose = self._provider or _named(value) or _KEYS[key] or _guess(given, "system" in sent)
-        return Request(named if own else name, whose, given)
+        continues = any(sent.get(key) is not None for key in _HELD)
+        return Request(named if own else name, whose, given, continues)
 
     def _of_list(self, value: Any, name: str) -> Request | None:
         if not isinstance(value, list) or not any(isinstance(each, dict) for each in value):

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -525,6 +525,30 @@ def test_check_says_what_it_could_not_read(run: Command) -> None:
     assert run.json("check", "half.jsonl", status=1)["ok"] is False
     assert "no file" in run.refused("check", "nowhere.json")
     assert "pass one of" in run.refused("check", "half.jsonl", "--provider", "x", status=2)
+
+
+def test_check_reads_standard_input(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a program pipes it; where there is nothing in it, that is said."""
+    process = run.start("check", "-", "--provider", "openai", stdin=subprocess.PIPE)
+    out, err = process.communicate(json.dumps(BROKEN), timeout=120)
+    assert process.returncode == 1
+    assert "messages[1]: OA01 hard" in out
+    assert err == "toolledger: -: 1 hard violation: the provider refuses that\n"
+    for text, told in (("[]", "standard input holds no messages"), ("", "standard input is empty")):
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode())))
+        assert told in run.refused("check", "-")
+
+
+def test_check_takes_results_of_calls_that_the_server_holds(run: Command) -> None:
+    """A request that goes on with a former response has them in it."""
+    output = {"type": "function_call_output", "call_id": "c", "output": "12"}
+    for more, hard in (
+        ({}, 1),
+        ({"previous_response_id": "resp_1"}, 0),
+        ({"conversation": "c"}, 0),
+    ):
+        (run.folder / "next.json").write_text(json.dumps({"input": [output], **more}))
+        assert run.json("check", "next.json", status=hard)["hard"] == hard
 
 
 def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> None:
