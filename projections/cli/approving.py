@@ -6,9 +6,6 @@ back, and a call whose arguments are others is not touched.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +14,8 @@ import typer
 from eventstore import Conversation, EventStore, FunctionCall, Tool
 from projections.approvals import PendingApproval, pending_approvals
 from projections.cli.options import URL, ConversationId, Json, Url, existing, open_store
-from projections.cli.output import console, is_terminal, print_json, say, show_table
+from projections.cli.output import is_terminal, print_json, say, show_table
+from projections.cli.projecting import Tables, kept_up
 from projections.cli.reading import moment, tool_fields
 from projections.text import arguments_text, plural
 
@@ -34,20 +32,17 @@ Edit = Annotated[
 ]
 By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who decides.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
-Tables = Annotated[
-    str | None,
-    typer.Option(
-        "--tables", metavar="URL", help="Keep up projections there, and read those: long logs."
-    ),
-]
-
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -> None:
     """List the calls that wait for a person, in all conversations."""
     with open_store(url) as store:
-        found = pending_approvals(store) if tables is None else _projected(store, tables)
+        if tables is None:
+            found = pending_approvals(store)
+        else:
+            with kept_up(store, tables) as projector:
+                found = projector.pending_approvals()
     if as_json:
         print_json([_fields(approval) for approval in found])
         return
@@ -156,24 +151,3 @@ def _tell(what: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
 
 def _fields(approval: PendingApproval) -> dict[str, Any]:
     return msgspec.structs.asdict(approval)
-
-
-def _projected(store: EventStore, tables: str) -> list[PendingApproval]:
-    from projections.projector import Projector  # noqa: PLC0415 - loads SQLAlchemy
-
-    with Projector(store, tables) as projector, _bar() as step:
-        projector.catch_up(step)
-        return projector.pending_approvals()
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[Any], None]]:
-    """A function that shows how far a projection is: a bar, where there is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import Progress  # noqa: PLC0415 - slow to load
-
-    with Progress(console=console(stderr=True), transient=True) as progress:
-        task = progress.add_task("projecting", total=None)
-        yield lambda at: progress.update(task, completed=at.done, total=at.total)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast, get_args
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
 import typer
@@ -28,14 +28,18 @@ from projections.cli.output import (
     say,
     show_table,
 )
+from projections.cli.projecting import Tables, kept_up
 from projections.cli.requests import request_lines
 from projections.history import model_history
 from projections.repair import Repair
 from projections.replay import WIDTH, describe
 from projections.statistics import error_statistics
-from projections.text import arguments_text
+from projections.text import arguments_text, duration, share
 from projections.tools import CurrentTools
 from projections.view import Collapse, OpenCalls
+
+if TYPE_CHECKING:
+    from projections.projector import TimeBucket
 
 Choice = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
 
@@ -71,6 +75,19 @@ Status = Annotated[
     str | None,
     typer.Option("--status", help=f"Only calls that are {', '.join(get_args(Choice))}."),
 ]
+
+Every = Annotated[
+    str | None,
+    typer.Option("--every", metavar="TIME", help="Over time, from --tables: 1h, 7d."),
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Calls asked for from then on (UTC).")
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="Calls asked for before then (UTC).")
+]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def event_fields(recorded: Recorded) -> dict[str, Any]:
@@ -223,16 +240,74 @@ def tools(
 
 
 def stats(
-    conversation_id: AnyConversationId = None, url: Url = URL, *, as_json: Json = False
+    conversation_id: AnyConversationId = None,
+    tables: Tables = None,
+    every: Every = None,
+    from_: From = None,
+    to: To = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
 ) -> None:
     """Count what became of the tool calls: failures, retries, rejections, times."""
+    over_time = not (every is None and from_ is None and to is None)
+    if tables is None and over_time:
+        raise typer.BadParameter("numbers over time are read from --tables: pass a database's URL")
+    if tables is not None and conversation_id is not None:
+        raise typer.BadParameter(
+            "they count all conversations: leave out ID", param_hint="--tables"
+        )
+    span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
+    found: Any
     with open_store(url) as store:
-        events = existing(store, conversation_id).events() if conversation_id else store.read()
-        found = error_statistics(events)
+        if tables is None:
+            chat = existing(store, conversation_id) if conversation_id else None
+            found = error_statistics(chat.events() if chat else store.read())
+        else:
+            with kept_up(store, tables) as projector:
+                found = projector.timeline(*span) if over_time else projector.statistics()
     if as_json:
         print_json(found)
+    elif over_time:
+        _show_timeline(found)
     else:
         say(str(found))
+
+
+def _show_timeline(buckets: list[TimeBucket]) -> None:
+    heads = ("from", "calls", "done", "failed", "unknown", "rejected", "failures", "retries",
+             "recovered", "repeated", "1st try", "p50", "p95")  # fmt: skip
+    rows = [
+        (
+            f"{bucket.start:%Y-%m-%d %H:%M:%S}", n.calls, n.completions, n.terminal_failures,
+            n.outcome_unknown, n.rejections, n.failures, n.retries, n.recovered, n.repeated,
+            share(n.first_try_success_rate), duration(n.running.p50), duration(n.running.p95),
+        )
+        for bucket in buckets
+        for n in (bucket.overall,)
+    ]  # fmt: skip
+    show_table("", heads, rows, right=heads[1:])
+
+
+def _time(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        then = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r}: pass a time, for example 2026-01-31T12:00", param_hint=option
+        ) from error
+    return then if then.tzinfo else then.replace(tzinfo=UTC)
+
+
+def _duration(text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    number, unit = text[:-1], _UNITS.get(text[-1:])
+    if unit is None or not (number.isascii() and number.isdigit() and len(number) < 7):  # noqa: PLR2004
+        raise typer.BadParameter(f"{text!r}: pass for example 30m, 1h or 7d", param_hint="--every")
+    return timedelta(**{unit: int(number)})
 
 
 def _one_of(value: str, known: tuple[str, ...], option: str) -> None:

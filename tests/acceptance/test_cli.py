@@ -572,6 +572,43 @@ def test_stats_counts(run: Command, store: EventStore) -> None:
     assert (numbers["calls"], numbers["failures"], numbers["recovered"]) == (3, 1, 1)
 
 
+def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStore) -> None:
+    """What they say is what the log says, also of what came since."""
+    tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
+    for _ in range(2):
+        found = run.json("stats", *tables)
+        direct = run.json("stats", "--url", run.url)
+        assert (found["events"], found["by_kind"]) == (direct["events"], direct["by_kind"])
+        store.conversation("later").request("find", {})
+    assert "find" in run.here("stats", *tables, terminal=True).stdout
+    (bucket,) = run.json("stats", "--every", "365000d", *tables)
+    assert bucket["overall"]["calls"] == 5
+    assert run.json("stats", "--to", "2001-01-01", *tables) == []
+    assert len(run.json("stats", "--from", "2001-01-01T12:00+01:00", *tables)) >= 1
+    head, row = run.here("stats", "--every", "24h", *tables).stdout.splitlines()[:2]
+    assert head.split()[:3] == ["from", "calls", "done"]
+    assert row.split()[2:4] == ["5", "1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint", "status"),
+    [
+        (["--every", "1h"], "numbers over time are read from --tables", 2),
+        (["chat", "--tables", "sqlite://"], "leave out ID", 2),
+        (["--tables", "sqlite://", "--every", "soon"], "pass for example 30m, 1h or 7d", 2),
+        (["--tables", "sqlite://", "--every", "1"], "pass for example 30m, 1h or 7d", 2),
+        (["--tables", "sqlite://", "--from", "soon"], "pass a time, for example 2026", 2),
+        (["--tables", "sqlite://", "--every", "1m"], "pass a multiple of the buckets", 1),
+        (["--tables", "nonsense"], "pass a database URL", 1),
+    ],
+)
+def test_stats_refuses_what_it_cannot_count(
+    run: Command, store: EventStore, given: list[str], complaint: str, status: int
+) -> None:
+    """In a line that says what to pass."""
+    assert complaint in run.refused("stats", *given, "--url", run.url, status=status)
+
+
 def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -> None:
     """Up to a version, and what the model would have seen then."""
     out = run.here("replay", "chat", "--until", 4, "--prompt", "openai", "--url", run.url).stdout

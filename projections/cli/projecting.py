@@ -1,0 +1,47 @@
+"""Projections in tables: brought up to date, then read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eventstore import EventStore
+from projections.cli.output import console
+
+if TYPE_CHECKING:
+    from projections.projector import Projector
+
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables", metavar="URL", help="Keep up projections there, and read those: long logs."
+    ),
+]
+
+
+@contextmanager
+def kept_up(store: EventStore, tables: str) -> Iterator[Projector]:
+    """The projections of a store in the database at `tables`, up to the log's end."""
+    from projections.projector import Projector  # noqa: PLC0415 - loads SQLAlchemy
+
+    with Projector(store, tables) as projector:
+        with _bar() as step:
+            projector.catch_up(step)
+        yield projector
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Any], None]]:
+    """A function that shows how far a projection is: a bar, where there is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import Progress  # noqa: PLC0415 - slow to load
+
+    with Progress(console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task("projecting", total=None)
+        yield lambda at: progress.update(task, completed=at.done, total=at.total)
