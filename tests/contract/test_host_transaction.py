@@ -51,9 +51,14 @@ from eventstore.testing import (
 if TYPE_CHECKING:
     from servers import Server
 
-HOSTS = ("sqlite", "postgresql", "mariadb")
-ASYNC_HOSTS = ("sqlite+aiosqlite", "postgresql+asyncpg", "postgresql+psycopg", "mysql+asyncmy")
-SERVERS = {"postgresql": "postgresql", "mariadb": "mariadb", "mysql": "mariadb"}
+HOSTS = ("sqlite", "postgresql", "mariadb", "mysql")
+ASYNC_HOSTS = (
+    "sqlite+aiosqlite",
+    "postgresql+asyncpg",
+    "postgresql+psycopg",
+    "mariadb+asyncmy",
+    "mysql+asyncmy",
+)
 
 
 def url_of(request: pytest.FixtureRequest, host: str) -> str:
@@ -64,7 +69,7 @@ def url_of(request: pytest.FixtureRequest, host: str) -> str:
         url = f"sqlite:///{path / 'agent.db'}"
         EventStore.open(url).close()
         return url
-    server: Server = request.getfixturevalue(SERVERS[kind])
+    server: Server = request.getfixturevalue(kind)
     return server.database(migrated=True)
 
 
@@ -81,7 +86,7 @@ def async_engine_at(url: str, host: str, **options: Any) -> AsyncEngine:
     if host == "sqlite+aiosqlite":  # by the same copy of SQLite as the store
         connect = partial(driver().connect, there.database)
         options["async_creator"] = lambda: aiosqlite.Connection(connect, 64)
-    if host == "mysql+asyncmy":
+    if host.endswith("asyncmy"):
         there = there.set(query={})
     return create_async_engine(there, poolclass=NullPool, **options)
 
@@ -232,8 +237,9 @@ class TestAsyncHosts(_Hosted):
 class World:
     """A store, and a host's engine on its database, which has a table of the host's."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str) -> None:
         self.url = url
+        self.host = host
         self.store = EventStore.open(url)
         self.chat = self.store.conversation("chat")
         self.engine = engine_at(url)
@@ -261,7 +267,7 @@ ORDER = text("INSERT INTO orders VALUES (7)")
 @pytest.fixture(params=HOSTS)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """On each engine."""
-    with closing(World(url_of(request, request.param))) as world:
+    with closing(World(url_of(request, request.param), request.param)) as world:
         yield world
 
 
@@ -433,7 +439,7 @@ def test_who_appends_beside_his_own_transaction_is_told_so(world: World) -> None
 
 def test_a_transaction_that_cannot_see_what_others_wrote_is_refused(world: World) -> None:
     """Nothing is lost: it is rolled back and begun again."""
-    isolation = {} if world.url.startswith("sqlite") else {"isolation_level": "REPEATABLE READ"}
+    isolation = {} if world.host == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with world.engine.connect().execution_options(**isolation) as connection:
         if not isolation:
             connection.exec_driver_sql("BEGIN")
@@ -561,8 +567,8 @@ def test_a_connection_to_another_database_is_refused(
     other = f"sqlite:///{tmp_path / 'other.db'}"
     EventStore.open(other).close()
     strangers = [other, f"sqlite:///{tmp_path / 'empty.db'}"]
-    if not world.url.startswith("sqlite"):
-        server = request.getfixturevalue(SERVERS[world.url.partition("+")[0]])
+    if world.host != "sqlite":
+        server = request.getfixturevalue(world.host)
         own = server.database()
         EventStore.open(own).close()
         strangers += [own, server.database()]
@@ -660,7 +666,7 @@ def file(tmp_path: Path) -> Iterator[World]:
     """A file."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     EventStore.open(url).close()
-    with closing(World(url)) as world:
+    with closing(World(url, "sqlite")) as world:
         yield world
 
 
@@ -718,7 +724,7 @@ class AsyncWorld(World):
     """With a host's engine for asyncio."""
 
     def __init__(self, url: str, host: str) -> None:
-        super().__init__(url)
+        super().__init__(url, host)
         self.beside = AsyncEventStore(self.store)
         self.hosts = async_engine_at(url, host)
 
@@ -837,10 +843,9 @@ def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
 def test_a_foreign_drivers_error_is_said_in_our_words(async_world: AsyncWorld) -> None:
     """Whatever driver the host has: a lane that is locked for too long is busy."""
     patience = {
-        "postgresql": "SET lock_timeout = 1",
-        "mysql": "SET innodb_lock_wait_timeout = 1",
         "sqlite": "PRAGMA busy_timeout = 1",
-    }[async_world.hosts.dialect.name]
+        "postgresql": "SET lock_timeout = 1",
+    }.get(async_world.hosts.dialect.name, "SET innodb_lock_wait_timeout = 1")
 
     async def main() -> None:
         async with async_world.hosts.connect() as connection:
