@@ -226,7 +226,8 @@ class _Writer:
         """The calls that a message's results answer, where it says more than those alone do."""
         slots = [slot for slot in self._placed[-item.results :] if slot is not None]
         places = [slot.place for slot in slots]
-        if not item.exact or len({*places}) < item.results or len({turn for turn, _ in places}) > 1:
+        turns = {turn for turn, _ in places}
+        if not item.exact or item.role != "user" or len({*places}) < item.results or len(turns) > 1:
             return ()
         if item.native is None and not item.parts and places == sorted(places):
             return ()

@@ -116,6 +116,16 @@ def test_text_stands_before_results_where_it_did(chat: Conversation) -> None:
     assert shown(chat, "bedrock") == messages
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock"])
+def test_results_that_are_not_the_users_are_made_so(provider: str) -> None:
+    """A system message holds none."""
+    messages = WIRES[provider]("b", "a")
+    messages[2]["role"] = "system"
+    repaired = repair_messages(messages, provider)
+    assert validate(repaired.messages, provider) == []
+    assert [message["role"] for message in repaired.messages] == ["user", "assistant", "user"]
+
+
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_a_block_that_is_none_is_no_result(role: str) -> None:
     """It is left out, and the message made anew."""
