@@ -6,6 +6,7 @@ a completion unless it bears `is_error`, which some clients add, or the caller s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -57,6 +58,8 @@ Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
 NOTHING: dict[str, Any] = {}
 
+_UNNAMED = re.compile(r"[\s<|\\/>]")  # what no speaker's name holds
+
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -95,9 +98,9 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireIt
             bool(is_rejection(message)),
             exact,
         )
-    if role != "assistant" and given == role and type(content) is str:
+    if role != "assistant" and given == role and type(content) is str and "name" not in message:
         return WireMessage(role, (Text(content),) if content else (), (), message, exact=True)
-    exact = given == role and _is_exact(message, role)
+    exact = given == role and _is_exact(message, role) and _is_speaker(message.get("name"))
     parts = _parts(content)
     calls: tuple[WireCall, ...] = ()
     if role == "assistant":
@@ -183,8 +186,11 @@ def _part(item: Any) -> Iterator[Part]:
         if kind == "text" and (not isinstance(text, str) or len(item) == 2):  # noqa: PLR2004
             if text:
                 yield Text(as_text(text))
-        elif kind == "image_url" and (image := _image(item)):
+        elif kind in ("image_url", "input_image") and (image := _image(item)):
             yield image
+        elif kind in ("input_text", "output_text"):
+            if text:
+                yield Text(as_text(text))
         elif isinstance(kind, str):
             yield Opaque(NAME, item)
         elif item:
@@ -203,6 +209,8 @@ def _beside(message: dict[str, Any]) -> Iterator[Opaque]:
 
 def _image(item: dict[str, Any]) -> Image | None:
     inner = item.get("image_url")
+    if isinstance(inner, str) and item["type"] == "input_image":
+        inner = {"url": inner}  # as in Responses
     if not (isinstance(inner, dict) and isinstance(inner.get("url"), str) and len(inner) == 1):
         return None
     url: str = inner["url"]
@@ -229,7 +237,8 @@ def _is_exact(message: dict[str, Any], role: str) -> bool:
     """Whether a message is well formed, but for its calls."""
     content = message.get("content")
     if isinstance(content, list):
-        if not all(map(_is_exact_part, content)) or (role == "assistant" and not content):
+        known = all(_is_exact_part(part, role) for part in content)
+        if not known or (role == "assistant" and not content):
             return False
     elif content is not None and not isinstance(content, str):
         return False
@@ -243,10 +252,29 @@ def _is_exact(message: dict[str, Any], role: str) -> bool:
     return isinstance(calls, list) and bool(calls)
 
 
-def _is_exact_part(part: Any) -> bool:
+def _is_speaker(name: Any) -> bool:
+    """Whether the API takes it for the name of who speaks."""
+    return name is None or (isinstance(name, str) and bool(name) and not _UNNAMED.search(name))
+
+
+def _is_exact_part(part: Any, role: str) -> bool:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False
+    if not _is_at_home(part, role):
+        return False
     return part["type"] != "text" or isinstance(part.get("text"), str)
+
+
+def _is_at_home(part: dict[str, Any], role: str) -> bool:
+    """Whether the API takes a part of ours from `role`."""
+    kind = part.get("type")
+    return kind not in _OTHERS and (role == "user" or kind not in _SHOWN_BY_USERS)
+
+
+_SHOWN_BY_USERS = ("image_url", "input_audio", "file")
+_OTHERS = (
+    "input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result",
+)  # fmt: skip
 
 
 def _extras(message: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +317,7 @@ def _message(turn: Turn, changes: list[Change]) -> dict[str, Any] | None:
     if own and turn.exact and turn.native is not None:
         return copy(turn.native)  # type: ignore[no-any-return]
     content = _content(turn, changes)
-    extras = _copied_extras(turn) if own else {}
+    extras = _copied_extras(turn, changes) if own else {}
     if content is None:
         return None
     return {**extras, "role": turn.role, "content": content}
@@ -305,7 +333,7 @@ def _assistant(
         for made, (_, name) in zip(native.get("tool_calls") or (), shown, strict=True):
             made["id"] = name
         return native
-    extras = _copied_extras(turn) if own and len(shown) == len(turn.calls) else {}
+    extras = _copied_extras(turn, changes) if own and len(shown) == len(turn.calls) else {}
     extras.pop("role", None)
     content = _content(turn, changes, extras)
     if not shown:
@@ -350,8 +378,16 @@ def _is_same(call: Call, custom: dict[str, Any]) -> bool:
     )  # fmt: skip
 
 
-def _copied_extras(turn: Turn) -> dict[str, Any]:
-    return {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+def _copied_extras(turn: Turn, changes: list[Change]) -> dict[str, Any]:
+    extras = {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+    given = extras.get("name")
+    if not _is_speaker(given):
+        name = _UNNAMED.sub("_", given) if isinstance(given, str) else ""
+        changes.append(Change("re-keyed", "OA07", f"the speaker {given!r} is {name!r} here"))
+        extras["name"] = name
+        if not name:
+            del extras["name"]
+    return extras
 
 
 def untold(native: Any) -> Iterator[str]:
@@ -372,7 +408,7 @@ def _content(turn: Turn, changes: list[Change], extras: dict[str, Any] = NOTHING
         texts = [part.text for part in parts if isinstance(part, Text)]
         if len(texts) < 2:  # noqa: PLR2004 - one text is a plain string
             return texts[0] if texts else None
-    content = [item for part in parts if (item := _rendered(part, changes)) is not None]
+    content = [item for part in parts if (item := _rendered(part, turn.role, changes)) is not None]
     return content or None
 
 
@@ -386,12 +422,15 @@ def _is_only_beside(part: Part) -> bool:
     )
 
 
-def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
+    if isinstance(part, Image) and role != "user":
+        changes.append(Change("wrapped", "OA11", "only a user shows images here"))
+        return {"type": "text", "text": f"[image {part.url}]" if part.url else "[image]"}
     if isinstance(part, Image):
         return chat_image(part)
-    if part.provider == NAME:
+    if part.provider == NAME and _is_at_home(part.data, role):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None

@@ -364,6 +364,37 @@ def test_anthropics_blocks_stay_where_the_api_takes_them() -> None:
     assert {(change.what, change.rule) for change in repaired.repairs} >= {("wrapped", "AN13")}
 
 
+def test_parts_stand_where_chat_completions_takes_them() -> None:
+    """What only a user can show, and what only another API knows, says what it is."""
+    text, url = {"type": "text", "text": "a"}, "https://a.b/c.png"
+    shown = {"type": "image_url", "image_url": {"url": url}}
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    user = {"role": "user", "content": [
+        {"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": url}, sound,
+    ]}  # fmt: skip
+    asked = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": "b"}}
+    history = [{"role": "system", "content": [text, shown]}, user,
+               {"role": "assistant", "content": [text, shown, sound, asked]}]  # fmt: skip
+    repaired = repair_messages(history, "openai")
+    assert validate(repaired.messages, "openai") == []
+    assert repair_messages(repaired.messages, "openai").messages == repaired.messages
+    system, user, answer = (message["content"] for message in repaired.messages)
+    assert system == [text, {"type": "text", "text": f"[image {url}]"}]
+    assert user == [text, shown, sound]
+    assert answer[:2] == system
+    assert [part["type"] for part in answer] == ["text"] * 4
+    assert '{"q":"b"}' in answer[3]["text"]
+
+
+@pytest.mark.parametrize(("given", "made"), [("John Smith", "John_Smith"), (7, None), ("", None)])
+def test_a_speaker_has_a_name_that_the_api_takes(given: Any, made: str | None) -> None:
+    """Without blanks; nobody has one that says nothing."""
+    for role in ("user", "assistant"):
+        repaired = repair_messages([{"role": role, "name": given, "content": "a"}], "openai")
+        assert validate(repaired.messages, "openai") == []
+        assert repaired.messages[0].get("name") == made
+
+
 @pytest.mark.parametrize("content", ["It is\n", [{"type": "text", "text": "It is "}]])
 def test_a_final_text_ends_in_no_blank(content: Any) -> None:
     """The API refuses to go on from one; before the end it may."""

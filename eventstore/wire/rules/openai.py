@@ -4,9 +4,10 @@ A fault for which the table has no row of its own goes to the nearest one:
 
 - OA04 also takes `tool_calls` that is no list, and members of it that are no objects;
 - OA07 and OA08 also take custom tool calls and the legacy `function_call`, and OA07 the name of a
-  legacy `function` message;
+  legacy `function` message and those of speakers;
 - OA11 also takes assistant content of a wrong type;
 - OA12 also takes user, system and developer messages without content, and content of a wrong type;
+- both also take parts of other APIs, and images, sounds and files of anybody but the user;
 - OA13 also takes a history that is no list, and messages that are no objects.
 """
 
@@ -115,7 +116,13 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
 """Code to level, the API's words and the remedy."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_SPEAKERS: Final = frozenset({"system", "developer", "user", "assistant"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SPEAKER: Final = re.compile(r"[^\s<|\\/>]+")
+_SHOWN_BY_USERS: Final = frozenset({"image_url", "input_audio", "file"})
+_OTHERS: Final = frozenset({
+    "input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result",
+})  # fmt: skip
 _MAX_ID_LENGTH: Final = 40
 _MAX_SHOWN: Final = 80
 _EMPTY_ARRAY: Final = (
@@ -321,6 +328,11 @@ def _illegal_names(history: _History) -> Iterator[Fault]:
         name = each.body.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"{each.place}.name", _shown(name)
+    for message in history.messages:
+        name = message.body.get("name")
+        legal = name is None or (isinstance(name, str) and _SPEAKER.fullmatch(name))
+        if message.role in _SPEAKERS and not legal:
+            yield f"{message.place}.name", _shown(name)
 
 
 def _untyped_arguments(history: _History) -> Iterator[Fault]:
@@ -353,7 +365,7 @@ def _empty_assistants(history: _History) -> Iterator[Fault]:
             continue
         place = f"{message.place}.content"
         if content is not None:
-            yield from _malformed_parts(place, content)
+            yield from _malformed_parts(place, content, never=_SHOWN_BY_USERS)
         if not (content or _carries_more(message.body)):
             yield place, _shown(content)
 
@@ -377,14 +389,18 @@ def _missing_content(history: _History) -> Iterator[Fault]:
             if isinstance(content, list) and not content:
                 yield place, _shown(content)
         # An empty list of parts is against the reference, but answered (openai-python#1812).
-        elif message.role in ("system", "developer", "user"):
+        elif message.role == "user":
             yield from _malformed_parts(place, content)
+        elif message.role in ("system", "developer"):
+            yield from _malformed_parts(place, content, never=_SHOWN_BY_USERS)
         # The reference: required, but nullable.
         elif message.role == "function" and content is not None:
             yield place, _shown(content)
 
 
-def _malformed_parts(place: str, content: object, only: str | None = None) -> Iterator[Fault]:
+def _malformed_parts(
+    place: str, content: object, only: str | None = None, never: frozenset[str] = frozenset()
+) -> Iterator[Fault]:
     """Content that is no list of parts, and members of it that are none."""
     if not isinstance(content, list):
         yield place, _shown(content)
@@ -395,7 +411,7 @@ def _malformed_parts(place: str, content: object, only: str | None = None) -> It
             yield f"{place}[{index}]", f"{_shown(part)} that is no content part"
         elif kind == "text" and not isinstance(part.get("text"), str):
             yield f"{place}[{index}].text", _shown(part.get("text"))
-        elif only is not None and kind != only:
+        elif kind in _OTHERS or kind in never or (only is not None and kind != only):
             yield f"{place}[{index}]", f"a part of type {_shown(kind)}"
 
 
