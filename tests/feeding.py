@@ -79,6 +79,7 @@ def follow(url: str, pipe: Connection) -> None:
     texts: list[str] = []
     faults: list[str] = []
     storage = open_storage(url, "", "full", 60.0)
+    pipe.send("follows")
     while True:
         last = pipe.poll()
         for recorded in storage.feed(places):

@@ -445,17 +445,17 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[[type[Server]], Server]]:
-    """Starts servers of the test's own, that it may kill."""
+def own_server() -> Iterator[Callable[..., Server]]:
+    """Starts servers of the test's own, that it may kill; `place` is where their files are."""
     servers: list[Server] = []
 
-    def start(kind: type[Server]) -> Server:
+    def start(kind: type[Server], place: Path | None = None) -> Server:
         if _given(kind) is not None:
             pytest.skip("a server that the environment names is not killed")
         reason = _started(kind)
         if isinstance(reason, str):
             pytest.skip(reason)
-        servers.append(kind())
+        servers.append(kind(place))
         servers[-1].start()
         return servers[-1]
 

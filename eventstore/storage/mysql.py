@@ -26,8 +26,10 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage.flushed import FlushedStorage
 from eventstore.storage.schema import metadata
 from eventstore.storage.server import CONNECTING, Server
+from eventstore.storage.sql import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
 """The name of the lock that whoever changes the schema holds: names are the whole server's."""
@@ -71,6 +73,8 @@ class Mysql(Server):
     begin = "BEGIN"
     driver = "mysql+pymysql"
     extra = "mysql"
+    hasty = False
+    """Whether others see a commit before it is on disk."""
 
     @property
     def module(self) -> Any:
@@ -107,7 +111,13 @@ class Mysql(Server):
             cursor.execute(f"SET {assigned}")
 
     def check_server(self, connection: Connection) -> None:
-        """Any will do that has the collation: the migration says so."""
+        """Any will do that has the collation (the migration says so); and whether it is hasty."""
+        self.hasty = not connection.exec_driver_sql("SELECT @@log_bin").scalar()
+
+    def storage(self, tenant: str) -> SqlStorage:
+        """One whose readers wait for the disk, where InnoDB does not."""
+        kind = FlushedStorage if self.hasty and self.durability == "full" else SqlStorage
+        return kind(self, tenant)
 
     def lax(self, connection: Connection) -> tuple[str, str] | None:
         """InnoDB's log, and the binary log, from which a commit is recovered where there is one."""

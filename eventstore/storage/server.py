@@ -120,6 +120,10 @@ class Server(ABC):
                     f"takes {longest} at most: use a shorter one"
                 )
 
+    def storage(self, tenant: str) -> SqlStorage:
+        """What reads and writes there, once it has been looked at."""
+        return SqlStorage(self, tenant)
+
     def insert(
         self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
     ) -> None:
@@ -228,7 +232,7 @@ def open_storage(database: Server, tenant: str, *, new: bool) -> SqlStorage:
     database.check_names(tenant, "")
     with _translated(database), unforked():
         database.upgrade(new=new)
-        return SqlStorage(database, tenant)
+        return database.storage(tenant)
 
 
 @contextmanager
