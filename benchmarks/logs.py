@@ -35,12 +35,12 @@ PIECE = 100
 _TOOLS = ("search_orders", "read_file", "http_get", "run_query")
 
 
-def url(path: Path) -> str:
-    """The URL of a store in a file."""
-    return f"sqlite:///{path}"
+def url(path: Path | str) -> str:
+    """The URL of a store in a file, or the URL that is given."""
+    return path if isinstance(path, str) else f"sqlite:///{path}"
 
 
-def grow(path: Path, conversations: int, events: int, first: int = 0) -> int:
+def grow(path: Path | str, conversations: int, events: int, first: int = 0) -> int:
     """Write that many conversations of `events` events each; how many events that makes.
 
     `first` is the number of the first.

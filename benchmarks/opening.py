@@ -1,0 +1,84 @@
+"""A conversation of 100,000 events opened: whether a snapshot of its state would pay.
+
+append: the first append of a store that was opened just now; every event is read, decoded and
+folded into the state that appends are checked against. tools: `chat.tools`, which reads the whole
+conversation each time. next append: with the state at hand.
+
+Driver: the rows of the conversation, the same columns, through a cursor of the same module; each
+row is a tuple that is thrown away. Whatever is rebuilt from the log cannot be had sooner.
+
+They work in turn, in CPU time, on one thread; a ratio is the driver's time divided by ours, the
+median over the rounds. Either the time or the ratio must hold its limit.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import bare
+import logs
+from measure import Clock, Figure, arguments, folder, median, report, timed
+
+from eventstore import EventStore
+
+SECONDS, SHARE = 1, 0.1
+"""The limits: the time, or the share of it that the driver would take anyway."""
+
+
+def grow(path: Path, events: int) -> None:
+    """Write the conversation."""
+    with EventStore.open(logs.url(path), durability="normal") as store:
+        chat, source = store.conversation("long"), logs.chatter(0)
+        for start in range(0, events, logs.PIECE):
+            chat.append(*islice(source, min(logs.PIECE, events - start)))
+
+
+def read(connection: Any) -> int:
+    """Every row; how many there are."""
+    statement = f"{bare.READ} WHERE lane = 0 AND conversation = 1 ORDER BY version"
+    return sum(1 for _ in connection.execute(statement))
+
+
+def opened(path: Path, connection: Any, now: Clock) -> tuple[float, float, float, float]:
+    """The seconds of the first append, the bare read, the tools and the next append."""
+    gc.collect()
+    with EventStore.open(logs.url(path)) as store:
+        chat = store.conversation("long")
+        first = timed(now, lambda: chat.add_message("user", "and now?"))
+        driver = timed(now, lambda: read(connection))
+        tools = timed(now, lambda: chat.tools)
+        return first, driver, tools, timed(now, lambda: chat.add_message("user", "so?"))
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, events=100_000, rounds=5)
+    events = options.events or 100_000
+    rounds = options.rounds or (3 if options.quick else 5)
+    with folder() as name:
+        path = Path(name) / "log.db"
+        grow(path, events)
+        connection = bare.connect(path)
+        assert read(connection) == events
+        times = [opened(path, connection, time.process_time) for _ in range(rounds)]
+        connection.close()
+    found = []
+    for what, mine in (("append", 0), ("tools", 2)):
+        seconds = median(one[mine] for one in times)
+        ratio = median(one[1] / one[mine] for one in times)
+        slow, far = seconds > SECONDS, ratio < SHARE
+        found += [
+            Figure(f"{what}: {events:,} events", seconds, "s", SECONDS, excused=not far),
+            Figure(f"{what}: driver / library", ratio, "", SHARE, floor=True, excused=not slow),
+        ]
+    found.append(Figure("driver", median(one[1] for one in times), "s"))
+    found.append(Figure("next append", median(one[3] for one in times) * 1e3, "ms"))
+    report(__file__, options, found)
+
+
+if __name__ == "__main__":
+    main()

