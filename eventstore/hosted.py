@@ -48,7 +48,7 @@ class HostedStore(EventStore):
         if ids:  # which of them are stored is seen on reading
             state = self._take(conversation_id)
         task = Task(self, conversation_id, decide, expected_version, ids, alone, state)
-        request = Append(conversation_id, state.version, 0, (), task.rebase)
+        request = Append(conversation_id, state.version, state.as_of, (), task.rebase)
         task.done = self._open().append(request)
         task.ended = True
         return task

@@ -4,9 +4,9 @@ Nothing is committed here: events stand or fall with the host's transaction. The
 is locked from the first append until that ends, so versions and positions are without gaps
 whichever way it does.
 
-An append goes behind what others have committed, so it must see that. A transaction that reads
-from an older snapshot is refused, not led astray: on SQLite one that has read before others wrote,
-on servers one under REPEATABLE READ, likewise.
+An append goes behind what others have committed, so it must see that. A transaction that has read
+before others wrote, and still reads what was there then, is refused, not led astray: on SQLite
+any, on servers those under REPEATABLE READ.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class HostedStorage:
         lane = self._storage._lane(name)  # noqa: SLF001
         with self._whole(writes=True):
             base, key = self._lock(lane, name)
+            if base < request.as_of:
+                self._storage._refuse(lane, base, request)  # noqa: SLF001
             tail = [] if key is None else list(self._after(lane, key, name, request.version))
             drafts = request.rebase(tail)
             version = tail[-1].version if tail else request.version
@@ -283,9 +285,10 @@ class HostedStorage:
             self._met = True
 
     def _stranger(self) -> ValueError:
+        there = self._connection.engine.url.render_as_string(hide_password=True)
         return ValueError(
-            f"the connection is to {self._connection.engine.url}, where the store's log is not: "
-            "pass one to the store's own database"
+            f"the connection is to {there}, where the store's log is not: pass one to the store's "
+            "own database"
         )
 
     def _raise(self, error: Exception) -> NoReturn:

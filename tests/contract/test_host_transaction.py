@@ -532,6 +532,36 @@ def test_a_host_does_not_wait_for_who_appends_through_the_store(world: World) ->
     assert world.tags() == ["pending", "running"]
 
 
+def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
+    """What the store remembers is not there any more."""
+    with closing(EventStore.open(world.url)) as other:
+        other.conversation("other").append(message())
+    world.chat.append(message("first"), message("second"))
+    with world.engine.connect() as connection:
+        for table in ("events", "conversations"):
+            connection.execute(text(f"DELETE FROM toolledger_{table}"))  # noqa: S608 - ours
+        connection.execute(text("UPDATE toolledger_lanes SET position = 0"))
+        with pytest.raises(StoreCorrupt, match="older copy"):
+            world.chat.append(message("third"), connection=connection)
+        connection.rollback()
+    assert world.tags() == ["message", "message"]
+
+
+def test_who_follows_is_given_the_events_behind_the_commit(world: World) -> None:
+    """The store and the conversation, as what another process appends."""
+    found: list[Any] = []
+    feeds = world.store.follow(poll=0.005), world.chat.follow(poll=0.005)
+    threads = [threading.Thread(target=lambda f=feed: found.append(next(f))) for feed in feeds]
+    for thread in threads:
+        thread.start()
+    with world.engine.begin() as connection:
+        (written,) = world.chat.append(message(), connection=connection)
+        assert found == []
+    for thread in threads:
+        thread.join()
+    assert found == [written, written]
+
+
 def test_an_orm_session_lends_its_connection(world: World) -> None:
     """And commits it."""
     with Session(world.engine) as session:
