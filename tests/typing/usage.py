@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 from eventstore import (
     AgentError,
@@ -57,6 +57,10 @@ from projections import (
     replay,
     resume_plan,
 )
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 
 def loop(store: EventStore, message: object, run: dict[str, Any]) -> dict[str, Any]:
@@ -185,3 +189,19 @@ async def awaited(url: str, message: object) -> None:
     store = await AsyncEventStore.open(url)
     assert_type(await store.conversation("a").append(), list[Recorded])
     await store.close()
+
+
+def hosted(store: EventStore, connection: Connection) -> Tool:
+    """In a transaction of one's own."""
+    chat = store.conversation("support-42", connection=connection)
+    assert_type(chat, Conversation)
+    assert_type(store.conversation("a").append(connection=connection), list[Recorded])
+    return chat.request("refund", {"order": 7})
+
+
+async def hosted_awaited(store: AsyncEventStore, connection: AsyncConnection) -> Tool:
+    """The same, awaited."""
+    chat = store.conversation("support-42", connection=connection)
+    assert_type(chat, AsyncConversation)
+    assert_type(await store.conversation("a").append(connection=connection), list[Recorded])
+    return await chat.request("refund", {"order": 7})
