@@ -238,7 +238,8 @@ class EventStore:
 
         Raises:
             ValueError: the id is empty, or no text that a database can hold.
-            TypeError: the connection is none.
+            TypeError, ValueError: the connection is none that can be used, said here or by the
+                first use.
         """
         if not isinstance(conversation_id, str) or not conversation_id:
             raise ValueError(
