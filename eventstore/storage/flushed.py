@@ -52,24 +52,23 @@ class FlushedStorage(SqlStorage):
                 return
             yield recorded
 
-    def feed(
-        self,
-        after: Mapping[int, int],
-        limit: int | None = None,
-        until: Mapping[int, int] | None = None,
-    ) -> Iterator[Recorded]:
-        """The events after each lane's position; see `Storage.feed`."""
+    def _pages(
+        self, after: Mapping[int, int], limit: int | None, until: Mapping[int, int] | None
+    ) -> Iterator[tuple[Sequence[Any], Mapping[int, Any]]]:
+        """The rows of the feed, and the ids of their conversations."""
         if until is not None and self._are_on_disk(until):
-            yield from super().feed(after, limit, until)
+            yield from super()._pages(after, limit, until)
             return
         ends = self.heads()
-        left = limit
-        for recorded in super().feed(after, None, until):
-            if left == 0:
+        left = sys.maxsize if limit is None else limit
+        for rows, names in super()._pages(after, None, until):
+            end = ends.get(rows[0][0], sys.maxsize)
+            kept = rows if rows[-1][1] <= end else [row for row in rows if row[1] <= end]
+            if kept:
+                yield kept[:left], names
+            left -= len(kept)
+            if left <= 0:
                 return
-            if recorded.position <= ends.get(recorded.lane, sys.maxsize):
-                yield recorded
-                left = None if left is None else left - 1
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Which event ids are stored already; see `Storage.known_ids`."""

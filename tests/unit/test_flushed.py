@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,7 +58,7 @@ def flushes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def versions(events: Iterator[Recorded]) -> list[int]:
+def versions(events: Iterable[Recorded]) -> list[int]:
     """Of all that is given out."""
     return [recorded.version for recorded in events]
 
@@ -99,18 +100,26 @@ def test_what_comes_meanwhile_is_given_out_the_next_time(
     writer, reader = opened(), opened()
     append(writer, "chat", message("a"))
     whole = FlushedStorage._flush
-    written = iter((1, 2))
+    late = [3, 2, 1]
 
     def flush(self: FlushedStorage, cursor: Any) -> None:
-        for version in written:
-            append(writer, "chat", message("late"), version=version)
-            break
+        if late:
+            append(writer, "chat", message("late"), version=late.pop())
         whole(self, cursor)
 
     monkeypatch.setattr(FlushedStorage, "_flush", flush)
     assert versions(reader.feed({})) == [1]
     assert versions(reader.conversation("chat")) == [1, 2]
-    assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1, 2, 3]
+    assert versions(chain.from_iterable(reader.outlines({}))) == [1, 2, 3]
+    assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1, 2, 3, 4]
+    late.append(5)
+    append(writer, "chat", message("b"), version=4)
+    assert versions(reader.conversation("chat", after=5)) == []
+    late.append(7)
+    append(writer, "chat", message("c"), version=6)
+    lane = next(writer.conversation("chat")).lane
+    assert versions(reader.feed({lane: 7})) == []
+    assert versions(reader.feed({lane: 7})) == [8]
 
 
 def test_ids_that_are_known_are_on_disk(opened: Open, flushes: list[Any]) -> None:
