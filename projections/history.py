@@ -23,6 +23,7 @@ from eventstore import (
     ToolRejected,
     evolve,
 )
+from eventstore.wire import refers
 from projections.fold import NAMELESS
 from projections.repair import Repair
 from projections.view import (
@@ -50,6 +51,7 @@ class History:
         self._entries: list[Entry] = []
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, MadeCall] = {}
+        self._refers = False  # to calls that the provider's server keeps
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events."""
@@ -86,6 +88,8 @@ class History:
             self._close(version, event)
             if not event.parts:
                 return
+        if type(event.native) is list and not self._refers:  # items, one of which may refer
+            self._refers = refers(event.parts)
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
@@ -93,6 +97,8 @@ class History:
             return
         entry = Entry(event.role, event, version)
         self._entries.append(entry)
+        if event.role == "tool":
+            entry.held = self._refers and event.provider is not None and bool(event.call_id)
         if event.role == "assistant" and event.turn is not None:
             self._turns.setdefault(event.turn, entry)
 

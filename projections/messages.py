@@ -86,6 +86,6 @@ class _Reading:
             mark = event.call.fingerprint if marked and type(event) is ToolPending else None
             take(event, version, None, mark)
         for finding in transcript.findings:
-            if finding.rule != "used-id":  # the renderer tells which ids it really changed
+            if finding.rule not in ("used-id", "orphan"):  # what became of them is told later
                 why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"
                 self.repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))

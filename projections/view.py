@@ -54,7 +54,8 @@ class MadeCall(msgspec.Struct, gc=False):
 class Entry(msgspec.Struct, gc=False):
     """A message, or an assistant turn with its calls, in the order of the log.
 
-    `closing` is the message in which the results of the calls came.
+    `closing` is the message in which the results of the calls came. `held`: it is the result of a
+    call that the provider's server may keep.
     """
 
     role: str
@@ -63,6 +64,7 @@ class Entry(msgspec.Struct, gc=False):
     calls: list[MadeCall] = []
     text: str | None = None
     closing: MessageAdded | None = None
+    held: bool = False
 
 
 class ModelHistory:
@@ -158,12 +160,16 @@ def _turn(
     if message is None:
         turn = Turn(entry.role)
     elif entry.role == "tool":
-        text = orphan_text(message.call_id, "\n".join(
-            part.text for part in message.parts if isinstance(part, Text)))  # fmt: skip
+        text = orphan_text(message.call_id, _said(message))
+        shown = (part for part in message.parts if not isinstance(part, Text))
+        turn = Turn("user", (Text(text), *shown))
+        if entry.held:
+            turn.provider, turn.native = message.provider, message.native
+            turn.held = _held(message)
+            return turn
         repairs.append(Repair("wrapped", "orphan", "the result answers no call of this history",
                               message.call_id, (entry.version,)))  # fmt: skip
-        shown = (part for part in message.parts if not isinstance(part, Text))
-        return Turn("user", (Text(text), *shown))
+        return turn
     else:
         turn = Turn(
             message.role if message.role in ROLES else "user", message.parts, [],
@@ -178,6 +184,16 @@ def _turn(
         if entry.closing is not None:
             turn.closing = _closing(entry.closing, turn)
     return turn
+
+
+def _said(message: MessageAdded) -> str:
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _held(message: MessageAdded) -> Call:
+    """The call that the provider's server keeps, with the result of it that is here."""
+    answer = Answer(_said(message), provider=message.provider, native=message.native)
+    return Call(message.call_id or "", "", {}, answer)
 
 
 def _closing(message: MessageAdded, turn: Turn) -> Closing | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from eventstore.message import ROLES, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire.content import copy
+from eventstore.wire.content import copy, refers, unheld
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -125,7 +125,8 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
 
 
 def _is_foreign(said: Turn | Answer) -> bool:
-    return said.native is not None and said.provider in PROVIDERS
+    told = said.native is not None or (isinstance(said, Turn) and said.held is not None)
+    return told and said.provider in PROVIDERS
 
 
 def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
@@ -140,9 +141,12 @@ def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
 
 def _untold(said: Turn | Answer, call_id: str | None = None) -> Iterator[Change]:
     """What another provider's message or result holds that only that provider takes."""
-    if isinstance(said, Turn) and not (said.parts or said.calls):
+    if isinstance(said, Turn) and said.held is not None:
+        yield unheld(said.held)
+    elif isinstance(said, Turn) and not (said.parts or said.calls):
         yield Change("dropped", "empty", f"a message of {said.provider} that says nothing")
-    members = dict.fromkeys(provider(said.provider or "").untold(said.native))
+    native = said.native or {}
+    members = dict.fromkeys(provider(said.provider or "").untold(native))
     if members:
         why = f"{', '.join(members)}: only for {said.provider}"
         yield Change("dropped", "foreign-member", why, call_id)
@@ -270,6 +274,7 @@ __all__ = [
     "parse_in_place",
     "plain",
     "provider",
+    "refers",
     "render",
     "transcribe",
     "transcribe_alone",

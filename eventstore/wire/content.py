@@ -128,6 +128,22 @@ def in_order(members: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**{key: members[key] for key in given if key in members}, **members}
 
 
+def unheld(call: Call) -> Change:
+    """The result of a call that the server keeps is text where nothing refers to it."""
+    return Change("wrapped", "orphan", "the result answers no call of this history", call.id)
+
+
+def refers(parts: tuple[Part, ...]) -> bool:
+    """Whether a message stands for items that the provider's server keeps."""
+    return any(
+        isinstance(part, Opaque)
+        and isinstance(part.data, dict)
+        and part.data.get("type", "item_reference") in (None, "item_reference")
+        and isinstance(part.data.get("id"), str)
+        for part in parts
+    )
+
+
 def chat_image(image: Image) -> dict[str, Any]:
     """An image as Chat Completions, and what is like it, show one."""
     url = image.url or f"data:{image.media_type or 'image/png'};base64,{image.data}"

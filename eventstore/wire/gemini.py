@@ -4,7 +4,8 @@ Read are the keys of the REST interface (`functionCall`) and those of the SDK's 
 (`function_call`); new parts are written in the former, which both take. Calls need no ids: a
 response answers by name and place. Signatures belong to the part that they came on, and go back
 with it; a call whose signature nobody knows carries Google's own word for that. In google-genai
-the system instruction is a member of `config`.
+the system instruction is a member of `config`: take it out of the arguments, and pass
+`config=GenerateContentConfig(system_instruction=...)` with the rest.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class Turn(msgspec.Struct, gc=False):
 
     `native` is the message as `provider` wrote it; `exact`: it may go back as it is. `joined`:
     it stands in one message with the results before it. `closing` is the message with the results
-    of the calls. `hidden` turns and calls are not shown, but keep their ids from being given to
-    others.
+    of the calls. `held` is a call that the server keeps, with the result that the turn says.
+    `hidden` turns and calls are not shown, but keep their ids from being given to others.
     """
 
     role: str
@@ -112,6 +112,7 @@ class Turn(msgspec.Struct, gc=False):
     joined: bool = False
     hidden: bool = False
     closing: Closing | None = None
+    held: Call | None = None
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):

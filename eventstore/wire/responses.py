@@ -22,6 +22,7 @@ from eventstore.wire.content import (
     function_call,
     has_words,
     object_arguments,
+    unheld,
 )
 from eventstore.wire.items import (
     Call,
@@ -218,14 +219,21 @@ def render(turns: Sequence[Turn]) -> Rendered:
     changes: list[Change] = []
     items: list[dict[str, Any]] = []
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=False, spell=short_text)
+    referred = False  # to what the server keeps
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
         if turn.role == "assistant":
+            count = len(items)
             _add_turn(items, turn, names, changes)
+            referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
+        elif turn.held is not None and turn.provider == NAME and referred:
+            items.append(render_result(turn.held, turn.held.id))
         elif turn.provider == NAME and turn.exact and turn.native is not None:
             items.append(copy(turn.native))
         else:
+            if turn.held is not None and turn.provider == NAME:
+                changes.append(unheld(turn.held))
             items += _message(turn.role, turn.parts, changes)
     return Rendered({"input": _settled(items, changes)}, changes)
 

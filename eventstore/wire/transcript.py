@@ -45,6 +45,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None = None
 
 
+_WITH_REFERENCES = frozenset({"openai-responses"})  # to calls that the server keeps
 _WITHOUT_IDS = frozenset({"gemini", "ollama"})  # calls need none there
 
 _NO_ID = ("re-keyed", "no-id", "the call has no id: one was minted")
@@ -347,8 +348,10 @@ class _Writer:
                 self.events[number].append(self._orphan(item, item.id))
 
     def _orphan(self, item: WireResult, call_id: str | None) -> MessageAdded:
-        parts = (Text(item.text),) if item.text else ()
-        return MessageAdded("tool", (*parts, *self._images(item)), call_id=call_id)
+        parts = (*((Text(item.text),) if item.text else ()), *self._images(item))
+        if self._provider not in _WITH_REFERENCES or not item.exact:
+            return MessageAdded("tool", parts, call_id=call_id)
+        return MessageAdded("tool", parts, None, 0, self._provider, item.native, call_id=call_id)
 
     def _images(self, item: WireResult) -> Iterator[Part]:
         """The images in a result: its text only names them."""

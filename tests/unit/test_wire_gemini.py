@@ -467,3 +467,38 @@ def test_keys_that_are_no_text_can_be_imported(chat: Conversation) -> None:
     chat.import_messages(contents, "gemini")
     assert chat.import_messages(contents, "gemini").added == 0
     assert validate(shown(chat), "gemini") == []
+
+
+def test_the_system_instruction_goes_into_the_clients_config(chat: Conversation) -> None:
+    """`generate_content` takes it there, and sends the contents as they are."""
+    genai = pytest.importorskip("google.genai", reason="google-genai is not installed")
+    httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+    if "httpx_client" not in genai.types.HttpOptions.model_fields:
+        pytest.skip("this google-genai takes no client of httpx")
+    sent: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json={"candidates": [{"content": model(text("so"))}]})
+
+    chat.add_message("system", "be brief")
+    chat.record_messages([user(text()), model(call()), user(result())], "gemini")
+    prompt = model_history(chat.events()).render("gemini")
+    assert prompt.keys() == {"system_instruction", "contents"}
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        options = genai.types.HttpOptions(httpx_client=http)
+        client = genai.Client(api_key="none", http_options=options)
+        config = genai.types.GenerateContentConfig(
+            system_instruction=prompt.pop("system_instruction", None)
+        )
+        response = client.models.generate_content(model="gemini", config=config, **prompt)
+    assert response.text == "so"
+    assert sent[0]["systemInstruction"]["parts"] == [{"text": "be brief"}]
+    assert sent[0]["contents"] == prompt["contents"]
+
+
+def test_a_content_in_the_form_of_a_chat_is_read() -> None:
+    """Its text is not lost for the name it stands under."""
+    moved = mended({"role": "model", "content": "hello there"}, user(text()))
+    assert moved[0] == model(text("hello there"))
+    assert mended({"role": "user", "content": [text()]}) == [user(text())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from eventstore import (
     Text,
     validate,
 )
-from eventstore.wire import Answer, Call, Turn, parse, render
+from eventstore.wire import PROVIDERS, Answer, Call, Turn, list_key, parse, render
 from projections import model_history, repair_messages
 
 Item = dict[str, Any]
@@ -458,3 +459,72 @@ def test_plain_words_of_a_user_are_stored_once(chat: Conversation) -> None:
     chat.record_messages([says(), call(), output(), says("user", id="msg_1")], OURS)
     natives = [r.event.native for r in chat.events() if isinstance(r.event, MessageAdded)]
     assert natives == [None, [call()], says("user", id="msg_1")]
+
+
+HELD = [
+    says(), {"type": "item_reference", "id": "fc_1"},
+    {"type": "function_call_output", "call_id": "held", "output": "held words"}, says(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{}, {"status": "completed"}])
+def test_the_output_of_a_call_that_the_server_keeps_stays_one(
+    chat: Conversation, more: dict[str, Any]
+) -> None:
+    """Where an item reference stands for the call; for other providers it is text."""
+    items = copy.deepcopy(HELD)
+    items[2] |= more
+    assert validate(items, OURS) == []
+    chat.record_messages(items, OURS)
+    history = model_history(chat.events())
+    assert history.render(OURS) == {"input": items}
+    assert history.repairs_for(OURS) == []
+    for other in PROVIDERS:
+        told, repairs = history.rendered(other)
+        assert json.dumps(told).count("held words") == 1
+        assert validate(told[list_key(other)], other) == []
+        assert other == OURS or ("wrapped", "orphan") in {(r.what, r.rule) for r in repairs}
+
+
+def test_an_output_is_text_where_its_reference_is_not_shown(chat: Conversation) -> None:
+    """Cut off by a window, or never there: the call would not be found."""
+    chat.record_messages(HELD, OURS)
+    cut = model_history(chat.events(), since=3)
+    shown, repairs = cut.rendered(OURS)
+    assert validate(shown["input"], OURS) == []
+    assert [item["role"] for item in shown["input"]] == ["user", "user"]
+    assert "held words" in shown["input"][0]["content"]
+    assert ("wrapped", "orphan") in {(repair.what, repair.rule) for repair in repairs}
+    repaired = repair_messages([HELD[0], HELD[2]], OURS)
+    assert "held words" in repaired.messages[1]["content"]
+    assert [(repair.what, repair.rule) for repair in repaired.repairs] == [("wrapped", "orphan")]
+
+
+def test_a_text_is_a_whole_input(chat: Conversation) -> None:
+    """It stays one where nothing changed; a log shows it as a message."""
+    assert repair_messages("hello", OURS).messages == "hello"  # type: ignore[arg-type]
+    assert repair_messages("hello", OURS, "openai").messages == [says(content="hello")]  # type: ignore[arg-type]
+    chat.record_messages("hello", OURS)  # type: ignore[arg-type]
+    assert shown(chat) == [says(content="hello")]
+
+
+def test_what_was_said_and_done_stays_when_reasoning_goes() -> None:
+    """As text: its id would be missed without the reasoning."""
+    done = {"type": "mcp_call", "id": "mcp_1", "name": "f", "server_label": "s", "arguments": "{}",
+            "output": "real words"}  # fmt: skip
+    asked = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "server_label": "s",
+             "arguments": '{"a": "asked words"}'}  # fmt: skip
+    given = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True,
+             "reason": "given words"}  # fmt: skip
+    items = mended(says(), reasoning("null"), done, asked, given, output_text(id="msg_1"))
+    assert not [item for item in items if item.get("type") in ("mcp_call", given["type"])]
+    for words in ("real words", "asked words", "given words"):
+        assert words in json.dumps(items)
+
+
+@pytest.mark.parametrize(
+    "item", [{"role": "model", "content": "hello"}, {"type": {"a": {}}, "id": "ig_1"}]
+)
+def test_an_item_of_no_form_is_made_into_one(item: dict[str, Any]) -> None:
+    """Another's role; what is no reference."""
+    mended(says(), item)
