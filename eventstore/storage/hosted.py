@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ERRORS = (SQLAlchemyError, driver().Error)
 
 _c, _e, _l = conversations.c, events.c, lanes.c
-_STORE = select(store.c.epoch)
+_STORE = select(store.c.epoch).where(store.c.id > 0)  # below are those of `flushed`
 # SQLite knows no lock but a write's
 _LOCK = update(lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
 _HEAD = select(_l.position).where(_l.lane == bindparam("at")).with_for_update()
