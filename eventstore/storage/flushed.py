@@ -63,9 +63,9 @@ class FlushedStorage(SqlStorage):
         left = sys.maxsize if limit is None else limit
         for rows, names in super()._pages(after, None, until):
             end = ends.get(rows[0][0], sys.maxsize)
-            kept = rows if rows[-1][1] <= end else [row for row in rows if row[1] <= end]
+            kept = (rows if rows[-1][1] <= end else [row for row in rows if row[1] <= end])[:left]
             if kept:
-                yield kept[:left], names
+                yield kept, names
             left -= len(kept)
             if left <= 0:
                 return
