@@ -45,9 +45,9 @@ from eventstore.following import (
     Following,
     Lag,
     Patience,
+    Sought,
     Stop,
     StoreSource,
-    check_waiting,
 )
 from eventstore.message import Part
 from eventstore.storage import Damage, Draft
@@ -353,38 +353,37 @@ class AsyncFollow(Generic[C]):
 
     async def __anext__(self) -> Recorded:
         following = self._following
-        patience = Patience(following.timeout, following.poll)
-        while not following.stopped:
+        found = following.next()
+        if found is None:
+            await _wait(following, self._reader)
             found = following.next()
-            if found is not None:
-                return found
-            heard = following.store._bell.rings  # noqa: SLF001 - one room
-            more = await self._reader.run(following.read)
-            if more:
-                continue
-            seconds = patience.seconds()
-            if more is None or seconds is None:
-                break
-            await _news(following.store, heard, seconds, following.source.news)
-        raise StopAsyncIteration
+        if found is None:
+            raise StopAsyncIteration
+        return found
 
 
-async def _news(store: EventStore, heard: int, seconds: float, matters: Callable[[], bool]) -> None:
-    """Until this process has appended something that matters; not longer than some seconds."""
-    bell = store._bell  # noqa: SLF001 - one room
+async def _wait(sought: Sought, reader: Reader) -> None:
+    """Until what is sought is there; see `following.wait`."""
+    watch = sought.store._watching()  # noqa: SLF001 - one room
+    patience = Patience(sought.timeout)
     loop = asyncio.get_running_loop()
     rung = asyncio.Event()
 
-    def ring() -> None:
-        if matters():
+    def wake() -> None:
+        if not rung.is_set():  # else he has yet to look
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(rung.set)
 
-    with bell.heard_by(ring), suppress(TimeoutError):
-        if bell.rings != heard and matters():
-            return
-        async with asyncio.timeout(seconds):
-            await rung.wait()
+    with watch.joined(sought, wake) as waiter:
+        while not await reader.run(sought.look):
+            left = patience.left()
+            if left == 0:
+                return
+            watch.expect(waiter)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await rung.wait()
+            rung.clear()
 
 
 class Opening:
@@ -622,19 +621,9 @@ class AsyncConversation:
         poll: float = 0.25,
     ) -> Tool:
         """Wait until a call is approved or rejected; see `Conversation.decision`."""
-        check_waiting(timeout, poll)
-        store = self._owner._store  # noqa: SLF001
-        decision = Decision(store, self.id, call_id, timeout)
-        patience = Patience(timeout, poll)
-        while True:
-            heard = store._bell.rings  # noqa: SLF001
-            tool = await self._reader.run(decision.look)
-            if tool is not None:
-                return tool
-            seconds = patience.seconds()
-            if seconds is None:
-                raise decision.late()
-            await _news(store, heard, seconds, decision.news)
+        decision = Decision(self._owner._store, self.id, call_id, timeout, poll)  # noqa: SLF001
+        await _wait(decision, self._reader)
+        return decision.made
 
     # appending
 

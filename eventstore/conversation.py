@@ -125,9 +125,11 @@ class Conversation:
             TimeoutError: nobody has decided within `timeout` seconds.
             UnknownCall: the conversation has no such call.
         """
-        from eventstore.following import decided  # noqa: PLC0415
+        from eventstore.following import Decision, wait  # noqa: PLC0415
 
-        return decided(self._store, self.id, call_id, timeout, poll)
+        decision = Decision(self._store, self.id, call_id, timeout, poll)
+        wait(decision)
+        return decision.made
 
     # appending
 

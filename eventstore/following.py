@@ -1,17 +1,15 @@
 """Following the log: what it holds after a place, and then what comes.
 
 Who follows proves that it misses nothing. In a lane, and in a conversation, each event's place
-is the last one's plus one; what is not so is refused.
-
-Other processes' events are found by reading the lane counters from time to time. That costs what
-`PRAGMA data_version` costs on SQLite (10 against 13 microseconds), serves every engine, and needs
-no connection of its own.
+is the last one's plus one; what is not so is refused. How one waits for what comes: see `watch`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from threading import TIMEOUT_MAX
+from threading import Event as Signal
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
@@ -19,13 +17,11 @@ import msgspec
 from eventstore.errors import StoreClosed, StoreCorrupt
 from eventstore.events import Recorded
 from eventstore.store import Cursor
+from eventstore.watch import Wanted
 
 if TYPE_CHECKING:
     from eventstore.store import EventStore
     from eventstore.tool import Tool
-
-POLL = 0.05
-"""Seconds between two looks at what other processes have appended."""
 
 PAGE = 500
 """Events that are read at once."""
@@ -64,6 +60,10 @@ class Source(Protocol[C]):
 
     start: Any
 
+    @property
+    def name(self) -> str | None:
+        """The conversation; None where it is all of them."""
+
     def read(self, place: Any, limit: int) -> Page:
         """The events after a place that are there now."""
 
@@ -73,12 +73,11 @@ class Source(Protocol[C]):
     def ahead(self, cursor: C) -> tuple[int, int | None]:
         """How many events are behind a cursor, and when the oldest was recorded."""
 
-    def news(self) -> bool:
-        """Whether anything of interest may have been appended since the last read."""
-
 
 class StoreSource:
     """The feed of a store, proven whole."""
+
+    name = None
 
     def __init__(self, store: EventStore, after: Cursor | None) -> None:
         self._store = store
@@ -121,10 +120,6 @@ class StoreSource:
         events = sum(end - place.get(lane, 0) for lane, end in behind.items())
         return events, min(firsts, default=None)
 
-    def news(self) -> bool:
-        """Any event is of interest."""
-        return True
-
 
 class ConversationSource:
     """One conversation's events, proven to be without gaps."""
@@ -132,19 +127,17 @@ class ConversationSource:
     def __init__(self, store: EventStore, conversation_id: str, after: int) -> None:
         store._open()  # noqa: SLF001
         self._store = store
-        self._id = conversation_id
-        self._seen: int | None = None
+        self.name = conversation_id
         self.start = after
 
     def read(self, place: int, limit: int) -> Page:
         """The next events."""
-        self._seen = self._store._at_hand(self._id)  # noqa: SLF001
         found = []
         end = place
-        for recorded in self._store._events(self._id, place):  # noqa: SLF001
+        for recorded in self._store._events(self.name, place):  # noqa: SLF001
             if recorded.version != end + 1:
                 raise StoreCorrupt(
-                    f"conversation {self._id!r} has no version {end + 1}, though it goes on "
+                    f"conversation {self.name!r} has no version {end + 1}, though it goes on "
                     "behind it: run `toolledger verify`, and restore the database from a copy"
                 )
             found.append(recorded)
@@ -159,15 +152,10 @@ class ConversationSource:
 
     def ahead(self, cursor: int) -> tuple[int, int | None]:
         """By the versions."""
-        first = next(iter(self._store._events(self._id, cursor)), None)  # noqa: SLF001
+        first = next(iter(self._store._events(self.name, cursor)), None)  # noqa: SLF001
         if first is None:
             return 0, None
-        return self._store._version(self._id) - cursor, first.recorded_at  # noqa: SLF001
-
-    def news(self) -> bool:
-        """Whether the conversation has grown, as far as that is known without reading."""
-        now = self._store._at_hand(self._id)  # noqa: SLF001
-        return now is None or now != self._seen
+        return self._store._version(self.name) - cursor, first.recorded_at  # noqa: SLF001
 
 
 class Following(Generic[C]):
@@ -192,6 +180,16 @@ class Following(Generic[C]):
         self._page = Page((), source.start, source.start)
 
     @property
+    def name(self) -> str | None:
+        """The conversation; None where it is all of them."""
+        return self.source.name
+
+    @property
+    def seen(self) -> Any:
+        """Behind the last event that was read."""
+        return self._page.end
+
+    @property
     def stopped(self) -> bool:
         """Whether it is to end."""
         return self._stop is not None and self._stop.is_set()
@@ -207,18 +205,20 @@ class Following(Generic[C]):
     def next(self) -> Recorded | None:
         """The next event of those that were read."""
         page = self._page
-        if page.given == len(page.events):
+        if page.given == len(page.events) or self.stopped:
             return None
         page.given += 1
         return page.events[page.given - 1]
 
-    def read(self) -> bool | None:
-        """Read on; whether there was anything, None when the store was closed."""
+    def look(self) -> bool:
+        """Read on, where that is due; whether there is anything, or the end."""
+        if self.stopped:
+            return True
         try:
             # Assigned at once: who is interrupted loses nothing and gets nothing twice.
             self._page = self.source.read(self._page.end, PAGE)
         except StoreClosed:
-            return None
+            return True
         return bool(self._page.events)
 
     def lag(self) -> Lag:
@@ -253,36 +253,13 @@ class Follow(Generic[C]):
 
     def __next__(self) -> Recorded:
         following = self._following
-        bell = following.store._bell  # noqa: SLF001
-        patience = Patience(following.timeout, following.poll)
-        while not following.stopped:
+        found = following.next()
+        if found is None:
+            wait(following)
             found = following.next()
-            if found is not None:
-                return found
-            heard = bell.rings
-            more = following.read()
-            if more:
-                continue
-            seconds = patience.seconds()
-            if more is None or seconds is None:
-                break
-            bell.wait(heard, seconds, following.source.news)
-        raise StopIteration
-
-
-class Patience:
-    """How long to wait before the next look, and when to give up."""
-
-    def __init__(self, timeout: float | None, poll: float) -> None:
-        self._until = None if timeout is None else time.monotonic() + timeout
-        self._poll = poll
-
-    def seconds(self) -> float | None:
-        """The time to the next look; None when there is to be none."""
-        if self._until is None:
-            return self._poll
-        left = self._until - time.monotonic()
-        return min(left, self._poll) if left > 0 else None
+        if found is None:
+            raise StopIteration
+        return found
 
 
 def check_waiting(timeout: float | None, poll: float) -> None:
@@ -297,51 +274,81 @@ def check_waiting(timeout: float | None, poll: float) -> None:
         raise ValueError(f"poll is {poll!r}: pass seconds, more than 0")
 
 
+class Sought(Wanted, Protocol):
+    """What somebody waits for, and how he looks for it."""
+
+    store: EventStore
+    timeout: float | None
+
+    def look(self) -> bool:
+        """Whether it is there, or never will be."""
+
+
 class Decision:
     """The decision on a call, but for how one waits for it."""
 
+    stopped = False
+
     def __init__(
-        self, store: EventStore, conversation_id: str, call_id: str, timeout: float | None
+        self,
+        store: EventStore,
+        conversation_id: str,
+        call_id: str,
+        timeout: float | None,
+        poll: float,
     ) -> None:
-        self._store = store
-        self._id = conversation_id
+        check_waiting(timeout, poll)
+        self.store = store
+        self.name = conversation_id
+        self.timeout = timeout
+        self.poll = poll
+        self.seen = 0
         self._call_id = call_id
-        self._timeout = timeout
-        self._seen: int | None = None
+        self._tool: Tool | None = None
 
-    def look(self) -> Tool | None:
-        """The call, where it does not wait any more."""
-        self._seen = self._store._at_hand(self._id)  # noqa: SLF001
-        tool: Tool = self._store._tool_now(self._id, self._call_id)  # noqa: SLF001
-        return None if tool.is_pending else tool
+    def look(self) -> bool:
+        """Whether the call does not wait any more."""
+        self.seen, self._tool = self.store._tool_now(self.name, self._call_id)  # noqa: SLF001
+        return not self._tool.is_pending
 
-    def news(self) -> bool:
-        """Whether the conversation has grown, as far as that is known without reading."""
-        now = self._store._at_hand(self._id)  # noqa: SLF001
-        return now is None or now != self._seen
+    @property
+    def made(self) -> Tool:
+        """The call, with the decision.
 
-    def late(self) -> TimeoutError:
-        """What to raise when it takes too long."""
-        return TimeoutError(
-            f"nobody has approved or rejected call {self._call_id!r} within {self._timeout:g} s: "
-            "the call still waits; wait again, or reject() it"
-        )
+        Raises:
+            TimeoutError: it still waits.
+        """
+        if self._tool is None or self._tool.is_pending:
+            raise TimeoutError(
+                f"nobody has approved or rejected call {self._call_id!r} within "
+                f"{self.timeout:g} s: the call still waits; wait again, or reject() it"
+            )
+        return self._tool
 
 
-def decided(
-    store: EventStore, conversation_id: str, call_id: str, timeout: float | None, poll: float
-) -> Tool:
-    """The call, when somebody has decided on it; see `Conversation.decision`."""
-    check_waiting(timeout, poll)
-    decision = Decision(store, conversation_id, call_id, timeout)
-    bell = store._bell  # noqa: SLF001
-    patience = Patience(timeout, poll)
-    while True:
-        heard = bell.rings
-        tool = decision.look()
-        if tool is not None:
-            return tool
-        seconds = patience.seconds()
-        if seconds is None:
-            raise decision.late()
-        bell.wait(heard, seconds, decision.news)
+def wait(sought: Sought) -> None:
+    """Until what is sought is there, or never will be; not longer than its timeout."""
+    watch = sought.store._watching()  # noqa: SLF001
+    patience = Patience(sought.timeout)
+    rung = Signal()
+    with watch.joined(sought, rung.set) as waiter:
+        while not sought.look():
+            left = patience.left()
+            if left == 0:
+                return
+            watch.expect(waiter)
+            rung.wait(left)
+            rung.clear()
+
+
+class Patience:
+    """How long to wait."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._until = None if timeout is None else time.monotonic() + timeout
+
+    def left(self) -> float | None:
+        """The seconds left; None for ever."""
+        if self._until is None:
+            return None
+        return min(max(self._until - time.monotonic(), 0), TIMEOUT_MAX)

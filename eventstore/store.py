@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.following import Follow, Stop
+    from eventstore.watch import Watch
 
 CACHED = 1024
 """Conversations whose state is kept in memory."""
@@ -172,6 +173,7 @@ class EventStore:
         self._leader = 0  # the thread that appends
         self._closed = False
         self._bell = bell_of(storage.epoch)
+        self._watch: Watch | None = None
         _stores.add(self)
 
     @classmethod
@@ -320,7 +322,8 @@ class EventStore:
         """Give up the connections; appends and reads raise `StoreClosed` from now on."""
         self._closed = True
         self._storage.close()
-        self._bell.ring()
+        if self._watch is not None:
+            self._watch.wake_all()
 
     def __enter__(self) -> Self:
         return self
@@ -398,15 +401,17 @@ class EventStore:
         """Carry out `own`, and together with it those `beside` it and all that were waiting."""
         self._forbid_nesting()
         storage = self._open()
+        tasks = [own, *beside]
         self._leader = get_ident()
         try:
             if beside or self._waiting:
-                self._carry_out_together(own, [*beside, *self._others(own)], storage)
+                tasks += self._others(own)
+                self._carry_out_together(tasks, storage)
             else:
                 self._carry_out(own, storage)
         finally:
             self._leader = 0
-            self._bell.ring()
+            self._bell.ring({task.conversation_id for task in tasks})
 
     def _append_together(self, tasks: Sequence[Task]) -> None:
         """Carry out tasks that nobody waits for in a thread: the outcome of each is in it."""
@@ -438,9 +443,8 @@ class EventStore:
                     heir.leads = True
                     heir.wake()
 
-    def _carry_out_together(self, own: Task, others: list[Task], storage: Storage) -> None:
+    def _carry_out_together(self, tasks: list[Task], storage: Storage) -> None:
         """All in one commit, each with its own outcome; one by one where that fails."""
-        tasks = [own, *others]
         states: dict[str, ConversationState] = {}
         joined = [task for task in tasks if not task.alone]
         try:
@@ -553,24 +557,28 @@ class EventStore:
             self._keep(conversation_id, state)
             return state.version
 
-    def _tool_now(self, conversation_id: str, call_id: str) -> Tool:
-        """A call as it stands in the log now."""
+    def _tool_now(self, conversation_id: str, call_id: str) -> tuple[int, Tool]:
+        """The version of a conversation, and one of its calls as it stands in the log now."""
         storage = self._open()
         with self._lock:
             state = self._take(conversation_id)
             state.extend(storage.conversation(conversation_id, state.version))
             self._keep(conversation_id, state)
-            entry = state.open.get(call_id)
+            version, entry = state.version, state.open.get(call_id)
             if entry is not None:
-                return apart(entry[0])
+                return version, apart(entry[0])
             if call_id not in state.known:
                 raise UnknownCall(call_id, conversation_id)
-        return self._settled(conversation_id, {call_id})[call_id]
+        return version, self._settled(conversation_id, {call_id})[call_id]
 
-    def _at_hand(self, conversation_id: str) -> int | None:
-        """The version that is known without reading, where one is."""
-        state = None if self._closed else self._states.get(conversation_id)
-        return None if state is None else state.version
+    def _watching(self) -> Watch:
+        """Who waits for events."""
+        from eventstore.watch import Watch  # noqa: PLC0415 - of who waits
+
+        with self._gate:
+            if self._watch is None:
+                self._watch = Watch(self._storage, self._bell)
+            return self._watch
 
     def _take(self, conversation_id: str) -> ConversationState:
         """The state, out of the cache while it changes.
@@ -622,6 +630,7 @@ class EventStore:
         self._waiting = deque()
         self._leader = 0
         self._bell = bell_of(self._storage.epoch)
+        self._watch = None
 
 
 class Task(msgspec.Struct, eq=False):

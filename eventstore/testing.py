@@ -557,6 +557,20 @@ class SharedStorageContract(StorageContract):
         assert [r.event for r in one.conversation("chat")] == [message(str(n)) for n in range(9)]
         assert list(one.verify()) == []
 
+    def test_versions_are_those_of_the_conversations_asked_for(
+        self, open_storage: OpenStorage
+    ) -> None:
+        """Of this tenant, where they have begun; whatever others have written, and in each lane."""
+        storage, other = open_storage(), open_storage()
+        versions = {f"chat-{n}": n for n in range(1, 40)}
+        for name, count in versions.items():
+            append(other, name, *(message(str(n)) for n in range(count)))
+        assert storage.versions([*versions, "nobody"]) == versions
+        append(other, "chat-7", message("more"), version=7)
+        assert storage.versions(["chat-7", "chat-8"]) == {"chat-7": 8, "chat-8": 8}
+        assert storage.versions([]) == {}
+        assert open_storage("acme").versions(versions) == {}
+
     def test_the_epoch_is_of_the_database(self, open_storage: OpenStorage) -> None:
         """All storages of one database have one, so that a cursor serves them all."""
         mine, other = open_storage(), open_storage("other")

@@ -560,8 +560,8 @@ class Procedure(Generic[Chat]):
     def _current(self, call: Call) -> Steps[Tool]:
         # Of this one call: to read the whole conversation for each would take its square.
         read = partial(self._chat._store._tool_now, self._chat.id, call.tool.id)  # noqa: SLF001
-        tool: Tool = yield Read(read)
-        return tool
+        _, tool = yield Read(read)
+        return tool  # type: ignore[no-any-return]
 
 
 def _complete_late(attempt: Attempt, result: Any) -> None:

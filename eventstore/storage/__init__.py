@@ -6,7 +6,7 @@ were decided on, and how to decide again when others have written since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -113,6 +113,9 @@ class Storage(Protocol):
 
     def conversations(self) -> Iterator[tuple[str, int]]:
         """The ids of the tenant's conversations with their versions, oldest first."""
+
+    def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        """The versions of those of the conversations that have begun."""
 
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
@@ -724,6 +724,24 @@ class SqlStorage:
                     yield conversation_id, version
                 if len(rows) < CHUNK:
                     break
+
+    def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        """The versions of those that have begun; see `Storage.versions`."""
+
+        def job(cursor: Any) -> dict[str, int]:
+            names: dict[tuple[int, int], str] = {}
+            for name in conversation_ids:
+                key = self._keys.get(name) or self._find(cursor, name, self._lane(name))
+                if key is not None:
+                    names[key] = name
+            versions: dict[str, int] = {}
+            keys = iter(names)
+            while some := list(islice(keys, CHUNK)):
+                cursor.execute(self._sql.versions(some))
+                versions |= {names[lane, key]: at for lane, key, at in cursor.fetchall()}
+            return versions
+
+        return self._read(job)
 
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""

@@ -144,6 +144,21 @@ class Statements:
             f"WHERE lane IN ({named}) ORDER BY lane{self._lock}"
         )
 
+    def versions(self, keys: Iterable[tuple[int, int]]) -> str:
+        """The last versions of some conversations, by lane and key."""
+        lanes: dict[int, list[int]] = {}
+        for lane, key in keys:
+            lanes.setdefault(lane, []).append(key)
+        named = " OR ".join(
+            f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
+            for lane, some in lanes.items()
+        )
+        return (
+            "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "  # noqa: S608 - numbers
+            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE {named}"
+        )
+
     def advance_all(self, to: Mapping[int, int]) -> str:
         """Move some lanes, that are locked, to new positions."""
         cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())

@@ -32,6 +32,7 @@ from eventstore import (
 )
 from eventstore.bell import Bell
 from eventstore.errors import NotAStore, StoreCorrupt, UnknownCall
+from eventstore.following import Decision
 from eventstore.storage import Append, Appended, Storage
 from eventstore.testing import FrozenClock, message, pending, together
 
@@ -98,6 +99,11 @@ async def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0)
+
+
+def expecting(store: AsyncEventStore) -> int:
+    """How many wait for what comes."""
+    return len(store._store._watching())
 
 
 async def queued(store: AsyncEventStore, gate: Gate, *jobs: Awaitable[Any]) -> list[Any]:
@@ -620,7 +626,7 @@ def test_tasks_follow(run: Callable[[Main], Any]) -> None:
         follows = (store.follow(poll=NEVER), chat.follow(after=1, poll=NEVER))
         tasks = [asyncio.ensure_future(collect(*pair)) for pair in zip(follows, seen, strict=True)]
         for count in range(3, 6):
-            await until(lambda: len(seen[0]) == count and len(store._store._bell._listeners) == 2)  # noqa: B023
+            await until(lambda: len(seen[0]) == count and expecting(store) == 2)  # noqa: B023
             await chat.append(message())
         await until(lambda: (len(seen[0]), len(seen[1])) == (6, 5))
         assert await follows[0].lag() == Lag(0, 0.0)
@@ -685,13 +691,12 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
         here, there, nobody = [(await chat.request("pay", {"n": n})).id for n in range(3)]
-        bell = store._store._bell
         waiting = asyncio.ensure_future(chat.decision(here, poll=NEVER))
-        await until(lambda: bell._listeners)
+        await until(lambda: expecting(store))
         await chat.approve(here, {"n": 7})
         assert (await waiting).effective_call.arguments == {"n": 7}
         waiting = asyncio.ensure_future(chat.decision(there, poll=0.002))
-        await until(lambda: bell._listeners)
+        await until(lambda: expecting(store))
         with EventStore.open(url) as other:
             other._bell = Bell()
             other.conversation("chat").reject(there, "no")
@@ -703,26 +708,56 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         with pytest.raises(ValueError, match="timeout is -1"):
             await chat.decision(nobody, timeout=-1)
         waiting = asyncio.ensure_future(chat.decision(nobody, poll=NEVER))
-        await until(lambda: bell._listeners)
+        await until(lambda: expecting(store))
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert bell._listeners == ()
+        assert expecting(store) == 0
+        assert store._store._bell._listeners == ()
 
     run(main)
 
 
-def test_a_ring_between_look_and_wait_is_heard(run: Callable[[Main], Any]) -> None:
+def test_a_ring_between_look_and_wait_is_heard(
+    run: Callable[[Main], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who begins to wait then does not."""
 
     async def main(store: AsyncEventStore) -> None:
-        bell = store._store._bell
-        heard = bell.rings
-        bell.ring()
-        await aio._news(store._store, heard, NEVER, lambda: True)
-        await aio._news(store._store, heard, 0.001, lambda: False)
+        chat = store.conversation("chat")
+        call = await chat.request("pay")
+        look = Decision.look
+
+        def look_and_miss(self: Decision) -> bool:
+            found = look(self)
+            monkeypatch.setattr(Decision, "look", look)
+            chat.blocking.approve(call.id)
+            return found
+
+        monkeypatch.setattr(Decision, "look", look_and_miss)
+        assert (await chat.decision(call.id, poll=NEVER)).status.name == "Approved"
 
     run(main)
+
+
+def test_a_loop_that_is_gone_disturbs_nobody(url: str) -> None:
+    """Who waited in it waits no more."""
+    store = asyncio.run(opened(url))
+    chat = store.conversation("chat")
+    left: list[Any] = []
+
+    async def leave() -> None:
+        call = await chat.request("pay")
+        left.append(chat.decision(call.id, poll=NEVER))
+        left[0].send(None)  # it looks, and nobody goes on with it
+        await until(lambda: store._store._watching()._waiters)
+        left.append(call.id)
+
+    asyncio.run(leave())
+    chat.blocking.approve(left[1])
+    left[0].close()
+    assert not store._store._watching()._waiters
+    asyncio.run(store.close())
 
 
 def test_answers_for_a_loop_that_is_gone_are_dropped(url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,9 @@ def texts(found: Iterator[Recorded]) -> list[str]:
 
 
 def waiting(store: EventStore, count: int = 1) -> None:
-    """Until followers of the store wait for its bell."""
+    """Until so many wait for what comes."""
     until = time.monotonic() + 30
-    while store._bell._waiting < count:
+    while len(store._watching()) < count:
         assert time.monotonic() < until
 
 
@@ -134,20 +134,26 @@ def test_what_is_appended_here_comes_at_once(
     assert reader.end() == ["a", "b", "c"]
 
 
-def test_another_conversation_is_no_news(store: EventStore) -> None:
-    """As far as that is known without reading: who does not know looks."""
+def test_another_conversation_is_no_news(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events wake nobody who does not wait for them."""
+    looks: list[str] = []
+    look = following.Following.look
+    monkeypatch.setattr(
+        following.Following, "look", lambda self: looks.append(self.name) or look(self)
+    )
     append(store, "a")
-    source = following.ConversationSource(store, "chat", 0)
-    assert source.news()
-    source.read(0, 10)
-    append(store, "x", name="elsewhere")
-    assert not source.news()
+    reader = Reader(store, store.conversation("chat").follow(poll=NEVER))
+    reader.ready(1)
+    seen = len(looks)
+    for _ in range(5):
+        append(store, "x", name="elsewhere")
+    assert len(looks) == seen
     append(store, "b")
-    assert source.news()
-    source.read(1, 10)
-    assert not source.news()
-    store._states.clear()
-    assert source.news()
+    reader.ready(2)
+    store.close()
+    assert reader.end() == ["a", "b"]
 
 
 def test_what_others_append_is_seen_at_the_next_look(
@@ -458,12 +464,18 @@ def test_stores_of_one_log_share_a_bell(store: EventStore, url: str) -> None:
 def test_a_listener_hears_until_it_goes() -> None:
     """And leaves the others alone."""
     bell = Bell()
-    heard: list[str] = []
-    with bell.heard_by(lambda: heard.append("a")):
-        bell.ring()
-        with bell.heard_by(lambda: heard.append("b")):
-            bell.ring()
-        bell.ring()
-    bell.ring()
-    assert heard == ["a", "a", "b", "a"]
-    assert bell.rings == 4
+    heard: list[tuple[str, Collection[str]]] = []
+    one, two = partial(_hear, heard, "a"), partial(_hear, heard, "b")
+    bell.add(one)
+    bell.ring({"1"})
+    bell.add(two)
+    bell.ring({"2"})
+    bell.remove(two)
+    bell.ring({"3"})
+    bell.remove(one)
+    bell.ring({"4"})
+    assert heard == [("a", {"1"}), ("a", {"2"}), ("b", {"2"}), ("a", {"3"})]
+
+
+def _hear(heard: list[tuple[str, Collection[str]]], who: str, names: Collection[str]) -> None:
+    heard.append((who, names))
