@@ -38,7 +38,7 @@ _LOST = frozenset({
     0, 1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2006,
     2013, 2014, 2055, 4031,
 })  # fmt: skip
-_PASSING = frozenset({1020, 1205, 1213})
+_PASSING = frozenset({1020, 1205, 1213, 3101})
 
 _AGAIN = "nothing was written, try again"
 _RIGHTS = "grant the user the rights to the tables (or to the database)"
@@ -60,10 +60,12 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1203: (StoreBusy, f"the server is at its limit; {_AGAIN}"),
     1205: (StoreBusy, f"another writer holds the lane; {_AGAIN}"),
     1213: (StoreBusy, f"other writers were in the way; {_AGAIN}"),
+    1273: (NotAStore, "use MariaDB 10.2, or MySQL 8.0, or a later one"),
     1290: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1406: (StorageError, "nothing was written; use a shorter id or tag"),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
+    3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
 }
 
 

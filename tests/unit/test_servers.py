@@ -400,7 +400,8 @@ def test_an_error_of_postgresql_becomes_the_librarys(state: str, kind: type[Stor
         (1020, StoreBusy), (1040, StoreBusy), (1044, StoreReadOnly), (1045, StorageError),
         (1049, NotAStore), (1062, StoreCorrupt), (1114, StoreFull), (1146, StoreCorrupt),
         (1153, StorageError), (1205, StoreBusy), (1213, StoreBusy), (1290, StoreReadOnly),
-        (1406, StorageError), (2006, StorageError), (2013, StorageError), (9999, StorageError),
+        (1273, NotAStore), (1406, StorageError), (2006, StorageError), (2013, StorageError),
+        (3101, StoreBusy), (9999, StorageError),
     ],
 )  # fmt: skip
 def test_an_error_of_mariadb_becomes_the_librarys(code: int, kind: type[StorageError]) -> None:
@@ -410,7 +411,7 @@ def test_an_error_of_mariadb_becomes_the_librarys(code: int, kind: type[StorageE
     translated = database.translate(error)
     assert type(translated) is kind
     assert str(translated).startswith("mysql://ada:***@h:5/d: bad thing: ")
-    assert database.is_passing(error) is (code in (1020, 1205, 1213))
+    assert database.is_passing(error) is (code in (1020, 1205, 1213, 3101))
     assert database.is_lost(error) is (code in (1040, 2006, 2013))
 
 
