@@ -359,7 +359,7 @@ def _own_pieces(
             exact = _is_exact(item)
             mended = [] if exact else _mended(item, changes)
             pieces += [_Piece(each) for each in ([copy(item)] if exact else mended)]
-            whole = whole and (exact or bool(mended))
+            whole = whole and (exact or (bool(mended) and _kind(item) in (None, "message")))
             continue
         call, name = next(waiting)
         if _is_exact(item) and _is_same(call, item) and not call.hidden:
@@ -387,9 +387,16 @@ def _without_reasoning(
     asked = item.get("approval_request_id")
     if not _needs_whole(item) and not (isinstance(asked, str) and asked in gone):
         yield piece
-    elif _kind(item) != "reasoning" and has_words(item):
-        text = foreign_text(Opaque(NAME, item), changes)
-        yield _Piece({"role": "assistant", "content": text or ""})
+    else:
+        yield from map(_Piece, _told(item, changes))
+
+
+def _told(item: dict[str, Any], changes: list[Change]) -> list[dict[str, Any]]:
+    """What an item of the API's own says, as a message, where it cannot stay."""
+    if _kind(item) == "reasoning" or not has_words(item):
+        return []
+    text = foreign_text(Opaque(NAME, item), changes)
+    return [{"role": "assistant", "content": text or ""}]
 
 
 def _needs_whole(item: dict[str, Any]) -> bool:
@@ -404,7 +411,7 @@ def _mended(item: Any, changes: list[Change]) -> list[dict[str, Any]]:
     kind = item.get("type") if isinstance(item, dict) else None
     if isinstance(kind, str):
         changes.append(Change("dropped", "OR03", f"the id of a {kind} item is none"))
-        return []
+        return _told(item, changes)
     return _message("assistant", (Text(as_text(item)),), changes)
 
 

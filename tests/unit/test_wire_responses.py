@@ -218,6 +218,10 @@ def test_ids_that_were_used_or_are_none_are_left_out() -> None:
     assert mended(says(), {**SEARCH, "id": []}, output_text(id=7)) == [
         says(), says("assistant", "so"),
     ]  # fmt: skip
+    asked = {**SEARCH, "id": 7, "action": {"type": "search", "query": "otters"}}
+    (_, told, answer) = mended(says(), reasoning(), asked, output_text(id="msg_1"))
+    assert (told["role"], "otters" in told["content"]) == ("assistant", True)
+    assert answer == {key: value for key, value in output_text().items() if key != "id"}
 
 
 def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
