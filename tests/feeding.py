@@ -28,7 +28,8 @@ class Followed(NamedTuple):
 def write_in_the_way(url: str, writer: str, count: int, pipe: Connection) -> None:
     """Append with delays inside the transaction, and with some that are rolled back at its end."""
     chance = random.Random(writer)
-    storage = open_storage(url, "", "full", 60.0)
+    # For long enough: it stands still while nobody listens, and MySQL hangs up on who does.
+    storage = open_storage(url, "", "full", 600.0)
     for number in range(count):
         text = f"{writer}.{number}"
         events = [draft(message(f"{text}.{n}")) for n in range(chance.choice([1, 1, 2, 5]))]
