@@ -16,7 +16,7 @@ import msgspec
 
 from eventstore.message import ROLES, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire.content import copy, refers, unheld
+from eventstore.wire.content import copy, named_part, refers, unheld
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -169,7 +169,10 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
     answer.parts = parts
     shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
     if not shows or answer.is_error or any(isinstance(part, Opaque) for part in parts):
-        why = "what the result shows beside its text is named only"
+        names = dict.fromkeys(
+            map(named_part, (part for part in parts if not isinstance(part, Text)))
+        )
+        why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
         yield Change("wrapped", "foreign-part", why, call.id)
 
 

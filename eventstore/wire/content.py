@@ -79,6 +79,18 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     return f"[{kind} of {part.provider}{told}"
 
 
+def named_part(part: Part) -> str:
+    """What a part is, and the members that it has, by their names."""
+    if isinstance(part, Image):
+        return "image"
+    data = part.data if isinstance(part, Opaque) and isinstance(part.data, dict) else {}
+    kind = _kind(data)
+    held = [data, data.get(kind)]
+    keys = (str(key) for each in held if isinstance(each, dict) for key in each if each[key])
+    members = [key for key in dict.fromkeys(keys) if key not in ("type", kind)]
+    return f"{kind} ({', '.join(members)})" if members else kind
+
+
 def has_words(data: dict[str, Any]) -> bool:
     """Whether another provider's part says more than that it is there."""
     return bool(_told(data.get(_kind(data)), data.get("source"), data))

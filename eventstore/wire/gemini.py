@@ -200,7 +200,8 @@ def _result(part: Any, is_error: Test, is_rejection: Test) -> WireResult:
     fields = body if isinstance(body, dict) else {"response": body}
     name, response = fields.get("name"), fields.get("response")
     exact = isinstance(name, str) and bool(name) and isinstance(response, dict)
-    exact = exact and isinstance(fields.get("id", ""), str | None) and len(part) == 1
+    exact = exact and isinstance(fields.get("id", ""), str | None)
+    exact = exact and len(part.keys() - _BESIDE_RESPONSES) == 1
     return WireResult(
         _id(fields),
         name if isinstance(name, str) and name else None,
@@ -210,6 +211,9 @@ def _result(part: Any, is_error: Test, is_rejection: Test) -> WireResult:
         bool(is_rejection(part)),
         exact,
     )
+
+
+_BESIDE_RESPONSES = {*SIGNATURE, "partMetadata", "part_metadata"}
 
 
 def _result_text(response: Any, parts: Any) -> str:

@@ -126,7 +126,8 @@ def gemini() -> list[Any]:
              "thoughtSignature": "signed call", "partMetadata": {"held": "call metadata"}},
         ]},
         {"role": "user", "parts": [
-            {"functionResponse": {"id": "g1", "name": "f", "scheduling": "SILENT",
+            {"partMetadata": {"held": "response metadata"},
+             "functionResponse": {"id": "g1", "name": "f", "scheduling": "SILENT",
                                   "response": {"output": "result words", "more": "more words"},
                                   "parts": [{"inlineData": {"mimeType": "image/png",
                                                             "data": PIXEL}}]}},
