@@ -463,6 +463,7 @@ def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[st
         if item_id is not None and (not _is_legal_id(_kind(item), item_id) or item_id in seen):
             changes.append(Change("dropped", "OR03", f"the id {item_id!r} is used or none"))
             if _kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
+                kept += _told(item, changes)
                 continue
             item.pop("id")
         elif item_id is not None:

@@ -532,3 +532,15 @@ def test_what_was_said_and_done_stays_when_reasoning_goes() -> None:
 def test_an_item_of_no_form_is_made_into_one(item: dict[str, Any]) -> None:
     """Another's role; what is no reference."""
     mended(says(), item)
+
+
+@pytest.mark.parametrize("item_id", [7, "ws_1"])
+def test_what_was_searched_stays_when_its_id_is_none(item_id: Any) -> None:
+    """Or is another's: it is told as text."""
+    first, second = ({"type": "web_search_call", "id": given, "status": "completed",
+                      "action": {"type": "search", "query": f"otters {given}"}}
+                     for given in ("ws_1", item_id))  # fmt: skip
+    second["action"]["query"] = "otters in oslo"
+    items = mended(says(), first, second, output_text(id="msg_1"))
+    assert "otters in oslo" in json.dumps(items)
+    assert len([item for item in items if item.get("type") == "web_search_call"]) <= 1
