@@ -4,7 +4,8 @@ What this process appends wakes those who wait for it at once: the log's bell sa
 conversations it was. What other processes append is found by looking from time to time, for all
 together. A look reads the lanes' counters, and only where these have moved, or somebody is new,
 the versions of the conversations that are waited for. So a thousand who wait cost one statement
-an interval while nothing happens, and two when something does.
+an interval while nothing happens, and two when something does. Where the storage is told by others
+that they have appended (see `Storage.hints`), it looks at once.
 
 On SQLite that costs what `PRAGMA data_version` costs (10 against 13 microseconds). It serves
 every engine, and needs no connection of its own.
@@ -71,6 +72,7 @@ class Watch:
         self._waiters: dict[str | None, set[Waiter]] = {}
         self._thread: Thread | None = None
         self._interval: float | None = None
+        self._hinted = False
         self._heads: Any = None
 
     def __len__(self) -> int:
@@ -130,12 +132,19 @@ class Watch:
 
     def _work(self) -> None:
         last = time.monotonic()
-        while self._is_due(last):
-            try:
-                self._look()
-            except Exception:  # noqa: BLE001 - who waits looks for himself, and is told
-                self.wake_all()
-            last = time.monotonic()
+        with self._storage.hints(self._hint):
+            while self._is_due(last):
+                try:
+                    self._look()
+                except Exception:  # noqa: BLE001 - who waits looks for himself, and is told
+                    self.wake_all()
+                last = time.monotonic()
+
+    def _hint(self) -> None:
+        """Look at once: others have appended."""
+        with self._changed:
+            self._hinted = True
+            self._changed.notify()
 
     def _is_due(self, last: float) -> bool:
         """Wait until it is time for the next look; False when nobody waits any more."""
@@ -145,7 +154,8 @@ class Watch:
                 self._interval = min(polls, default=None)
                 if self._interval is not None:
                     left = last + self._interval - time.monotonic()
-                    if left <= 0:
+                    if left <= 0 or self._hinted:
+                        self._hinted = False
                         return True
                     self._changed.wait(min(left, LINGER))  # all may have gone by then
                 elif self._changed.wait(LINGER):

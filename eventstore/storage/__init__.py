@@ -7,6 +7,7 @@ were decided on, and how to decide again when others have written since.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -119,6 +120,12 @@ class Storage(Protocol):
 
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""
+
+    def hints(self, heard: Callable[[], object]) -> AbstractContextManager[None]:
+        """Meanwhile `heard` may be called, in any thread, when other processes have appended.
+
+        It spares a wait until the next look, and is not to be relied on.
+        """
 
     @property
     def url(self) -> str:

@@ -22,11 +22,13 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage import schema as tables
+from eventstore.storage.notices import NotifyingStorage
 from eventstore.storage.server import CONNECTING, Server
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
+    from eventstore.storage.sql import SqlStorage
     from eventstore.storage.statements import Statements
 
 LOCK = 0x746F6F6C
@@ -136,6 +138,10 @@ class Postgresql(Server):
 
     def clear(self, connection: Connection) -> None:
         """Nothing is ever left: the schema is changed in one transaction."""
+
+    def storage(self, tenant: str) -> SqlStorage:
+        """One that tells other processes what it has appended."""
+        return NotifyingStorage(self, tenant)
 
     def insert(
         self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
