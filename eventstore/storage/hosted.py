@@ -113,6 +113,16 @@ class HostedStorage:
         )
 
     @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self._storage.url
+
+    @property
+    def tenant(self) -> str:
+        """Whose events these are."""
+        return self._storage.tenant
+
+    @property
     def epoch(self) -> str:
         """What tells the store from every other."""
         return self._storage.epoch

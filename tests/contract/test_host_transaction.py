@@ -573,6 +573,13 @@ def test_an_orm_session_lends_its_connection(world: World) -> None:
     assert (world.tags(), world.orders()) == (["pending"], 1)
 
 
+def test_it_says_where_it_is(world: World) -> None:
+    """Where the store is, and whose."""
+    with world.engine.connect() as connection:
+        hosted = world.store.conversation("chat", connection=connection)._store
+        assert (hosted.url, hosted.tenant) == (world.store.url, world.store.tenant)
+
+
 def test_a_closed_store_takes_no_connection(world: World) -> None:
     """As it takes nothing else."""
     with world.engine.connect() as connection:
