@@ -16,23 +16,23 @@ class Bell:
     """
 
     def __init__(self) -> None:
-        self._listeners: tuple[Listener, ...] = ()
+        self.listeners: tuple[Listener, ...] = ()
         self._lock = Lock()
 
     def ring(self, names: Collection[str]) -> None:
         """Tell that something may have been appended to these conversations."""
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener(names)
 
     def add(self, listener: Listener) -> None:
         """Call the listener at each ring, in the thread that rings."""
         with self._lock:
-            self._listeners = (*self._listeners, listener)
+            self.listeners = (*self.listeners, listener)
 
     def remove(self, listener: Listener) -> None:
         """Do so no more."""
         with self._lock:
-            self._listeners = tuple(one for one in self._listeners if one != listener)
+            self.listeners = tuple(one for one in self.listeners if one != listener)
 
 
 _bells: weakref.WeakValueDictionary[str, Bell] = weakref.WeakValueDictionary()

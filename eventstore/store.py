@@ -401,17 +401,18 @@ class EventStore:
         """Carry out `own`, and together with it those `beside` it and all that were waiting."""
         self._forbid_nesting()
         storage = self._open()
-        tasks = [own, *beside]
+        tasks = [own]
         self._leader = get_ident()
         try:
             if beside or self._waiting:
-                tasks += self._others(own)
+                tasks += [*beside, *self._others(own)]
                 self._carry_out_together(tasks, storage)
             else:
                 self._carry_out(own, storage)
         finally:
             self._leader = 0
-            self._bell.ring({task.conversation_id for task in tasks})
+            if self._bell.listeners:
+                self._bell.ring({task.conversation_id for task in tasks})
 
     def _append_together(self, tasks: Sequence[Task]) -> None:
         """Carry out tasks that nobody waits for in a thread: the outcome of each is in it."""

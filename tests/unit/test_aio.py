@@ -713,7 +713,7 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert expecting(store) == 0
-        assert store._store._bell._listeners == ()
+        assert store._store._bell.listeners == ()
 
     run(main)
 

@@ -203,7 +203,7 @@ def test_the_thread_goes_when_nobody_waits_any_more(
         until(lambda: store._watching()._thread is None)
     first.join(30)
     assert store._watching()._waiters == {}
-    assert store._bell._listeners == ()
+    assert store._bell.listeners == ()
 
 
 def test_who_waits_is_told_when_looking_fails(store: EventStore, counted: Counted) -> None:
