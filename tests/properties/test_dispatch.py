@@ -388,7 +388,7 @@ CANCELS: dict[str, Callable[[asyncio.Task[Any], Settling[Any]], object]] = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(worlds)
 def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
     store: EventStore, plan: dict[str, Any]
@@ -404,7 +404,7 @@ def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
         world.check(error, done)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     worlds,
     st.sampled_from([None, *range(12)]),

@@ -95,7 +95,7 @@ def written(story: Story, provider: str) -> list[Any]:
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @given(story=stories())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_a_story_is_heard_as_it_was_written(provider: str, story: Story) -> None:
     """Writing and reading of the tests themselves: nothing is lost on their way."""
     heard = READ[provider](written(story, provider))
@@ -104,7 +104,7 @@ def test_a_story_is_heard_as_it_was_written(provider: str, story: Story) -> None
 
 @pytest.mark.parametrize(("provider", "target"), PAIRS)
 @given(story=stories())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_another_provider_hears_the_same_story(provider: str, target: str, story: Story) -> None:
     """Calls, arguments, results, errors, order, text and images; and so does the first again."""
     given_ = written(story, provider)
@@ -121,7 +121,7 @@ def test_another_provider_hears_the_same_story(provider: str, target: str, story
 
 @pytest.mark.parametrize(("provider", "target"), PAIRS)
 @given(story=stories())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_what_a_wire_cannot_carry_is_listed(provider: str, target: str, story: Story) -> None:
     """Ids that are left out, errors without a flag and blank results: each has its repair."""
     there = repair_messages(written(story, provider), provider, target)
@@ -147,7 +147,7 @@ def test_what_a_wire_cannot_carry_is_listed(provider: str, target: str, story: S
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @given(story=stories())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_a_log_tells_every_provider_the_same_story(provider: str, story: Story) -> None:
     """What was recorded from one wire is heard over each of the others."""
     with EventStore.open("sqlite://") as store:
@@ -172,7 +172,7 @@ any_ids = st.lists(
 
 @pytest.mark.parametrize("target", sorted({*PROVIDERS} - {"ollama", "openai"}))
 @given(turns=st.lists(any_ids, min_size=1, max_size=3))
-@settings(max_examples=EXAMPLES * 5, deadline=None)
+@settings(max_examples=EXAMPLES * 5)
 def test_ids_are_legal_different_and_stay(target: str, turns: list[list[str]]) -> None:
     """Whatever they were: the same on both halves, and the same when the history grows."""
     story: Story = []

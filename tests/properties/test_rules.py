@@ -53,7 +53,7 @@ messages = st.lists(
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @given(given_=st.one_of(messages, values))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_anything_is_judged_and_left_alone(provider: str, given_: Any) -> None:
     """No value raises or floods a message; codes ascend; the same is said of the same again."""
     before = repr(given_)
