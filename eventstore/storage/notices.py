@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Condition, Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,8 @@ class NotifyingStorage(SqlStorage):
     """The events of one tenant; other processes are told of new ones."""
 
     def __init__(self, database: Server, tenant: str) -> None:
-        super().__init__(database, tenant)
         self._quiet()
+        super().__init__(database, tenant)
 
     def _quiet(self) -> None:
         self._changed = Condition()
@@ -82,12 +83,11 @@ class NotifyingStorage(SqlStorage):
     def _tell(self) -> None:
         with self._changed:
             self._due = True
-            if self._teller is None:
-                thread = Thread(target=self._work, name="toolledger-notify", daemon=True)
-                thread.start()
-                self._teller = thread
-            else:
+            if self._teller is not None:
                 self._changed.notify()
+                return
+            self._teller = _started(self._work, "toolledger-notify")
+            self._due = self._teller is not None
 
     def _work(self) -> None:
         while self._is_due():
@@ -111,9 +111,7 @@ class NotifyingStorage(SqlStorage):
     def hints(self, heard: Callable[[], object]) -> Iterator[None]:
         """Call `heard` when another process has appended; see `Storage.hints`."""
         ended = Event()
-        Thread(
-            target=self._listen, args=(heard, ended), name="toolledger-listen", daemon=True
-        ).start()
+        _started(partial(self._listen, heard, ended), "toolledger-listen")
         try:
             yield
         finally:
@@ -139,6 +137,16 @@ class NotifyingStorage(SqlStorage):
                         heard()
         finally:
             connection.close()
+
+
+def _started(work: Callable[[], object], name: str) -> Thread | None:
+    """A thread; None where the system gives none, or Python ends: it would but serve a hint."""
+    thread = Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
 
 
 def _process() -> str:

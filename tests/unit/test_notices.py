@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from eventstore import EventStore
+from eventstore import EventStore, StoreCorrupt
 from eventstore.storage import notices
 from eventstore.storage.notices import CHANNEL, NotifyingStorage
 from eventstore.testing import message
@@ -163,6 +163,33 @@ def test_who_listens_is_not_told_of_his_own_process(
             listening.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{storage.epoch} other"))
             assert heard.wait(60)
         assert len(counted) == 2
+
+
+def test_what_is_stored_is_stored_where_no_thread_can_tell_of_it(
+    url: str, listening: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while Python ends, or at the system's limit; the next append is told again."""
+
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with EventStore.open(url) as store:
+        chat = store.conversation("told")
+        with monkeypatch.context() as limited:
+            limited.setattr(Thread, "start", refuse)
+            assert len(chat.append(message())) == 1
+            with store._storage.hints(pytest.fail):
+                pass
+        assert hints(listening, 0.2) == []
+        assert len(chat.append(message())) == 1
+        assert len(hints(listening, 1.0)) == 1
+
+
+def test_a_store_without_its_row_is_named(url: str, postgresql: PostgreSQL) -> None:
+    """Before anything of it can be told."""
+    postgresql.execute("DELETE FROM toolledger_store", database=url)
+    with pytest.raises(StoreCorrupt, match="toolledger_store is empty"):
+        EventStore.open(url)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
