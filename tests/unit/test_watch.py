@@ -263,6 +263,21 @@ def test_what_was_appended_before_the_wait_is_not_missed(
         assert follow.look()
 
 
+def test_a_hint_brings_the_next_look_forward(store: EventStore) -> None:
+    """From an hour to now; however many come, a look is not made right behind another."""
+    watch_ = store._watching()
+    following = store.follow(poll=NEVER)._following
+    with watch_.joined(following, lambda: None) as waiter:
+        waiter.expects = True  # as `expect` has it, without the thread
+        for _ in range(3):
+            last = time.monotonic()
+            watch_._hint()
+            watch_._hint()
+            assert watch_._is_due(last)
+            assert watch.PACE <= time.monotonic() - last < NEVER
+            assert not watch_._hinted
+
+
 def test_a_forked_child_waits_for_itself(store: EventStore) -> None:
     """The thread is not there."""
     before = store._watching()
