@@ -125,6 +125,8 @@ class ConversationSource:
     """One conversation's events, proven to be without gaps."""
 
     def __init__(self, store: EventStore, conversation_id: str, after: int) -> None:
+        if not isinstance(after, int) or after < 0:
+            raise ValueError(f"after is {after!r}: pass a version of the conversation, 0 or more")
         store._open()  # noqa: SLF001
         self._store = store
         self.name = conversation_id
@@ -266,11 +268,11 @@ def check_waiting(timeout: float | None, poll: float) -> None:
     """Refuse times that make no sense.
 
     Raises:
-        ValueError: one is negative, or `poll` is 0.
+        ValueError: one is negative, or no number, or `poll` is 0.
     """
-    if timeout is not None and not timeout >= 0:
+    if timeout is not None and not (isinstance(timeout, float | int) and timeout >= 0):
         raise ValueError(f"timeout is {timeout!r}: pass None, or seconds, 0 or more")
-    if not poll > 0:
+    if not (isinstance(poll, float | int) and poll > 0):
         raise ValueError(f"poll is {poll!r}: pass seconds, more than 0")
 
 

@@ -350,7 +350,9 @@ def test_how_far_it_is_behind(
     [
         ({"timeout": -1}, ValueError, "timeout is -1"),
         ({"timeout": float("nan")}, ValueError, "timeout is nan"),
+        ({"timeout": "5"}, ValueError, "timeout is '5'"),
         ({"poll": 0}, ValueError, "poll is 0"),
+        ({"poll": None}, ValueError, "poll is None"),
         ({"stop": True}, TypeError, "stop is True"),
     ],
 )
@@ -360,6 +362,13 @@ def test_what_makes_no_sense_is_refused(
     """Before anything is read."""
     with pytest.raises(error, match=words):
         follow(**options)
+
+
+@pytest.mark.parametrize("after", [-1, "5", None])
+def test_what_is_no_version_is_refused(store: EventStore, after: Any) -> None:
+    """Not taken for a log with a gap."""
+    with pytest.raises(ValueError, match=f"after is {after!r}: pass a version"):
+        store.conversation("chat").follow(after)
 
 
 def test_a_cursor_of_another_store_is_refused(store: EventStore) -> None:
