@@ -9,9 +9,8 @@ module; each row is a tuple that is thrown away.
 In memory: `error_statistics` over the feed of the same log, which stores nothing.
 
 All work in turn, in CPU time, on one thread; a ratio is the other's time divided by the
-projector's, the median over the rounds. Either the rate or the driver's ratio must hold its limit:
-the ratio's is what the rate was where it was set, by a driver that read 1,280,000 rows a second.
-Peak memory is what a new process adds to what it held once the log was open.
+projector's, the median over the rounds. Peak memory is what a new process adds to what it held once
+the log was open.
 """
 
 from __future__ import annotations
@@ -66,10 +65,9 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
     connection.close()
     rate = events / median(a for a, _ in times)
     ratio = median(b / a for (a, _), b in zip(times, driver, strict=True))
-    fast, near = rate >= 150_000, ratio >= 0.12  # noqa: PLR2004 - the limits
     return [
-        Figure("events", rate, "per second", 150_000, floor=True, excused=near),
-        Figure("driver / library", ratio, "", 0.12, floor=True, excused=fast),
+        Figure("events", rate, "per second", 150_000, floor=True),
+        Figure("driver / library", ratio),
         Figure("driver", events / median(driver), "per second"),
         Figure("in memory / projected", median(b / a for a, b in times)),
         Figure("in memory: events", events / median(b for _, b in times), "per second"),
