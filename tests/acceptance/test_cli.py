@@ -26,6 +26,8 @@ COMMANDS = (
     "demo", "import", "show", "prompt", "check", "tools", "stats", "approvals", "approve",
     "reject", "replay", "tail", "verify", "migrate",
 )  # fmt: skip
+PATIENCE = 600
+"""Seconds until a process that never ends is a failure, on a slow machine too."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 Done = subprocess.CompletedProcess[str]
@@ -68,7 +70,7 @@ class Command:
     def __call__(self, *arguments: object, status: int = 0) -> Done:
         """Run it to its end, which is the one expected, and never a traceback."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == status, out + err
         assert "Traceback" not in err
         return subprocess.CompletedProcess(process.args, status, out, err)
@@ -141,9 +143,9 @@ def messages(path: Path, count: int) -> Path:
     return path
 
 
-def until(holds: Callable[[], bool], within: float = 60) -> None:
+def until(holds: Callable[[], bool]) -> None:
     """Wait for what another process does."""
-    end = time.monotonic() + within
+    end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -300,7 +302,7 @@ def test_a_closed_pipe_ends_it_in_silence(run: Command, store: EventStore) -> No
     assert process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 141
+    assert process.wait(PATIENCE) == 141
     assert process.stderr.read() == ""
     process.stderr.close()
 
@@ -382,7 +384,7 @@ def test_ctrl_c_in_an_import_leaves_nothing_half_written(run: Command) -> None:
 
     until(begun)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert err.splitlines()[-1].startswith("toolledger: interrupted")
     assert "Traceback" not in err
@@ -414,7 +416,7 @@ def test_two_imports_at_once_double_nothing(run: Command) -> None:
         pass
     both = [run.start("import", path, "--url", run.url) for _ in range(2)]
     for process in both:
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
     assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8000}]
     run("verify", "--url", run.url)
@@ -530,7 +532,7 @@ def test_check_says_what_it_could_not_read(run: Command) -> None:
 def test_check_reads_standard_input(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a program pipes it; where there is nothing in it, that is said."""
     process = run.start("check", "-", "--provider", "openai", stdin=subprocess.PIPE)
-    out, err = process.communicate(json.dumps(BROKEN), timeout=120)
+    out, err = process.communicate(json.dumps(BROKEN), timeout=PATIENCE)
     assert process.returncode == 1
     assert "messages[1]: OA01 hard" in out
     assert err == "toolledger: -: 1 hard violation: the provider refuses that\n"
@@ -648,7 +650,7 @@ def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
     second = json.loads(process.stdout.readline())
     assert second["position"] == first["position"] + 1
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (130, "")
 
 
