@@ -87,7 +87,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 def _item(item: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
     kind, role = _kind(item), item.get("role")
-    if kind in OUTPUTS.values() or (kind == "message" and role in ("tool", "function")):
+    if kind in OUTPUTS.values() or _is_output(item, kind):
         yield _result(item, is_error, is_rejection)
     elif kind in CALLS:
         call_id, call = item.get("call_id"), function_call(item.get("name"), item.get(CALLS[kind]))
@@ -114,6 +114,17 @@ def _kind(item: dict[str, Any]) -> str | None:
     if kind is None and item.keys() - {"type"} == {"id"}:  # a reference's type may be null
         return "item_reference"
     return "message" if "role" in item or "content" in item else None
+
+
+def _is_output(item: dict[str, Any], kind: str | None) -> bool:
+    """Whether an item is an output by what it holds, whatever type it bears."""
+    if kind == "message" and item.get("role") in ("tool", "function"):
+        return True
+    return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not _OTHERS & item.keys()
+
+
+_CONFUSED = frozenset({*CALLS, "message"})
+_OTHERS = frozenset({*CALLS.values(), "content", "name"})
 
 
 def _result(item: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
@@ -219,20 +230,22 @@ def render(turns: Sequence[Turn]) -> Rendered:
     changes: list[Change] = []
     items: list[dict[str, Any]] = []
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=False, spell=short_text)
+    called = {name for names in ids for name in names}
     referred = False  # to what the server keeps
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
+        own = turn.provider == NAME
         if turn.role == "assistant":
             count = len(items)
             _add_turn(items, turn, names, changes)
             referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
-        elif turn.held is not None and turn.provider == NAME and referred:
+        elif own and referred and turn.held is not None and turn.held.id not in called:
             items.append(render_result(turn.held, turn.held.id))
-        elif turn.provider == NAME and turn.exact and turn.native is not None:
+        elif own and turn.exact and turn.native is not None:
             items.append(copy(turn.native))
         else:
-            if turn.held is not None and turn.provider == NAME:
+            if own and turn.held is not None:
                 changes.append(unheld(turn.held))
             items += _message(turn.role, turn.parts, changes)
     return Rendered({"input": _settled(items, changes)}, changes)

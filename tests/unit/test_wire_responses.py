@@ -544,3 +544,20 @@ def test_what_was_searched_stays_when_its_id_is_none(item_id: Any) -> None:
     items = mended(says(), first, second, output_text(id="msg_1"))
     assert "otters in oslo" in json.dumps(items)
     assert len([item for item in items if item.get("type") == "web_search_call"]) <= 1
+
+
+def test_the_output_of_a_call_that_is_here_too_is_text_beside_a_reference() -> None:
+    """One id, one output: the server keeps no call of an id that was made here."""
+    kept = {"type": "item_reference", "id": "fc_kept"}
+    items = [says(), call(), output(), kept, output(text="held words"), call(), output(text="S")]
+    shown = mended(*items)
+    outputs = [item["output"] for item in shown if item.get("type") == output()["type"]]
+    assert outputs == ["R", "S"]
+    assert json.dumps(shown).count("held words") == 1
+
+
+@pytest.mark.parametrize("kind", ["message", "function_call", "custom_tool_call"])
+def test_an_output_of_a_wrong_type_is_one(kind: str) -> None:
+    """What an item holds says what it is."""
+    shown = mended(says(), call(), output(text="real words", type=kind), says())
+    assert [item["output"] for item in shown if "output" in item] == ["real words"]
