@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import broken_histories
-import broken_items
 import broken_wires
 import pytest
+from broken import GENERATORS, LONG, histories
 
 from eventstore import EventStore, validate
 from eventstore.wire import list_key
 from projections import History, model_history, repair_messages
 
-ROUNDS = 20_000 if os.environ.get("TOOLLEDGER_LONG") else 150
+ROUNDS = 20_000 if LONG else 150
 OURS = ("bedrock", "mistral", "ollama")
-EVERY = ("anthropic", "bedrock", "gemini", "mistral", "ollama", "openai", "openai-responses")
-GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
-    "anthropic": broken_histories.anthropic,
-    "bedrock": broken_wires.bedrock,
-    "gemini": broken_items.gemini,
-    "mistral": broken_wires.mistral,
-    "ollama": broken_wires.ollama,
-    "openai": broken_histories.openai,
-    "openai-responses": broken_items.openai_responses,
-}
-
-
-def histories(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]:
-    """`count` broken histories, the same in every run."""
-    for seed in range(count):
-        yield GENERATORS[provider](random.Random(f"{salt}{provider}{seed}"))
-
-
-def pairs() -> list[tuple[str, str]]:
-    """Every way that begins or ends at one of the three."""
-    return [(p, t) for p in GENERATORS for t in EVERY if p in OURS or t in OURS]
+EVERY = sorted(GENERATORS)
 
 
 @pytest.fixture(scope="module")
@@ -47,72 +24,6 @@ def store() -> Iterator[EventStore]:
     """A store in memory for all conversations."""
     with EventStore.open("sqlite://") as opened:
         yield opened
-
-
-@pytest.mark.parametrize(("provider", "target"), pairs())
-def test_every_repaired_history_is_valid_and_stays_as_it_is(provider: str, target: str) -> None:
-    """No rule is broken, hard or strict, a second repair changes nothing, the input is whole."""
-    for messages in histories(provider, ROUNDS):
-        before = repr(messages)
-        once = repair_messages(messages, provider, target)
-        assert validate(once.messages, target) == []
-        twice = repair_messages(once.messages, target)
-        assert repr(twice.messages) == repr(once.messages)
-        assert twice.repairs == []
-        assert repr(messages) == before
-
-
-@pytest.mark.parametrize("provider", OURS)
-def test_valid_input_comes_back_equal(provider: str) -> None:
-    """In objects of its own, without a repair; of each there are enough to mean something."""
-    valid = 0
-    for messages in histories(provider, ROUNDS, "equal"):
-        if not validate(messages, provider):
-            valid += 1
-            repaired = repair_messages(messages, provider)
-            assert repr(repaired.messages) == repr(messages)
-            assert repaired.repairs == []
-    assert valid >= ROUNDS // 50
-
-
-def result_texts(messages: list[Any]) -> Iterator[str]:
-    """The texts of the well-formed results, in any of the three forms."""
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, str) and message.get("role") == "tool":
-            yield content
-        for block in content if isinstance(content, list) else ():
-            inner = block.get("toolResult") if isinstance(block, dict) else None
-            said = inner.get("content") if isinstance(inner, dict) else None
-            if isinstance(said, list) and inner.get("status") != "error":
-                yield from (
-                    each["text"]
-                    for each in said
-                    if isinstance(each, dict) and isinstance(each.get("text"), str)
-                )
-
-
-def strings(value: Any) -> Iterator[str]:
-    """Every string in a JSON value, at any depth."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)
-
-
-@pytest.mark.parametrize("target", EVERY)
-@pytest.mark.parametrize("provider", OURS)
-def test_no_real_result_is_lost(provider: str, target: str) -> None:
-    """Each result's text is in the repaired history, as a result or as text."""
-    for messages in histories(provider, ROUNDS, "whole"):
-        shown = "\n".join(strings(repair_messages(messages, provider, target).messages))
-        for text in result_texts(messages):
-            if text.strip():
-                assert text in shown or text.replace('"', '\\"') in shown or "\x00" in text
 
 
 @pytest.mark.parametrize("provider", OURS)
@@ -207,54 +118,3 @@ def test_ollamas_own_client_accepts_what_is_rendered(provider: str) -> None:
         for message in repair_messages(messages, provider, "ollama").messages:
             images = [ollama.Image(value=image) for image in message.get("images") or ()]
             ollama.Message.model_validate({**message, "images": images})
-
-
-def many(provider: str, count: int) -> list[Any]:
-    """A turn of `count` parallel calls, answered from the last to the first."""
-    names = [f"tool_{n}" for n in range(count)]
-    if provider == "bedrock":
-        return [
-            {"role": "user", "content": [{"text": "q"}]},
-            {"role": "assistant", "content": [
-                {"toolUse": {"toolUseId": "same", "name": name, "input": {}}} for name in names]},
-            {"role": "user", "content": [
-                {"toolResult": {"toolUseId": "same", "content": [{"text": name}]}}
-                for name in reversed(names)]},
-        ]  # fmt: skip
-    arguments: Any = {} if provider == "ollama" else "{}"
-    function = [{"name": name, "arguments": arguments} for name in names]
-    key = {} if provider == "ollama" else {"id": "same"}
-    answer = {} if provider == "ollama" else {"tool_call_id": "same"}
-    return [
-        {"role": "user", "content": "q"},
-        {"role": "assistant", "content": "", "tool_calls": [{**key, "function": f} for f in
-                                                            function]},
-        *({"role": "tool", "content": name, "tool_name": name, **answer} for name in
-          reversed(names)),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("provider", OURS)
-def test_a_turn_of_thousands_of_parallel_calls_is_repaired_in_linear_time(provider: str) -> None:
-    """Twice the calls take about twice the lines: the work is counted, not timed."""
-
-    def steps(count: int) -> int:
-        messages = many(provider, count)
-        seen = 0
-
-        def count_lines(_frame: Any, _event: str, _arg: Any) -> Any:
-            nonlocal seen
-            seen += 1
-            return count_lines
-
-        traced = sys.gettrace()
-        sys.settrace(count_lines)
-        try:
-            repair_messages(messages, provider)
-        finally:
-            sys.settrace(traced)
-        return seen
-
-    steps(10)  # what is made once
-    assert steps(1_000) < 2.3 * steps(500)
-    assert validate(repair_messages(many(provider, 5_000), provider).messages, provider) == []
