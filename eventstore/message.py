@@ -55,8 +55,3 @@ def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part,
                 f"a message part is {type(part).__name__}: pass text, Text, Image or Opaque"
             )
     return parts
-
-
-def text_of(parts: tuple[Part, ...]) -> str:
-    """The text of `parts`, joined by line breaks."""
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
