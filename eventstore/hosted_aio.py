@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.aio import AsyncConversation, outcome
+from eventstore.errors import EventStoreError
 from eventstore.hosted import HostedStore, cannot_wait
 from eventstore.storage.hosted import synchronous
 from eventstore.tool import Tool
@@ -54,6 +55,17 @@ class Inside:
 
 class HostedAsyncConversation(AsyncConversation):
     """A conversation inside a transaction of the host's own."""
+
+    @property
+    def blocking(self) -> NoReturn:
+        """Refuse: its connection is of who awaits it.
+
+        So does an `AsyncDispatcher`, whose steps have to be on disk before they happen.
+        """
+        raise EventStoreError(
+            "only who awaits can use an AsyncConnection, and a dispatcher's steps must not wait "
+            f"for its commit: pass store.conversation({self.id!r}), without a connection"
+        )
 
     def follow(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: see `cannot_wait`."""

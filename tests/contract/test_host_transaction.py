@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from eventstore import (
+    AsyncDispatcher,
     AsyncEventStore,
     Conversation,
     EventStore,
@@ -867,6 +868,8 @@ def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
                 inside.follow()
             with pytest.raises(EventStoreError, match="without a connection"):
                 await inside.decision("call_1")
+            with pytest.raises(EventStoreError, match="without a connection"):
+                AsyncDispatcher(inside, [])
             each = await connection.execution_options(isolation_level="AUTOCOMMIT")
             with pytest.raises(ValueError, match="autocommit mode"):
                 await chat.append(message(), connection=each)
