@@ -200,7 +200,7 @@ class SqlStorage:
                     self._check()
                     yield self._connection().cursor()
                 return
-            connection = self._new_connection()
+            pool, connection = self._engine.pool, self._new_connection()
             try:
                 yield connection.cursor()
             except BaseException:
@@ -208,6 +208,8 @@ class SqlStorage:
                 raise
             finally:
                 connection.close()
+                if self._closed:  # meanwhile: nobody else would close what is given back
+                    pool.dispose()
         except Exception as error:  # noqa: BLE001 - raised again in our own words
             self._raise(error)
 

@@ -446,3 +446,16 @@ def test_verify_says_what_the_server_finds(mariadb: MariaDB, opened: Open) -> No
         "toolledger_lanes: Table is broken",
         "toolledger_lanes: Corrupt",
     ]
+
+
+def test_what_is_being_read_when_the_storage_is_closed_leaves_no_connection(
+    opened: Open, url: str
+) -> None:
+    """It ends, and its connection with it."""
+    storage = opened(url)
+    with storage._reading() as cursor:
+        storage.close()
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall()
+        connection = cursor.connection
+    assert not connection.open if hasattr(connection, "open") else connection.closed
