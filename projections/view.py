@@ -34,6 +34,8 @@ from projections.window import Cut, Window
 OpenCalls = Literal["answer", "raise", "drop"]
 Collapse = Literal["failed", "all", "none"]
 
+_OPEN_CALLS, _COLLAPSE = get_args(OpenCalls), get_args(Collapse)
+
 EVERYTHING = Window()
 
 REASONS_SHOWN = 3  # different reasons that a note on failed attempts gives
@@ -119,8 +121,8 @@ def show(
     window: Window,
 ) -> ModelHistory:
     """What the model sees of `entries`; the options are those of `model_history`."""
-    _one_of("open_calls", open_calls, get_args(OpenCalls))
-    _one_of("collapse", collapse, get_args(Collapse))
+    _one_of("open_calls", open_calls, _OPEN_CALLS)
+    _one_of("collapse", collapse, _COLLAPSE)
     made = list(repairs)
     notes = _superseded(entries, collapse, made) if collapse != "none" else {}
     turns = [_turn(entry, open_calls, notes, made) for entry in entries]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from operator import length_hint
 from types import ModuleType
 from typing import Any
 
@@ -62,7 +63,7 @@ def provider(name: str) -> ModuleType:
 
 def list_key(name: str) -> str:
     """The keyword argument that holds the message list of a provider."""
-    key: str = getattr(provider(name), "LIST", "messages")
+    key: str = provider(name).LIST
     return key
 
 
@@ -86,23 +87,18 @@ def parse(
 
 
 def parse_in_place(
-    messages: Sequence[Any], name: str, is_error: Callable[[Any], bool] | None = None
+    messages: list[Any], name: str, is_error: Callable[[Any], bool] | None = None
 ) -> tuple[list[WireItem], list[int]]:
     """The items of messages, and for each the message that it comes from; see `parse`."""
-    place = -1
-    known = all(type(message) is dict for message in messages) and _is_json(messages)
-
-    def given() -> Iterator[Any]:  # every wire takes one message after the other
-        nonlocal place
-        for message in messages:
-            place += 1
-            yield message if known else plain(message)
-
+    known = {*map(type, messages)} <= {dict} and _is_json(messages)
+    given = iter(messages)  # every wire takes one message after the other
+    last = len(messages) - 1
     items: list[WireItem] = []
     places: list[int] = []
-    for item in provider(name).parse(given(), is_error or bears_error_mark, _never):
+    taken = given if known else map(plain, given)
+    for item in provider(name).parse(taken, is_error or bears_error_mark, _never):
         items.append(item)
-        places.append(place)
+        places.append(last - length_hint(given))
     return items, places
 
 
@@ -118,9 +114,10 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
     ]
     changes = [change for call in heard for change in _shown(call, module, name)]
     rendered: Rendered = module.render(_unclosed(turns, name))
-    rendered.changes += changes
-    rendered.changes += (change for turn in told if not turn.hidden for change in _untold(turn))
-    rendered.changes += (change for call in heard for change in _untold(call.answer, call.id))
+    if told or heard:
+        rendered.changes += changes
+        rendered.changes += (change for turn in told if not turn.hidden for change in _untold(turn))
+        rendered.changes += (change for call in heard for change in _untold(call.answer, call.id))
     return rendered
 
 

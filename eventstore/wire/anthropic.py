@@ -37,6 +37,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, tool_name
 
 NAME = "anthropic"
+LIST = "messages"
 BLOCKS = "content"
 ID_LENGTH = 64
 NAME_LENGTH = 128

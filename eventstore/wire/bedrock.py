@@ -36,6 +36,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, tool_name
 
 NAME = "bedrock"
+LIST = "messages"
 BLOCKS = "content"
 ID_LENGTH = 64
 NAME_LENGTH = 64

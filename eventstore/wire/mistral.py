@@ -37,6 +37,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, nine_characters, tool_name
 
 NAME = "mistral"
+LIST = "messages"
 ID_LENGTH = 9
 NAME_LENGTH = 64
 SHOWS_RESULTS = False  # in text alone: the models before v15 take nothing else

@@ -33,6 +33,7 @@ from eventstore.wire.items import (
 )
 
 NAME = "ollama"
+LIST = "messages"
 UNNAMED = "unnamed_tool"
 
 ROLES = {

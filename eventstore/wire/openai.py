@@ -37,6 +37,7 @@ from eventstore.wire.items import (
 from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
 
 NAME = "openai"
+LIST = "messages"
 ID_LENGTH = 40
 NAME_LENGTH = 64
 
@@ -51,8 +52,8 @@ BESIDE = {
     "reasoning_content": "reasoning", "reasoning": "reasoning", "audio": "audio",
     "refusal": "refusal",
 }  # fmt: skip
+_BESIDE = frozenset(BESIDE)
 _GIVEN = {"function": "arguments", "custom": "input"}
-PLAIN = 2  # members of a message without them: role and content, or role and tool_calls
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
@@ -83,7 +84,9 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
     given = message.get("role")
-    role = _role(message, given)
+    role = ROLES.get(given) if isinstance(given, str) else None
+    if role is None:
+        role = _unnamed_role(message)
     content = message.get("content")
     if role == "tool":
         call_id, name = message.get("tool_call_id"), message.get("name")
@@ -107,17 +110,14 @@ def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireIt
         made = _exact_calls(message) if exact else None
         exact = made is not None
         calls = tuple(_calls(message)) if made is None else made
-        if len(message) > PLAIN:
+        if not _BESIDE.isdisjoint(message):
             parts = (*_beside(message), *parts)
     if parts or calls or exact or _extras(message):
         return WireMessage(role, parts, calls, message, exact)
     return None
 
 
-def _role(message: dict[str, Any], given: Any) -> str:
-    role = ROLES.get(given) if isinstance(given, str) else None
-    if role is not None:
-        return role
+def _unnamed_role(message: dict[str, Any]) -> str:
     if message.get("tool_calls"):
         return "assistant"
     return "tool" if "tool_call_id" in message else "user"

@@ -44,6 +44,10 @@ class RuleBook(Protocol):
         star after a code is the part of the rule that is held at another level.
         """
 
+    @property
+    def TOLERATED(self) -> Collection[str]:  # noqa: N802
+        """Codes of the strict rules without which the API itself answers."""
+
     def findings(self, messages: object) -> Iterator[tuple[str, str, str]]:
         """Code, place and detail of everything that breaks a rule."""
 
@@ -80,11 +84,10 @@ def validate(messages: object, provider: str) -> list[Violation]:
 def is_valid(messages: object, provider: str) -> bool:
     """Whether `messages` break no rule that repair would mend: `validate`, stopped at the first.
 
-    A book's `TOLERATED` names strict rules without which the provider's own API answers.
+    What a book tolerates is broken in requests that the provider's own API answers.
     """
     book = _book(provider)
-    tolerated: Collection[str] = getattr(book, "TOLERATED", ())
-    return all(code in tolerated for code, _, _ in book.findings(messages))
+    return all(code in book.TOLERATED for code, _, _ in book.findings(messages))
 
 
 def _sent(messages: object) -> object:

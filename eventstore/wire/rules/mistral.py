@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Fault = tuple[str, str]  # place and detail
 
-__all__ = ["RULES", "findings"]
+__all__ = ["RULES", "TOLERATED", "findings"]
 
 RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "MI01": (
@@ -61,6 +61,9 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
+
+TOLERATED: Final = frozenset[str]()
+"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Fault = tuple[str, str]  # place and detail
 
-__all__ = ["RULES", "findings"]
+__all__ = ["RULES", "TOLERATED", "findings"]
 
 RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "OL01": (
@@ -40,6 +40,9 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
 }
 """Code to level, what would go wrong and the remedy."""
+
+TOLERATED: Final = frozenset[str]()
+"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _MAX_SHOWN: Final = 80

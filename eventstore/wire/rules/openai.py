@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Fault = tuple[str, str]  # place and detail
 
-__all__ = ["RULES", "findings"]
+__all__ = ["RULES", "TOLERATED", "findings"]
 
 RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "OA01": (
@@ -114,6 +114,9 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
+
+TOLERATED: Final = frozenset[str]()
+"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _SPEAKERS: Final = frozenset({"system", "developer", "user", "assistant"})
