@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,10 +31,17 @@ _context.set_forkserver_preload(
 def spawn(job: Callable[..., object], *args: Any) -> tuple[Any, Connection]:
     """A process that runs `job(*args, pipe)`, and our end of its pipe."""
     ours, theirs = _context.Pipe()
-    process = _context.Process(target=job, args=(*args, theirs), daemon=True)
+    process = _context.Process(target=_untraced, args=(job, *args, theirs), daemon=True)
     process.start()
     theirs.close()
     return process, ours
+
+
+def _untraced(job: Callable[..., object], *args: Any) -> None:
+    """A job without the tracer of coverage, whose lock a Ctrl-C leaves held."""
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
+    job(*args)
 
 
 @contextmanager
