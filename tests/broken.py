@@ -53,7 +53,7 @@ def said(message: Any) -> Iterator[str]:
         return
     if message.get("is_error") is True or message.get("status") == "error":
         return
-    for key in ("content", "parts", "output"):
+    for key in ("parts",) if "parts" in message else ("content", "output"):
         held = message.get(key)
         for part in held if isinstance(held, list) else [{"text": held}]:
             if not isinstance(part, dict):

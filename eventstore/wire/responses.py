@@ -89,12 +89,12 @@ def _item(item: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[
     kind, role = _kind(item), item.get("role")
     if kind in OUTPUTS.values() or _is_output(item, kind):
         yield _result(item, is_error, is_rejection)
-    elif kind in CALLS:
+    elif kind in CALLS and not _is_message(item):
         call_id, call = item.get("call_id"), function_call(item.get("name"), item.get(CALLS[kind]))
         given = call_id if isinstance(call_id, str) and call_id else None
         made = (WireCall(given, call),)
         yield WireMessage("assistant", (), made, [item], _is_exact(item), piece=True)
-    elif kind != "message":
+    elif kind not in ("message", *CALLS):
         if item:
             part = Opaque(NAME, item) if kind is not None else Text(as_text(item))
             yield WireMessage("assistant", (part,), (), [item], _is_exact(item), piece=True)
@@ -123,6 +123,12 @@ def _is_output(item: dict[str, Any], kind: str | None) -> bool:
     return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not _OTHERS & item.keys()
 
 
+def _is_message(item: dict[str, Any]) -> bool:
+    """Whether what bears the type of a call is a message, by what it holds."""
+    return {"role", "content"} <= item.keys() and not _ASKED & item.keys()
+
+
+_ASKED = frozenset({*CALLS.values(), "call_id", "name"})
 _CONFUSED = frozenset({*CALLS, "message"})
 _OTHERS = frozenset({*CALLS.values(), "content", "name"})
 

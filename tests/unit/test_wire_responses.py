@@ -561,3 +561,11 @@ def test_an_output_of_a_wrong_type_is_one(kind: str) -> None:
     """What an item holds says what it is."""
     shown = mended(says(), call(), output(text="real words", type=kind), says())
     assert [item["output"] for item in shown if "output" in item] == ["real words"]
+
+
+@pytest.mark.parametrize("role", ["assistant", "system", "user"])
+def test_a_message_of_a_calls_type_is_one(role: str) -> None:
+    """Nothing is called by it."""
+    shown = mended(says(), says(role, "real words", type="function_call"))
+    assert [item for item in shown if item.get("content") == "real words"] != []
+    assert not [item for item in shown if item.get("type") == "function_call"]
