@@ -27,6 +27,7 @@ from eventstore import (
     AsyncDispatcher,
     AsyncEventStore,
     Conversation,
+    Dispatcher,
     EventStore,
     EventStoreError,
     IllegalTransition,
@@ -78,6 +79,7 @@ def engine_at(url: str, **options: Any) -> Engine:
     """A host's engine."""
     if url.startswith("sqlite"):
         options["module"] = driver()
+        options.setdefault("connect_args", {"timeout": 60})  # 5 s are short where much runs
     return create_engine(url, **options)
 
 
@@ -659,6 +661,8 @@ def test_nobody_waits_inside_a_transaction(world: World) -> None:
         for wait in (chat.follow, partial(chat.decision, "call_1")):
             with pytest.raises(EventStoreError, match="without a connection"):
                 wait()
+        with pytest.raises(EventStoreError, match="without a connection"):
+            Dispatcher(chat, [])
 
 
 def test_a_transaction_that_is_over_is_said_so(world: World) -> None:

@@ -45,8 +45,9 @@ class Dist(NamedTuple):
 def run(
     *command: str | Path, cwd: Path, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of this interpreter, with `path` in front of its modules."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    """Run a command of this interpreter, with `path` in front of its modules, and no coverage."""
+    ours = ("PYTHONPATH", "COVERAGE_PROCESS_CONFIG")
+    environment = {key: value for key, value in os.environ.items() if key not in ours}
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
