@@ -65,6 +65,9 @@ class Conversation:
     returns the call as it then stands. On an error nothing is written.
     """
 
+    durable = True
+    """Whether what was appended is on disk: inside a host's transaction it is when that commits."""
+
     def __init__(self, store: EventStore, conversation_id: str) -> None:
         self._store = store
         self.id = conversation_id

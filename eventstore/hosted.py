@@ -63,6 +63,8 @@ class HostedStore(EventStore):
 class HostedConversation(Conversation):
     """A conversation inside a transaction of the host's own."""
 
+    durable = False
+
     def follow(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: see `cannot_wait`."""
         raise cannot_wait(self.id)

@@ -125,6 +125,11 @@ class Procedure(Generic[Chat]):
             "AsyncEventStore"
         )
         settings.one("conversation", given, lambda one: isinstance(one, Conversation), remedy)
+        if not given.durable:
+            raise EventStoreError(
+                "a dispatcher's steps must be on disk before they happen, and not wait for a "
+                f"host's commit: pass store.conversation({given.id!r}), without a connection"
+            )
         return given, given
 
     @property

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DURABILITIES = tuple(sqlite.SYNCHRONOUS)
 
+LONGEST_WAIT = 1_000_000
+"""Seconds; databases count milliseconds, in 32 bits."""
+
 
 def open_storage(
     url: str, tenant: str, durability: str, busy_timeout: float, *, new: bool = True
@@ -29,6 +32,10 @@ def open_storage(
     """
     if durability not in DURABILITIES:
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
+    if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= LONGEST_WAIT:
+        raise ValueError(
+            f"busy_timeout is {busy_timeout!r}: pass seconds, from 0 to {LONGEST_WAIT:,}"
+        )
     parsed = parse(url)
     if _is_sqlite(parsed):
         return sqlite.open_storage(url, tenant, durability, busy_timeout, new=new)

@@ -81,7 +81,9 @@ def approve(
                 "pass --edit with those it should have, or reject it"
             )
         done = chat.approve(call_id, edited, by, reason)
-    _tell("approved", chat, done, as_json=as_json)
+    # The first decision stands: who repeats it is told whose it was.
+    said = "approved" if tool.is_pending else f"approved already, by {_who(done)}"
+    _tell(said, chat, done, as_json=as_json)
 
 
 def reject(
@@ -147,6 +149,10 @@ def _tell(what: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
         return
     call = tool.effective_call
     say(f"{what}: {call.name}({arguments_text(call, 1_000_000)}), call {tool.id} of {chat.id}")
+
+
+def _who(approved: Tool) -> str:
+    return getattr(approved.status, "by", None) or "somebody who gave no name"
 
 
 def _fields(approval: PendingApproval) -> dict[str, Any]:

@@ -54,6 +54,18 @@ def drain(pipe: Any, told: list[str]) -> None:
 
 def test_a_reader_misses_nothing_whatever_order_writers_commit_in(url: str) -> None:
     """No gap in a lane, no skip, no inversion; also beside writers that roll back or are killed."""
+    check_that_nothing_is_missed(url)
+
+
+def test_a_reader_of_a_file_misses_nothing(tmp_path: Path) -> None:
+    """Likewise, where all writers take turns."""
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    EventStore.open(url).close()
+    check_that_nothing_is_missed(url)
+
+
+def check_that_nothing_is_missed(url: str) -> None:
+    """Two readers beside 12 writers, and six that are killed."""
     each = EVENTS // 30
     chance = random.Random(3)
     told: list[str] = []
