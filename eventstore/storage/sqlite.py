@@ -296,9 +296,7 @@ def open_storage(
     url: str, tenant: str, durability: str, busy_timeout: float, *, new: bool = True
 ) -> SqlStorage:
     """The storage at a SQLite URL, its schema upgraded, and created where it may be `new`."""
-    if durability not in SYNCHRONOUS:
-        raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
-    database = Sqlite(_parse(url), durability, busy_timeout)
+    database = Sqlite(make_url(url), durability, busy_timeout)
     try:
         with unforked():
             if database.check_file() or database.path is None:
@@ -317,7 +315,7 @@ def open_storage(
 @contextmanager
 def migrating(url: str) -> Iterator[Connection]:
     """A connection in a transaction, to change the schema at a SQLite URL; no file is made."""
-    database = Sqlite(_parse(url), "full", 30.0)
+    database = Sqlite(make_url(url), "full", 30.0)
     try:
         if not database.check_file():
             _begin(database, Path(str(database.path)), new=False)
@@ -346,18 +344,6 @@ def _path(url: URL) -> Path | None:
             return None
         name = unquote(name)
     return Path(name)
-
-
-def _parse(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-    except Exception as error:
-        raise ValueError(
-            f"{url!r} is not a database URL: for a file write for example sqlite:///agent.db"
-        ) from error
-    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise ValueError(f"{parsed.drivername} is not supported yet: use a sqlite:/// URL")
-    return parsed
 
 
 def _begin(database: Sqlite, path: Path, *, new: bool) -> None:

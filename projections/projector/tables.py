@@ -393,12 +393,6 @@ def find_keys(
         yield from connection.execute(select(*(table.c[name] for name in names)).where(*where))
 
 
-def total(connection: Connection, table: Table, /, **given: Any) -> int:
-    """How many rows are as `given`."""
-    statement = select(func.count()).select_from(table).where(*_of(table, given))
-    return int(connection.execute(statement).scalar_one())
-
-
 def highest(connection: Connection, column: Column[Any]) -> int:
     """The highest value of a column; 0 where there is none."""
     return int(connection.execute(select(func.max(column))).scalar() or 0)
