@@ -125,7 +125,7 @@ def _is_output(item: dict[str, Any], kind: str | None) -> bool:
 
 def _is_message(item: dict[str, Any]) -> bool:
     """Whether what bears the type of a call is a message, by what it holds."""
-    return {"role", "content"} <= item.keys() and not _ASKED & item.keys()
+    return "content" in item and not _ASKED & item.keys()
 
 
 _ASKED = frozenset({*CALLS.values(), "call_id", "name"})
@@ -238,18 +238,19 @@ def render(turns: Sequence[Turn]) -> Rendered:
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=False, spell=short_text)
     called = {name for names in ids for name in names}
     referred = False  # to what the server keeps
+    used: set[str] = set()
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
         own = turn.provider == NAME
         if turn.role == "assistant":
             count = len(items)
-            _add_turn(items, turn, names, changes)
+            _add_turn(items, turn, names, used, changes)
             referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
         elif own and referred and turn.held is not None and turn.held.id not in called:
-            items.append(render_result(turn.held, turn.held.id))
+            items += _once(render_result(turn.held, turn.held.id), used, changes)
         elif own and turn.exact and turn.native is not None:
-            items.append(copy(turn.native))
+            items += _once(copy(turn.native), used, changes)
         else:
             if own and turn.held is not None:
                 changes.append(unheld(turn.held))
@@ -306,31 +307,41 @@ class _Piece(msgspec.Struct):
 
 
 def _add_turn(
-    items: list[dict[str, Any]], turn: Turn, names: list[str], changes: list[Change]
+    items: list[dict[str, Any]],
+    turn: Turn,
+    names: list[str],
+    used: set[str],
+    changes: list[Change],
 ) -> None:
     """Add a turn's items and the outputs of its calls.
 
     A message that comes after a call comes after the call's output, too.
     """
-    pieces = _pieces(turn, names, changes)
+    pieces = [
+        _Piece(item, piece.call)
+        for piece in _pieces(turn, names, changes)
+        for item in _once(piece.item, used, changes)
+    ]
     start, called = 0, -1
     for place, piece in enumerate(pieces):
         if piece.call is not None:
             called = place
         elif called >= start and _kind(piece.item) == "message":
             changes.append(Change("moved", "OR06", "outputs stand right behind their calls"))
-            _add_segment(items, pieces[start : called + 1])
+            _add_segment(items, pieces[start : called + 1], used, changes)
             start = called + 1
-    _add_segment(items, pieces[start:])
+    _add_segment(items, pieces[start:], used, changes)
 
 
-def _add_segment(items: list[dict[str, Any]], pieces: list[_Piece]) -> None:
+def _add_segment(
+    items: list[dict[str, Any]], pieces: list[_Piece], used: set[str], changes: list[Change]
+) -> None:
     items += [piece.item for piece in pieces]
     for piece in pieces:
         if piece.call is not None:
             output = render_result(piece.call, piece.item["call_id"])
             output["type"] = OUTPUTS[piece.item["type"]]
-            items.append(output)
+            items += _once(output, used, changes)
 
 
 def _pieces(turn: Turn, names: list[str], changes: list[Change]) -> list[_Piece]:
@@ -473,37 +484,42 @@ def result_parts(native: Any) -> tuple[Part, ...]:
     return _parts(native["output"])
 
 
+def _once(item: dict[str, Any], used: set[str], changes: list[Change]) -> list[dict[str, Any]]:
+    """An item whose id is its own, or has none; else what it says."""
+    item_id = item.get("id")
+    if item_id is None:
+        return [item]
+    if _is_legal_id(_kind(item), item_id) and item_id not in used:
+        used.add(item_id)
+        return [item]
+    changes.append(Change("dropped", "OR03", f"the id {item_id!r} is used or none"))
+    if _kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
+        return _told(item, changes)
+    item.pop("id")
+    return [item]
+
+
 def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[str, Any]]:
-    """The items, each id once, and no reasoning without what it belongs to."""
-    seen: set[str] = set()
-    kept: list[dict[str, Any]] = []
-    for item in items:
-        item_id = item.get("id")
-        if item_id is not None and (not _is_legal_id(_kind(item), item_id) or item_id in seen):
-            changes.append(Change("dropped", "OR03", f"the id {item_id!r} is used or none"))
-            if _kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
-                kept += _told(item, changes)
-                continue
-            item.pop("id")
-        elif item_id is not None:
-            seen.add(item_id)
-        if _kind(item) == "reasoning" and not isinstance(item.get("summary"), list):
-            changes.append(Change("added", "OR05", "reasoning has a summary, be it empty"))
-            item["summary"] = []
-        kept.append(item)
+    """The items, and no reasoning without a summary or what it belongs to."""
     found: list[dict[str, Any]] = []
     belongs = nameless = False
-    for item in reversed(kept):
+    for item in reversed(items):
         if _kind(item) != "reasoning":
             belongs = _is_the_models(item)
             nameless = _kind(item) == "message" and item.get("id") is None
         elif not belongs:
             changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
             continue
-        elif nameless and _is_kept(item):
-            # By its id it would be missed what came after.
-            changes.append(Change("dropped", "OR04", "the id of reasoning whose message has none"))
-            item.pop("id")
+        else:
+            if nameless and _is_kept(item):
+                # By its id it would be missed what came after.
+                changes.append(
+                    Change("dropped", "OR04", "the id of reasoning whose message has none")
+                )
+                item.pop("id")
+            if not isinstance(item.get("summary"), list):
+                changes.append(Change("added", "OR05", "reasoning has a summary, be it empty"))
+                item["summary"] = []
         found.append(item)
     return found[::-1]
 

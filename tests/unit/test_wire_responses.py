@@ -569,3 +569,19 @@ def test_a_message_of_a_calls_type_is_one(role: str) -> None:
     shown = mended(says(), says(role, "real words", type="function_call"))
     assert [item for item in shown if item.get("content") == "real words"] != []
     assert not [item for item in shown if item.get("type") == "function_call"]
+
+
+@pytest.mark.parametrize("message", [{}, {"id": "fc_1"}])
+def test_content_without_a_role_is_a_message_whatever_its_type(message: dict[str, Any]) -> None:
+    """It says something, and names no call."""
+    shown = mended(says(), {"type": "function_call", "content": "real words", **message})
+    assert shown == [says(), says(content="real words")]
+
+
+def test_a_message_for_an_item_whose_id_is_used_comes_after_the_outputs() -> None:
+    """What it says would stand between the calls and their outputs."""
+    item = {"type": "x_call", "id": "x_1", "name": "real words"}
+    shown = mended(says(), call(), item, item, call("call_2"), output(), output("call_2"))
+    assert shown[:4] == [says(), call(), output(), item]
+    assert "real words" in shown[4]["content"]
+    assert shown[5:] == [call("call_2"), output("call_2")]
