@@ -65,6 +65,7 @@ URI = ("fileUri", "file_uri")
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_NOTHING: tuple[Any, ...] = (None, "", [])
 
 
 # in
@@ -89,7 +90,7 @@ def _content(message: dict[str, Any]) -> dict[str, Any]:
         return content if isinstance(content, dict) else {}
     if "parts" not in message and "role" not in message and message:
         return {"role": "user", "parts": [message]}
-    if "parts" not in message and "content" in message:  # in the form of a chat
+    if message.get("parts") in _NOTHING and "content" in message:  # in the form of a chat
         held = message["content"]
         return {"role": message.get("role"), "parts": held if isinstance(held, list) else [held]}
     return message

@@ -502,3 +502,10 @@ def test_a_content_in_the_form_of_a_chat_is_read() -> None:
     moved = mended({"role": "model", "content": "hello there"}, user(text()))
     assert moved[0] == model(text("hello there"))
     assert mended({"role": "user", "content": [text()]}) == [user(text())]
+
+
+@pytest.mark.parametrize("parts", [None, "", []])
+def test_content_is_read_where_the_parts_are_empty(parts: object) -> None:
+    """Neither name hides what stands under the other."""
+    assert mended({"role": "user", "parts": parts, "content": "hello"}) == [user(text())]
+    assert mended({"role": "user", "parts": parts, "content": None}, user(text())) == [user(text())]
