@@ -284,6 +284,8 @@ def render(turns: Sequence[Turn]) -> Rendered:
 def untold(native: Any) -> Iterator[str]:
     """The members of a content of ours, or of a part, that no other provider has a place for."""
     parts = native.get("parts")
+    if "role" in native:
+        yield from beyond(native, {"role", "parts", "" if parts else "content"})
     for part in [native] if "role" not in native else parts if isinstance(parts, list) else ():
         body = _of(part, CALL) or _of(part, RESPONSE)
         if body is not None or (isinstance(part, dict) and part.get("text") is not None):

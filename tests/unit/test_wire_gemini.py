@@ -509,3 +509,16 @@ def test_content_is_read_where_the_parts_are_empty(parts: object) -> None:
     """Neither name hides what stands under the other."""
     assert mended({"role": "user", "parts": parts, "content": "hello"}) == [user(text())]
     assert mended({"role": "user", "parts": parts, "content": None}, user(text())) == [user(text())]
+
+
+def test_what_stands_beside_the_parts_is_named_for_other_providers() -> None:
+    """Nothing goes unsaid; where there are no parts, the content is what is said."""
+    beside = repair_messages(
+        [{"role": "user", "parts": [{"text": "a"}], "content": "x"}], "gemini", to="openai"
+    )
+    assert [repair.why for repair in beside.repairs] == ["content: only for gemini"]
+    instead = repair_messages(
+        [{"role": "user", "parts": [], "content": "x"}], "gemini", to="openai"
+    )
+    assert instead.messages == [{"role": "user", "content": "x"}]
+    assert [repair.rule for repair in instead.repairs] == ["form"]
