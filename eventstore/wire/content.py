@@ -170,12 +170,13 @@ def chat_answer(answer: Answer, name: str, provider: str) -> dict[str, Any]:
         if answer.note:
             message["content"] = f"{answer.text}\n{answer.note}"
         return message
-    text = answer.text
-    if answer.is_error:
-        text = _encode({"error": text}).decode()
-    if answer.note:
-        text = f"{text}\n{answer.note}"
-    return {"role": "tool", "tool_call_id": name, "content": text}
+    return {"role": "tool", "tool_call_id": name, "content": answer_text(answer)}
+
+
+def answer_text(answer: Answer) -> str:
+    """What a tool message without a mark for errors says of an answer that is not its own."""
+    text = _encode({"error": answer.text}).decode() if answer.is_error else answer.text
+    return f"{text}\n{answer.note}" if answer.note else text
 
 
 def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:

@@ -10,10 +10,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
+    answer_text,
     as_text,
     chat_untold,
     copy,
@@ -42,8 +41,6 @@ ROLES = {
 }  # fmt: skip
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
-
-_encode = msgspec.json.Encoder().encode
 
 
 # in
@@ -282,9 +279,4 @@ def render_result(call: Call, _: str) -> dict[str, Any]:
         if answer.note:
             message["content"] = f"{answer.text}\n{answer.note}"
         return message
-    text = answer.text
-    if answer.is_error:
-        text = _encode({"error": text}).decode()
-    if answer.note:
-        text = f"{text}\n{answer.note}"
-    return {"role": "tool", "content": text, "tool_name": name}
+    return {"role": "tool", "content": answer_text(answer), "tool_name": name}
