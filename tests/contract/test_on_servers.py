@@ -1,4 +1,4 @@
-"""PostgreSQL keeps the contract."""
+"""Every server keeps the contract."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eventstore.storage.opening import open_storage as open_at
 from eventstore.testing import OpenStorage, SharedEventStoreContract, SharedStorageContract
 
 if TYPE_CHECKING:
-    from servers import PostgreSQL
+    from servers import Server
 
 
-class TestPostgresql(SharedStorageContract, SharedEventStoreContract):
-    """A real server; few rows at once, so that short tests read many times."""
+class TestOnServers(SharedStorageContract, SharedEventStoreContract):
+    """Real ones; few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14
 
@@ -26,9 +26,9 @@ class TestPostgresql(SharedStorageContract, SharedEventStoreContract):
         monkeypatch.setattr(sql, "CHUNK", 4)
 
     @pytest.fixture
-    def open_storage(self, postgresql: PostgreSQL) -> Iterator[OpenStorage]:
+    def open_storage(self, server: Server) -> Iterator[OpenStorage]:
         """All of one database."""
-        url = postgresql.database(migrated=True)
+        url = server.database(migrated=True)
         opened: list[Storage] = []
 
         def open_storage(tenant: str = "") -> Storage:
