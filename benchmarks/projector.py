@@ -16,15 +16,13 @@ the log was open.
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import bare
 import logs
 import msgspec
-from measure import Figure, arguments, folder, in_turn, median, report, timed
+from measure import Figure, apart, arguments, folder, in_turn, median, report, timed
 from rebuild import held, read_by_feed
 
 from eventstore import EventStore
@@ -83,22 +81,13 @@ def _rounded(store: EventStore, projector: Projector) -> object:
     return msgspec.structs.replace(wanted, **times)
 
 
-def growth(path: Path) -> float:
+def growth(name: str) -> float:
     """The peak of a projection over what was held before, in MB; in this process."""
+    path = Path(name)
     with EventStore.open(logs.url(path)) as store:
         before = held("VmRSS")
         project(store, path.with_name("apart.db"))
         return held("VmHWM") - before
-
-
-def growth_apart(path: Path) -> float:
-    """`growth` in a process of its own."""
-    script = f"import projector, pathlib; print(projector.growth(pathlib.Path({str(path)!r})))"
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return float(done.stdout)
 
 
 def main() -> None:
@@ -110,11 +99,11 @@ def main() -> None:
         path = Path(name) / "log.db"
         half = -(-events // EACH // 2) * EACH
         logs.grow(path, half // EACH, EACH)
-        before = growth_apart(path)
+        before = apart(f"projector.growth({str(path)!r})")
         events = half + logs.grow(path, -(-(events - half) // EACH), EACH, half // EACH)
         found = figures(path, events, rounds)
         found.append(Figure("peak memory, half of the log", before, "MB"))
-        found.append(Figure("peak memory", growth_apart(path), "MB", 100))
+        found.append(Figure("peak memory", apart(f"projector.growth({str(path)!r})"), "MB", 100))
     report(__file__, options, found)
 
 

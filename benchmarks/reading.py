@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import logs
-from measure import ROOT, Figure, arguments, folder, in_turn, median, report
+from measure import ROOT, Figure, apart, arguments, folder, in_turn, median, report
 from rebuild import by_conversation, by_feed, held
 
 from eventstore import EventStore
@@ -109,16 +108,6 @@ def growth(url: str, work: str) -> float:
         return held("VmHWM") - before
 
 
-def growth_apart(url: str, work: str) -> float:
-    """`growth` in a process of its own."""
-    script = f"import reading; print(reading.growth({url!r}, {work!r}))"
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return float(done.stdout)
-
-
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__, events=1_000_000, rounds=5)
@@ -134,7 +123,11 @@ def main() -> None:
         server.execute("VACUUM ANALYZE", database=url)
         found = figures(url, events, rounds)
         for work, limit in (("tools", 10), ("statistics", 100)):
-            found.append(Figure(f"{work}: peak memory", growth_apart(url, work), "MB", limit))
+            found.append(
+                Figure(
+                    f"{work}: peak memory", apart(f"reading.growth({url!r}, {work!r})"), "MB", limit
+                )
+            )
     report(__file__, options, found)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import gc
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 
 import bare
 import logs
-from measure import Figure, arguments, folder, in_turn, median, report
+from measure import Figure, apart, arguments, folder, in_turn, median, report
 
 from eventstore import EventStore
 from projections import current_tools
@@ -109,22 +108,13 @@ def held(field: str) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def growth(path: Path) -> float:
+def growth(name: str) -> float:
     """The peak of a rebuild by conversation over what was held before, in MB; in this process."""
+    path = Path(name)
     with EventStore.open(logs.url(path)) as store:
         before = held("VmRSS")
         by_conversation(store)
         return held("VmHWM") - before
-
-
-def growth_apart(path: Path) -> float:
-    """`growth` in a process of its own."""
-    script = f"import rebuild, pathlib; print(rebuild.growth(pathlib.Path({str(path)!r})))"
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return float(done.stdout)
 
 
 def main() -> None:
@@ -136,7 +126,11 @@ def main() -> None:
         path = Path(name) / "log.db"
         events = logs.grow(path, -(-events // EACH), EACH)
         found = figures(path, events, rounds)
-        found.append(Figure("by conversation: peak memory", growth_apart(path), "MB", 10))
+        found.append(
+            Figure(
+                "by conversation: peak memory", apart(f"rebuild.growth({str(path)!r})"), "MB", 10
+            )
+        )
     report(__file__, options, found)
 
 
