@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import functools
 import itertools
 import os
@@ -28,15 +29,19 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from sqlalchemy import URL, Connection, create_engine, make_url
 
 NOBODY = 65534
 MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory, where there is one
-ROOM = 2 * 1024**3
-"""Bytes that have to be free in memory for files to be put there."""
+ROOM = 6 * 1024**3
+"""Bytes that have to be free in memory for a server's files to be put there: each of some test
+processes has a server of each kind."""
+PREFIX = "toolledger-server-"
+CLAIM = "claim"
+"""The file in a server's folder that its test process holds locked for as long as it lives."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -65,7 +70,10 @@ class Server:
         if self.given is not None:
             self.address = self.given
             return
-        self._folder = Path(tempfile.mkdtemp(prefix="toolledger-server-", dir=place or _place()))
+        place = place or _place()
+        sweep(place)
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        self._claim = claimed(self._folder)
         self.data = self._folder / "data"
         self.log = self._folder / "log"
         self.user = NOBODY if os.geteuid() == 0 else None
@@ -158,6 +166,7 @@ class Server:
             self.process.send_signal(self.dying)
             self.process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._claim.close()
 
     def execute(self, *statements: str, database: str | None = None) -> list[Any]:
         """Run statements behind the library's back; the rows of the last one."""
@@ -321,11 +330,31 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _place() -> Path | None:
+def _place() -> Path:
+    """In memory, if the system has some to spare: files there are taken from what programs need."""
     with contextlib.suppress(OSError):
-        if shutil.disk_usage(MEMORY).free > ROOM:
+        facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        spare = int(facts["MemAvailable"].split()[0]) * 1024
+        if min(spare, shutil.disk_usage(MEMORY).free) > ROOM:
             return MEMORY
-    return None
+    return Path(tempfile.gettempdir())
+
+
+def claimed(folder: Path) -> IO[bytes]:
+    """Say that `folder` is in use; it is as long as the file is open."""
+    made = folder / "new"
+    claim = made.open("wb")
+    fcntl.flock(claim, fcntl.LOCK_EX)
+    made.rename(folder / CLAIM)
+    return claim
+
+
+def sweep(place: Path) -> None:
+    """Remove what killed test runs have left in `place`; their servers died with them."""
+    for path in place.glob(f"{PREFIX}*/{CLAIM}"):
+        with contextlib.suppress(OSError), path.open("rb") as claim:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _find(program: str, *folders: str) -> Path:
