@@ -37,7 +37,7 @@ class FlushedStorage(SqlStorage):
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
-        lane = self._lane(conversation_id)
+        lane = self.lane_of(conversation_id)
         end = self._on_disk(lane)
         for recorded in super().conversation(conversation_id, after):
             if recorded.position > end:

@@ -21,9 +21,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.fingerprint import slice_of
 from eventstore.storage import Append, Appended, Draft
+from eventstore.storage.reading import CHUNK
+from eventstore.storage.rows import event_row, index_row, recorded
 from eventstore.storage.schema import conversations, events, fingerprints, lanes, store
 from eventstore.storage.server import Server
-from eventstore.storage.sql import CHUNK, SqlStorage, _index_row, _recorded, _row
+from eventstore.storage.sql import SqlStorage
 from eventstore.storage.sqlite import driver
 from eventstore.storage.statements import columns
 
@@ -133,7 +135,7 @@ class HostedStorage:
         It is asked always, behind the lane's lock.
         """
         name = request.conversation_id
-        lane = self._storage._lane(name)  # noqa: SLF001
+        lane = self._storage.lane_of(name)
         with self._whole(writes=True):
             base, key = self._lock(lane, name)
             if base < request.as_of:
@@ -150,14 +152,14 @@ class HostedStorage:
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events after a version, in order, in bounded memory."""
-        lane = self._storage._lane(conversation_id)  # noqa: SLF001
+        lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is not None:
             yield from self._after(lane, key, conversation_id, after)
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Which of the event ids are stored in the conversation, with their versions."""
-        lane = self._storage._lane(conversation_id)  # noqa: SLF001
+        lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is None:
             return {}
@@ -179,7 +181,7 @@ class HostedStorage:
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
             rows = self._told(self._read, at=lane, key=key, after=after)
-            yield from _recorded(rows, {key: name})
+            yield from recorded(rows, {key: name})
             if len(rows) < CHUNK:
                 return
             after = rows[-1].version
@@ -221,9 +223,9 @@ class HostedStorage:
     ) -> None:
         rows, marks = [], []
         for place, draft in enumerate(drafts, 1):
-            rows.append(_named(events, _row(*key, position + place, version + place, draft)))
+            rows.append(_named(events, event_row(*key, position + place, version + place, draft)))
             if draft.begins:
-                marks.append(_named(fingerprints, _index_row(*key, version + place, draft)))
+                marks.append(_named(fingerprints, index_row(*key, version + place, draft)))
         self._connection.execute(insert(events), rows)
         if marks:
             self._connection.execute(insert(fingerprints), marks)

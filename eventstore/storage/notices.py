@@ -93,7 +93,7 @@ class NotifyingStorage(SqlStorage):
         while self._is_due():
             self._due = False  # what is appended from now on is told the next time
             with suppress(Exception):
-                self._rows("SELECT pg_notify(%s, %s)", CHANNEL, f"{self.epoch} {_process()}")
+                self.rows("SELECT pg_notify(%s, %s)", CHANNEL, f"{self.epoch} {_process()}")
             self._ending.wait(PACE)
 
     def _is_due(self) -> bool:

@@ -20,8 +20,10 @@ from sqlalchemy.pool import QueuePool
 
 from eventstore import migrate
 from eventstore.errors import NotAStore, StorageError, StoreClosed
+from eventstore.storage.connections import unforked
+from eventstore.storage.rows import insert_many
 from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
-from eventstore.storage.sql import SqlStorage, insert_many, unforked
+from eventstore.storage.sql import SqlStorage
 from eventstore.storage.statements import Statements
 
 DURABILITIES = ("full", "normal")

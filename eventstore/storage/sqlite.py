@@ -37,7 +37,9 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.sql import SqlStorage, insert_many, unforked
+from eventstore.storage.connections import unforked
+from eventstore.storage.rows import insert_many
+from eventstore.storage.sql import SqlStorage
 from eventstore.storage.statements import Statements
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}

@@ -17,7 +17,7 @@ import pytest
 
 from eventstore import AsyncEventStore, EventStore, testing
 from eventstore.aio import AsyncAttempt, AsyncConversation
-from eventstore.storage import Storage, sql
+from eventstore.storage import Storage, reading
 from eventstore.storage.opening import open_storage as open_at
 from eventstore.testing import EventStoreContract, OpenStorage, SharedEventStoreContract
 
@@ -109,7 +109,7 @@ class _Shared(_Async, SharedEventStoreContract):
     @pytest.fixture(autouse=True)
     def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fetch four rows at once."""
-        monkeypatch.setattr(sql, "CHUNK", 4)
+        monkeypatch.setattr(reading, "CHUNK", 4)
         monkeypatch.setattr("eventstore.aio.PAGE", 3)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from eventstore.storage import Storage, sql
+from eventstore.storage import Storage, reading
 from eventstore.storage.opening import open_storage as open_at
 from eventstore.testing import OpenStorage, SharedEventStoreContract, SharedStorageContract
 
@@ -23,7 +23,7 @@ class TestOnServers(SharedStorageContract, SharedEventStoreContract):
     @pytest.fixture(autouse=True)
     def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fetch four rows at once."""
-        monkeypatch.setattr(sql, "CHUNK", 4)
+        monkeypatch.setattr(reading, "CHUNK", 4)
 
     @pytest.fixture
     def open_storage(self, server: Server) -> Iterator[OpenStorage]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.storage import Storage, sql
+from eventstore.storage import Storage, reading
 from eventstore.storage.sqlite import open_storage as open_sqlite
 from eventstore.testing import (
     EventStoreContract,
@@ -49,7 +49,7 @@ class TestInAFile(SharedStorageContract, SharedEventStoreContract):
     @pytest.fixture(autouse=True)
     def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fetch four rows at once."""
-        monkeypatch.setattr(sql, "CHUNK", 4)
+        monkeypatch.setattr(reading, "CHUNK", 4)
 
     @pytest.fixture
     def open_storage(self, tmp_path: Path, opened: list[Storage]) -> OpenStorage:

@@ -17,7 +17,7 @@ import workers
 from eventstore import EventStore
 from eventstore.conversation import Conversation
 from eventstore.errors import StoreClosed
-from eventstore.storage import sql
+from eventstore.storage import connections, sql
 from eventstore.testing import message, together
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -217,7 +217,7 @@ def test_a_fork_behind_pythons_back_is_noticed(store: EventStore, chat: Conversa
     storage._pid = -1
     assert chat.append(message())[0].version == 2
     assert storage._held is not held
-    engine, kept = sql._orphans.pop()
+    engine, kept = connections._orphans.pop()
     assert (storage._pid, kept) == (os.getpid(), held)
     held.close()
     engine.dispose()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from eventstore import EventStore, Follow, IllegalTransition, Lag, Recorded, UnknownCall, following
 from eventstore.bell import Bell, bell_of
 from eventstore.errors import StoreClosed, StoreCorrupt
-from eventstore.storage import sql
+from eventstore.storage import reading
 from eventstore.storage.opening import open_storage
 from eventstore.testing import FrozenClock, message, together
 
@@ -279,7 +279,7 @@ def test_a_missing_position_is_never_passed_over(
     store: EventStore, monkeypatch: pytest.MonkeyPatch, position: int, chunk: int
 ) -> None:
     """At the beginning, in the middle and at the end: by the lane's counter."""
-    monkeypatch.setattr(sql, "CHUNK", chunk)
+    monkeypatch.setattr(reading, "CHUNK", chunk)
     append(store, "a", "b", "c")
     remove(store, f"position = {position}")
     with pytest.raises(StoreCorrupt, match=f"lane 0 has no event at position {position}"):

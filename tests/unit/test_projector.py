@@ -24,7 +24,7 @@ from eventstore import (
     ToolCompleted,
     ToolPending,
 )
-from eventstore.storage import sql
+from eventstore.storage import reading
 from eventstore.storage.sqlite import driver
 from eventstore.testing import FrozenClock, message
 from projections import Parked, Progress, Projector, error_statistics
@@ -238,7 +238,7 @@ def test_a_call_that_is_settled_in_a_batch_stays_settled(
     chat.start(tool.id)
     with Projector(store) as projector:
         projector.catch_up()
-    monkeypatch.setattr(sql, "CHUNK", 1)
+    monkeypatch.setattr(reading, "CHUNK", 1)
     chat.complete(tool.id, 1)
     insert = "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
     rest = "randomblob(16), recorded_at, tag, schema, fingerprint, digest, payload "

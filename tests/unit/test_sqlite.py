@@ -27,7 +27,7 @@ from eventstore.errors import (
     StoreReadOnly,
     VersionConflict,
 )
-from eventstore.storage import Append, sql, sqlite
+from eventstore.storage import Append, connections, reading, sqlite
 from eventstore.storage.sql import SqlStorage
 from eventstore.storage.sqlite import Sqlite, open_storage
 from eventstore.testing import append, completed, draft, instead, message, pending, refuse, together
@@ -287,13 +287,16 @@ def test_while_a_fork_is_made_nothing_is_open_and_nobody_opens(storage: SqlStora
     """The parent goes on behind it."""
     append(storage, "chat", message("a"))
     assert len(list(storage.conversation("chat"))) == 1
-    sql._before_fork()
+    connections._before_fork()
     doors = partial(storage._door.acquire, blocking=False)
     locks = partial(storage._lock.acquire, blocking=False)
-    assert together(doors, locks, partial(sql._registry.acquire, blocking=False)) == [False] * 3
+    assert (
+        together(doors, locks, partial(connections._registry.acquire, blocking=False))
+        == [False] * 3
+    )
     assert storage._held is None
     assert storage._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
-    sql._after_fork_in_parent()
+    connections._after_fork_in_parent()
     assert append(storage, "chat", message("b"), version=1).version == 2
 
 
@@ -301,10 +304,10 @@ def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection is left to it."""
-    monkeypatch.setattr(sql.time, "sleep", lambda _: None)
+    monkeypatch.setattr(connections.time, "sleep", lambda _: None)
     with storage._reading() as cursor:
-        sql._before_fork()
-        sql._after_fork_in_parent()
+        connections._before_fork()
+        connections._after_fork_in_parent()
         assert cursor.execute("SELECT 1").fetchone() == (1,)
         left = cursor.connection
     left.close()
@@ -319,8 +322,8 @@ def test_a_child_begins_with_nothing_of_its_parents(
     append(storage, "chat", message("a"))
     closed.close()
     before = storage._engine, storage._lock, storage._door
-    sql._before_fork()
-    sql._after_fork_in_child()
+    connections._before_fork()
+    connections._after_fork_in_child()
     assert not set(before) & {storage._engine, storage._lock, storage._door}
     assert storage._heads == {}
     assert append(storage, "chat", message("b"), version=1).version == 2
@@ -570,7 +573,7 @@ def test_what_is_remembered_of_conversations_is_bounded(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are."""
-    monkeypatch.setattr(sql, "REMEMBERED", 5)
+    monkeypatch.setattr(reading, "REMEMBERED", 5)
     for n in range(20):
         append(storage, f"chat-{n}", message())
         append(storage, f"chat-{n}", message(), version=1)
@@ -584,7 +587,7 @@ def test_threads_may_read_while_names_are_forgotten(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody misses what he just looked up."""
-    monkeypatch.setattr(sql, "REMEMBERED", 1)
+    monkeypatch.setattr(reading, "REMEMBERED", 1)
     for n in range(10):
         append(storage, f"chat-{n}", message())
     read: list[Any] = together(*[lambda: [len(list(storage.feed({}))) for _ in range(20)]] * 4)
