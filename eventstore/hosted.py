@@ -9,7 +9,7 @@ from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError
 from eventstore.state import ConversationState
 from eventstore.storage import Append, Storage
-from eventstore.storage.hosted import HostedStorage
+from eventstore.storage.host_transaction import HostedStorage
 from eventstore.store import EventStore, Task
 
 if TYPE_CHECKING:

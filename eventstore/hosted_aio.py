@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from eventstore.aio import AsyncConversation, outcome
 from eventstore.errors import EventStoreError
 from eventstore.hosted import HostedStore, cannot_wait
-from eventstore.storage.hosted import synchronous
+from eventstore.storage.host_transaction import synchronous
 from eventstore.tool import Tool
 
 if TYPE_CHECKING:

@@ -220,7 +220,7 @@ class SqlStorage(Reader):
         lane = key[0] if key else self.lane_of(request.conversation_id)
         base = self._claim(cursor, lane, count)
         if base < request.as_of:
-            self._refuse(lane, base, request)
+            self.refuse_older(lane, base, request)
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
         if key and request.as_of < self._quiet_since[lane]:
@@ -260,7 +260,7 @@ class SqlStorage(Reader):
             tail: Sequence[Recorded] = ()
             if name not in versions:
                 if heads[lane] < request.as_of:
-                    self._refuse(lane, heads[lane], request)
+                    self.refuse_older(lane, heads[lane], request)
                 key = keys[name] = self._keys.get(name) or self._find(cursor, name, lane)
                 if key and request.as_of < self._quiet_since[lane]:
                     tail = self._tail(cursor, key, name, request.version)
@@ -299,7 +299,7 @@ class SqlStorage(Reader):
         cursor.execute(self._sql.advance, (base + count, lane, base))
         return base
 
-    def _refuse(self, lane: int, base: int, request: Append) -> NoReturn:
+    def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
         """Write nothing behind a lane's end that was further once."""
         self._keys.clear()
         raise StoreCorrupt(

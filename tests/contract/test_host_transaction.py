@@ -37,7 +37,7 @@ from eventstore import (
     testing,
 )
 from eventstore.errors import StoreBusy, StoreClosed, StoreCorrupt
-from eventstore.storage import Storage, hosted
+from eventstore.storage import Storage, host_transaction
 from eventstore.storage.opening import open_storage as open_at
 from eventstore.storage.sqlite import driver
 from eventstore.testing import (
@@ -156,7 +156,7 @@ class _Hosted(SharedEventStoreContract):
     @pytest.fixture(autouse=True)
     def hosting(self, monkeypatch: pytest.MonkeyPatch, within: Callable[..., Any]) -> None:
         """Whatever store the contract makes."""
-        monkeypatch.setattr(hosted, "CHUNK", 4)
+        monkeypatch.setattr(host_transaction, "CHUNK", 4)
         monkeypatch.setattr(
             testing, "EventStore", lambda *given: Hosting(EventStore(*given), within)
         )
@@ -500,8 +500,8 @@ def test_what_the_store_remembers_is_not_read_again(
         read.append(version)
         return whole(self, lane, key, name, version)
 
-    whole = hosted.HostedStorage._after
-    monkeypatch.setattr(hosted.HostedStorage, "_after", after)
+    whole = host_transaction.HostedStorage._after
+    monkeypatch.setattr(host_transaction.HostedStorage, "_after", after)
     world.chat.append(message(), pending())
     with world.engine.connect() as connection:
         world.chat.append(running(), connection=connection)
@@ -744,7 +744,7 @@ def test_another_copy_of_sqlite_is_refused(file: World, monkeypatch: pytest.Monk
 
     with file.engine.connect() as connection:
         chat = file.store.conversation("chat", connection=connection)
-        monkeypatch.setattr(hosted, "driver", Another)
+        monkeypatch.setattr(host_transaction, "driver", Another)
         with pytest.raises(ValueError, match=r"two copies .* module=another"):
             chat.append(message())
 

@@ -139,7 +139,7 @@ class HostedStorage:
         with self._whole(writes=True):
             base, key = self._lock(lane, name)
             if base < request.as_of:
-                self._storage._refuse(lane, base, request)  # noqa: SLF001
+                self._storage.refuse_older(lane, base, request)
             tail = [] if key is None else list(self._after(lane, key, name, request.version))
             drafts = request.rebase(tail)
             version = tail[-1].version if tail else request.version
@@ -275,7 +275,7 @@ class HostedStorage:
 
     def _check_driver(self) -> None:
         """Refuse a connection to another engine, or to the same file by another SQLite."""
-        names = self._connection.dialect.name, self._storage._engine.dialect.name  # noqa: SLF001
+        names = self._connection.dialect.name, self._database.url.get_backend_name()
         if len({name.replace("mariadb", "mysql") for name in names}) != 1:
             raise self._stranger()
         if self._sqlite:
