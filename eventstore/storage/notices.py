@@ -18,7 +18,6 @@ from eventstore.storage.sql import SqlStorage
 
 if TYPE_CHECKING:
     from eventstore.storage import Append, Appended
-    from eventstore.storage.server import Server
 
 CHANNEL = "toolledger"
 
@@ -40,11 +39,8 @@ _chance = os.urandom(8).hex()
 class NotifyingStorage(SqlStorage):
     """The events of one tenant; other processes are told of new ones."""
 
-    def __init__(self, database: Server, tenant: str) -> None:
-        self._quiet()
-        super().__init__(database, tenant)
-
-    def _quiet(self) -> None:
+    def _connect(self) -> None:
+        super()._connect()
         self._changed = Condition()
         self._due = False
         self._ending = Event()
@@ -66,17 +62,9 @@ class NotifyingStorage(SqlStorage):
 
     def close(self) -> None:
         """Give up the connections, with the last hint on its way. Twice is once."""
-        with self._changed:
-            self._ending.set()
-            self._changed.notify()
-            teller = self._teller
-        if teller is not None:
-            teller.join(LINGER)
+        if not self._closed and self._pid == os.getpid():
+            self._tell_the_last()
         super().close()
-
-    def _after_fork_in_child(self) -> None:
-        super()._after_fork_in_child()
-        self._quiet()
 
     # telling
 
@@ -88,6 +76,14 @@ class NotifyingStorage(SqlStorage):
                 return
             self._teller = _started(self._work, "toolledger-notify")
             self._due = self._teller is not None
+
+    def _tell_the_last(self) -> None:
+        with self._changed:
+            self._ending.set()
+            self._changed.notify()
+            teller = self._teller
+        if teller is not None:
+            teller.join(LINGER)
 
     def _work(self) -> None:
         while self._is_due():
