@@ -22,7 +22,7 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage import schema as tables
-from eventstore.storage.notices import NotifyingStorage
+from eventstore.storage.at_once import AtOnceStorage
 from eventstore.storage.server import CONNECTING, Server
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class Postgresql(Server):
         """Nothing is ever left: the schema is changed in one transaction."""
 
     def storage(self, tenant: str) -> SqlStorage:
-        """One that tells other processes what it has appended."""
-        return NotifyingStorage(self, tenant)
+        """One that appends a lone event in one statement, and tells other processes."""
+        return AtOnceStorage(self, tenant)
 
     def insert(
         self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]

@@ -1,0 +1,135 @@
+"""PostgreSQL: an event that goes alone goes in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from eventstore import EventStore
+from eventstore.errors import StoreCorrupt
+from eventstore.storage.at_once import AtOnceStorage
+
+if TYPE_CHECKING:
+    from servers import PostgreSQL
+
+
+@pytest.fixture
+def url(postgresql: PostgreSQL) -> str:
+    """A database with a store."""
+    return postgresql.database(migrated=True)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[EventStore]:
+    """A store whose conversation has begun, so that it knows where it stands."""
+    with EventStore.open(url) as store:
+        for _ in range(3):
+            store.conversation("chat").add_message("user", "hello")
+        yield store
+
+
+def storage_of(store: EventStore) -> Any:
+    """Where it writes."""
+    assert isinstance(store._storage, AtOnceStorage)
+    return store._storage
+
+
+@pytest.fixture
+def sent(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is sent through the cursor from now on."""
+    statements: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def noted(self: Any, query: Any, *rest: Any, **more: Any) -> Any:
+        if self is storage_of(store)._cursor:
+            statements.append(query)
+        return execute(self, query, *rest, **more)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
+    return statements
+
+
+def versions(store: EventStore) -> list[int]:
+    """Those of the conversation's events; nothing is damaged."""
+    assert list(store.verify()) == []
+    return [recorded.version for recorded in store.conversation("chat").events()]
+
+
+def test_an_event_alone_goes_past_the_cursor(store: EventStore, sent: list[str]) -> None:
+    """One that is found by its fingerprint, too."""
+    chat = store.conversation("chat")
+    call = chat.request("search", {"q": "ä\\u0000'"})
+    chat.complete(call.id, {"found": 1})
+    assert sent == []
+    assert versions(store) == [1, 2, 3, 4, 5]
+    (pending, completed) = store.read_fingerprint(call.fingerprint)
+    assert pending.event.call.arguments == {"q": "ä\\u0000'"}  # type: ignore[union-attr]
+    assert completed.version == 5
+
+
+def test_it_is_stored_as_it_is_in_a_transaction(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """Each column but those that differ by their nature."""
+    chat = store.conversation("chat")
+    events = [recorded.event for recorded in chat.events()]
+    chat.append(*events)
+    chat.add_message("user", "hello")
+    columns = "conversation, tag, schema, fingerprint, digest, payload"
+    rows = postgresql.execute(f"SELECT {columns} FROM toolledger_events", database=url)  # noqa: S608
+    assert len(rows) == 7
+    assert len(set(rows)) == 1
+
+
+def test_where_others_have_written_it_goes_behind_them(
+    store: EventStore, sent: list[str], url: str
+) -> None:
+    """The statement finds the counter moved, and writes nothing."""
+    with EventStore.open(url) as other:
+        other.conversation("chat").add_message("user", "I was first")
+    assert store.conversation("chat").add_message("user", "hello").version == 5
+    assert sent[0].startswith("BEGIN")
+    assert versions(store) == [1, 2, 3, 4, 5]
+
+
+def test_on_a_new_connection_it_is_prepared_again(store: EventStore) -> None:
+    """The one before was lost."""
+    storage = storage_of(store)
+    before = storage._prepared
+    with suppress(psycopg.OperationalError):
+        storage._connection().execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    chat = store.conversation("chat")
+    for _ in range(3):
+        chat.add_message("user", "hello")
+    assert storage._prepared is not before
+    assert versions(store) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_refusal_of_the_server_is_told(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """Another event stands in its place already."""
+    postgresql.execute(
+        "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
+        "event_id || '0', recorded_at, tag, schema, fingerprint, digest, payload "
+        "FROM toolledger_events WHERE version = 3",
+        database=url,
+    )
+    with pytest.raises(StoreCorrupt, match=r"toolledger_events_.* already exists"):
+        store.conversation("chat").add_message("user", "hello")
+
+
+def test_where_there_is_no_answer_it_is_looked_up(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after every connection that is lost."""
+    connection = storage_of(store)._connection()
+    wait = connection.wait
+    monkeypatch.setattr(connection, "wait", lambda answer: wait(answer)[1:])
+    assert store.conversation("chat").add_message("user", "hello").version == 4
+    assert connection.closed
+    assert versions(store) == [1, 2, 3, 4]
