@@ -49,9 +49,10 @@ from eventstore.events import (
     UnknownEvent,
 )
 from eventstore.failure import ErrorKind, ErrorKindSet, Failure, classify
+from eventstore.feed import Cursor, Feed
 from eventstore.fingerprint import fingerprint
 from eventstore.message import Image, Opaque, Part, Text
-from eventstore.store import Cursor, EventStore, Feed
+from eventstore.store import EventStore
 from eventstore.tool import (
     Approved,
     Completed,

@@ -35,10 +35,12 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from eventstore.appending import TOGETHER, Appender
 from eventstore.conversation import NO_RESULT, Begun, Conversation
 from eventstore.errors import EventStoreError, SilentAttempt, StoreClosed
 from eventstore.events import Event, Recorded, RunStarted
 from eventstore.failure import ErrorKind, Failure
+from eventstore.feed import Cursor, cursor_at
 from eventstore.following import (
     ConversationSource,
     Decision,
@@ -51,7 +53,8 @@ from eventstore.following import (
 )
 from eventstore.message import Part
 from eventstore.storage import Damage, Draft
-from eventstore.store import TOGETHER, Cursor, EventStore, Task, system_clock
+from eventstore.store import EventStore, system_clock
+from eventstore.task import Task
 from eventstore.tool import Tool
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.importing import Imported
-    from eventstore.store import Decide
+    from eventstore.task import Decide
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -128,8 +131,8 @@ class Asked(Task):
 class Writer:
     """The thread that appends; it starts with the first append, and ends when it is told to."""
 
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -146,7 +149,7 @@ class Writer:
             if self._ended:
                 raise StoreClosed("the store is closed: AsyncEventStore.open() it again")
             if self._thread is None:
-                work = partial(_write, self._store, self._queue)
+                work = partial(_write, self._appender, self._queue)
                 # Not one that the interpreter waits for: it is told to end only behind those.
                 self._thread = Thread(target=work, name="toolledger-writer", daemon=True)
                 self._thread.start()
@@ -166,7 +169,7 @@ class Writer:
             thread.join()
 
 
-def _write(store: EventStore, queue: SimpleQueue[Asked | None]) -> None:
+def _write(appender: Appender, queue: SimpleQueue[Asked | None]) -> None:
     """Carry out together what waits together, in the order of the queue."""
     while True:
         waiting = [queue.get()]
@@ -178,7 +181,7 @@ def _write(store: EventStore, queue: SimpleQueue[Asked | None]) -> None:
         for alone, group in groupby(asked, lambda one: one.alone):
             tasks = list(group)
             for some in [[task] for task in tasks] if alone else [tasks]:
-                store._append_together(some)  # noqa: SLF001 - one room
+                appender.append_together(some)
                 _answer(some)
         if len(asked) < len(waiting):
             return
@@ -204,12 +207,11 @@ def _settle(settled: Iterable[tuple[Settling[Any], Outcome]]) -> None:
 class Asking:
     """What the verbs of a `Conversation` append to: each gives what is to be awaited."""
 
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
-        self.writer = Writer(store)
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self.writer = Writer(appender)
         # for what verbs look up while they decide, in the writer's thread
-        self._settled = store._settled  # noqa: SLF001 - one room
-        self._events = store._events  # noqa: SLF001
+        self._settled, self._events = appender.settled, appender.events
 
     def _do(
         self,
@@ -223,18 +225,16 @@ class Asking:
     ) -> Settling[Any]:
         settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
         self.writer.ask(Asked(
-            self._store, conversation_id, decide, expected_version, ids, alone or bool(ids),
+            self._appender, conversation_id, decide, expected_version, ids, alone or bool(ids),
             context=copy_context(), then=then, settling=settling,
         ))  # fmt: skip
         return settling
 
     def _tool(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        then = partial(self._store._the_tool, conversation_id)  # noqa: SLF001
-        return self._do(conversation_id, decide, then)
+        return self._do(conversation_id, decide, Task.tool)
 
     def _tools(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        then = partial(self._store._named, conversation_id)  # noqa: SLF001
-        return self._do(conversation_id, decide, then, alone=True)
+        return self._do(conversation_id, decide, Task.tools, alone=True)
 
 
 class Reader:
@@ -321,7 +321,7 @@ class AsyncFeed(Reading[Recorded]):
     @property
     def cursor(self) -> Cursor:
         """Where to read on: behind the last event that was given out."""
-        return Cursor(self._epoch, tuple(sorted(self._positions.items())))
+        return cursor_at(self._epoch, self._positions)
 
     async def __anext__(self) -> Recorded:
         recorded = await super().__anext__()
@@ -364,7 +364,7 @@ class AsyncFollow(Generic[C]):
 
 async def _wait(sought: Sought, reader: Reader) -> None:
     """Until what is sought is there; see `following.wait`."""
-    watch = sought.store._watching()  # noqa: SLF001 - one room
+    watch = sought.store.watch
     patience = Patience(sought.timeout)
     loop = asyncio.get_running_loop()
     rung = asyncio.Event()
@@ -435,7 +435,7 @@ class AsyncEventStore:
     def __init__(self, store: EventStore) -> None:
         self._store = store
         self._reader = Reader()
-        self._asking = Asking(store)
+        self._asking = Asking(store.appender)
         self._watch()
         _stores.add(self)
 
@@ -469,12 +469,11 @@ class AsyncEventStore:
         `await session.connection()`), inside the host's own transaction, which is cancelled with
         its task; see `EventStore.conversation`.
         """
-        chat = self._store.conversation(conversation_id)
         if connection is not None:
             from eventstore.hosted_aio import within  # noqa: PLC0415 - loads SQLAlchemy
 
             return within(self._store, conversation_id, connection)
-        return AsyncConversation(self, chat)
+        return AsyncConversation(self, self._store.conversation(conversation_id))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self._store)[1:]}"
@@ -507,8 +506,6 @@ class AsyncEventStore:
         poll: float = 0.05,
     ) -> AsyncFollow[Cursor]:
         """The events after a cursor, and then those to come; see `EventStore.follow`."""
-        if after is not None and not isinstance(after, Cursor):
-            after = Cursor.parse(after)
         source = StoreSource(self._store, after)
         return AsyncFollow(self._reader, Following(self._store, source, stop, timeout, poll))
 
@@ -555,7 +552,7 @@ class AsyncEventStore:
         self._reader = Reader()
         ended = self._asking.writer._ended  # noqa: SLF001 - one room
         self._unwatched.detach()
-        self._asking.writer = Writer(self._store)
+        self._asking.writer = Writer(self._store.appender)
         if ended:
             self._asking.writer.end()
         self._watch()

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from eventstore.following import Follow, Stop
     from eventstore.importing import Imported
     from eventstore.state import ConversationState
-    from eventstore.store import EventStore, Task
+    from eventstore.store import EventStore
+    from eventstore.task import Task
 
 Decide = Callable[["ConversationState"], Sequence[Event]]
 

@@ -16,7 +16,7 @@ import msgspec
 
 from eventstore.errors import StoreClosed, StoreCorrupt
 from eventstore.events import Recorded
-from eventstore.store import Cursor
+from eventstore.feed import Cursor, cursor_at, positions_of
 from eventstore.watch import Wanted
 
 if TYPE_CHECKING:
@@ -79,16 +79,14 @@ class StoreSource:
 
     name = None
 
-    def __init__(self, store: EventStore, after: Cursor | None) -> None:
+    def __init__(self, store: EventStore, after: Cursor | str | None) -> None:
         self._store = store
-        self._epoch = store._open().epoch  # noqa: SLF001 - one room
-        if after is not None and after.epoch != self._epoch:
-            raise ValueError("the cursor is of another store: start without one")
-        self.start = dict(after.positions) if after else {}
+        self._epoch = store.appender.opened().epoch
+        self.start = positions_of(after, self._epoch)
 
     def read(self, place: dict[int, int], limit: int) -> Page:
         """The next events; the place behind them is past those of other tenants."""
-        storage = self._store._open()  # noqa: SLF001
+        storage = self._store.appender.opened()
         heads = storage.heads()
         for lane, position in place.items():
             if heads.get(lane, 0) < position:
@@ -105,11 +103,11 @@ class StoreSource:
     def cursor(self, place: dict[int, int], given: Sequence[Recorded]) -> Cursor:
         """A position for each lane."""
         positions = place | {recorded.lane: recorded.position for recorded in given}
-        return Cursor(self._epoch, tuple(sorted(positions.items())))
+        return cursor_at(self._epoch, positions)
 
     def ahead(self, cursor: Cursor) -> tuple[int, int | None]:
         """By the lanes' counters, and the first event of each that is behind them."""
-        storage = self._store._open()  # noqa: SLF001
+        storage = self._store.appender.opened()
         place = dict(cursor.positions)
         behind = {n: end for n, end in storage.heads().items() if end > place.get(n, 0)}
         firsts = [
@@ -127,8 +125,8 @@ class ConversationSource:
     def __init__(self, store: EventStore, conversation_id: str, after: int) -> None:
         if not isinstance(after, int) or after < 0:
             raise ValueError(f"after is {after!r}: pass a version of the conversation, 0 or more")
-        store._open()  # noqa: SLF001
-        self._store = store
+        store.appender.opened()
+        self._log = store.appender
         self.name = conversation_id
         self.start = after
 
@@ -136,7 +134,7 @@ class ConversationSource:
         """The next events."""
         found = []
         end = place
-        for recorded in self._store._events(self.name, place):  # noqa: SLF001
+        for recorded in self._log.events(self.name, place):
             if recorded.version != end + 1:
                 raise StoreCorrupt(
                     f"conversation {self.name!r} has no version {end + 1}, though it goes on "
@@ -154,10 +152,10 @@ class ConversationSource:
 
     def ahead(self, cursor: int) -> tuple[int, int | None]:
         """By the versions."""
-        first = next(iter(self._store._events(self.name, cursor)), None)  # noqa: SLF001
+        first = next(self._log.events(self.name, cursor), None)
         if first is None:
             return 0, None
-        return self._store._version(self.name) - cursor, first.recorded_at  # noqa: SLF001
+        return self._log.version(self.name) - cursor, first.recorded_at
 
 
 class Following(Generic[C]):
@@ -226,7 +224,7 @@ class Following(Generic[C]):
     def lag(self) -> Lag:
         """How far it is behind."""
         events, oldest = self.source.ahead(self.cursor)
-        now: int = self.store._clock()  # noqa: SLF001
+        now = self.store.appender.clock()
         return Lag(events, 0.0 if oldest is None else max(now - oldest, 0) / 1_000_000)
 
 
@@ -310,7 +308,7 @@ class Decision:
 
     def look(self) -> bool:
         """Whether the call does not wait any more."""
-        self.seen, self._tool = self.store._tool_now(self.name, self._call_id)  # noqa: SLF001
+        self.seen, self._tool = self.store.appender.tool_now(self.name, self._call_id)
         return not self._tool.is_pending
 
     @property
@@ -330,7 +328,7 @@ class Decision:
 
 def wait(sought: Sought) -> None:
     """Until what is sought is there, or never will be; not longer than its timeout."""
-    watch = sought.store._watching()  # noqa: SLF001
+    watch = sought.store.watch
     patience = Patience(sought.timeout)
     rung = Signal()
     with watch.joined(sought, rung.set) as waiter:

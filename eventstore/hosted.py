@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from eventstore.appending import Appender
 from eventstore.conversation import Conversation
 from eventstore.errors import EventStoreError
 from eventstore.state import ConversationState
 from eventstore.storage import Append, Storage
 from eventstore.storage.host_transaction import HostedStorage
-from eventstore.store import EventStore, Task
+from eventstore.store import EventStore
+from eventstore.task import Decide, Task
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from eventstore.store import Decide
 
-
-class HostedStore(EventStore):
-    """A store as the host's transaction sees it.
+class HostedAppender(Appender):
+    """Appends inside the host's transaction.
 
     It remembers no state: the transaction, or a savepoint of it, may be rolled back at any time.
     What the store remembers has been committed, and is there to begin from.
     """
 
-    def __init__(self, store: EventStore, connection: Connection) -> None:
-        storage: Any = HostedStorage(store._open(), connection)  # noqa: SLF001 - one room
-        super().__init__(storage, store._clock)  # noqa: SLF001
-        self._store = store
+    def __init__(self, outside: Appender, storage: Storage) -> None:
+        super().__init__(storage, outside.clock)
+        self._outside = outside
 
-    def _open(self) -> Storage:
-        self._store._open()  # noqa: SLF001 - it may be closed by now
+    def opened(self) -> Storage:
+        """The transaction, unless the store is closed by now."""
+        self._outside.opened()
         return self._storage
 
-    def _append(
+    def append(
         self,
         conversation_id: str,
         decide: Decide,
@@ -44,12 +44,12 @@ class HostedStore(EventStore):
         alone: bool = True,
     ) -> Task:
         """Append behind the lane's lock, where all is read that the store does not remember."""
-        state = self._store._remembered(conversation_id)  # noqa: SLF001
+        state = self._outside.remembered(conversation_id)
         if ids:  # which of them are stored is seen on reading
             state = self._take(conversation_id)
         task = Task(self, conversation_id, decide, expected_version, ids, alone, state)
         request = Append(conversation_id, state.version, state.as_of, (), task.rebase)
-        task.done = self._open().append(request)
+        task.done = self.opened().append(request)
         task.ended = True
         return task
 
@@ -58,6 +58,15 @@ class HostedStore(EventStore):
 
     def _keep(self, _: str, state: ConversationState) -> None:
         """Forget it. Followers are not told: what is not committed is no news."""
+
+
+class HostedStore(EventStore):
+    """A store as the host's transaction sees it."""
+
+    def __init__(self, store: EventStore, connection: Connection) -> None:
+        outside = store.appender
+        storage: Any = HostedStorage(outside.opened(), connection)
+        self._use(HostedAppender(outside, storage), storage)
 
 
 class HostedConversation(Conversation):

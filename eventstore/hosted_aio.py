@@ -32,8 +32,8 @@ class Inside:
         self._connection = connection
         self._reader = self._asking = self
         # for what verbs look up while they decide
-        self._settled = self._store._settled  # noqa: SLF001 - one room
-        self._events = self._store._events  # noqa: SLF001
+        appender = self._appender = self._store.appender
+        self._settled, self._events = appender.settled, appender.events
 
     def conversation(self, conversation_id: str, *, connection: Any) -> Any:
         """Refused: one connection is enough."""
@@ -44,13 +44,13 @@ class Inside:
         return await self._connection.run_sync(lambda _: function())
 
     async def _do(self, *what: Any, **options: Any) -> Outcome:
-        return await self.run(lambda: self._store._do(*what, **options)), None  # noqa: SLF001
+        return await self.run(lambda: self._appender.do(*what, **options)), None
 
     async def _tool(self, *what: Any) -> Outcome:
-        return await self.run(lambda: self._store._tool(*what)), None  # noqa: SLF001
+        return await self.run(lambda: self._appender.tool(*what)), None
 
     async def _tools(self, *what: Any) -> Outcome:
-        return await self.run(lambda: self._store._tools(*what)), None  # noqa: SLF001
+        return await self.run(lambda: self._appender.tools(*what)), None
 
 
 class HostedAsyncConversation(AsyncConversation):

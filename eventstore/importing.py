@@ -101,7 +101,7 @@ class Import:
             tail = self._tail(batch, state)
             return tail.events
 
-        task = self._store._append(self._id, decide, alone=True)  # noqa: SLF001 - one room
+        task = self._store.appender.append(self._id, decide, alone=True)
         done = self.done
         done.findings += tail.findings
         done.skipped += tail.known
@@ -143,7 +143,7 @@ class Import:
         if state.version == self._end.version:
             return 0, self._end
         firsts = [_event_id(message.place, 0) for message in batch]
-        look_up = self._store._open().known_ids  # noqa: SLF001
+        look_up = self._store.appender.opened().known_ids
         # The place of the last covers all before it.
         stored = look_up(self._id, firsts[-1:]) or look_up(self._id, firsts)
         for number in range(len(batch), 0, -1):

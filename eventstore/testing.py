@@ -40,6 +40,7 @@ from eventstore.errors import (
     UnknownCall,
     VersionConflict,
 )
+from eventstore.event_id import event_ids
 from eventstore.events import (
     Event,
     MessageAdded,
@@ -53,11 +54,12 @@ from eventstore.events import (
     UnknownEvent,
 )
 from eventstore.failure import ErrorKind, Failure
+from eventstore.feed import Cursor
 from eventstore.fingerprint import digest, fingerprint
 from eventstore.message import Text
 from eventstore.state import ConversationState
 from eventstore.storage import Append, Appended, Draft, Storage
-from eventstore.store import Cursor, EventStore, event_ids
+from eventstore.store import EventStore
 from eventstore.tool import FunctionCall, FunctionResponse
 
 T = TypeVar("T")

@@ -206,7 +206,7 @@ def append_in_handler(url: str, rounds: int) -> list[str]:
 
 def check_what_is_remembered(store: EventStore) -> None:
     """A state in memory is the state that the log gives."""
-    for name, state in store._states.items():
+    for name, state in store.appender._states.items():
         fresh = ConversationState(0)
         fresh.extend(store._storage.conversation(name))
         assert (state.version, state.known, state.open) == (fresh.version, fresh.known, fresh.open)

@@ -522,7 +522,7 @@ def test_a_host_does_not_wait_for_who_appends_through_the_store(world: World) ->
         held, done = threading.Event(), threading.Event()
 
         def append() -> None:
-            with world.store._lock:
+            with world.store.appender._lock:
                 held.set()
                 done.wait()
 

@@ -16,8 +16,7 @@ import pytest
 import workers
 
 import eventstore
-from eventstore import EventStore
-from eventstore import store as store_module
+from eventstore import EventStore, appending
 from eventstore.errors import IllegalTransition
 from eventstore.testing import message
 
@@ -31,7 +30,7 @@ def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[EventStore]:
     """A store."""
-    monkeypatch.setattr(store_module, "PATIENCE", 0.005)  # as often as it is needed here
+    monkeypatch.setattr(appending, "PATIENCE", 0.005)  # as often as it is needed here
     place = "" if request.param == "memory" else f"/{tmp_path / 'agent.db'}"
     with EventStore.open(f"sqlite://{place}") as store:
         yield store
@@ -76,7 +75,8 @@ def append_and_check(store: EventStore, append: Callable[[], object], *lines: in
     assert stored in (before, before + 2)
     assert chat.version == stored
     chat.append(message("sound"), expected_version=stored)
-    assert (store._leader, store._led, len(store._waiting)) == (0, False, 0)
+    appender = store.appender
+    assert (appender._leader, appender._led, len(appender._waiting)) == (0, False, 0)
     return interrupted
 
 
@@ -91,7 +91,7 @@ def test_an_append_interrupted_at_any_line_is_whole_or_nothing(
     while interrupted:
         number += 1
         if not known:
-            store._states.clear()
+            store.appender._states.clear()
         interrupted = append_and_check(
             store, lambda: chat.append(message("a"), message("b")), number
         )

@@ -89,7 +89,7 @@ def run(url: str) -> Callable[[Main], Any]:
 def gated(store: AsyncEventStore) -> Gate:
     """The store's storage, with a gate."""
     gate = Gate(store._store._storage)
-    store._store._storage = gate  # type: ignore[assignment]
+    store._store.appender._storage = gate  # type: ignore[assignment]
     return gate
 
 
@@ -103,7 +103,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 def expecting(store: AsyncEventStore) -> int:
     """How many wait for what comes."""
-    return len(store._store._watching())
+    return len(store._store.watch)
 
 
 async def queued(store: AsyncEventStore, gate: Gate, *jobs: Awaitable[Any]) -> list[Any]:
@@ -170,6 +170,7 @@ def test_threads_come_along(run: Callable[[Main], Any]) -> None:
 
     async def main(store: AsyncEventStore) -> None:
         gate, sync = gated(store), store._store
+        appender = sync.appender
         names = ("one", "two", "three")
         threads = [
             threading.Thread(target=sync.conversation(name).append, args=(message(),))
@@ -177,8 +178,8 @@ def test_threads_come_along(run: Callable[[Main], Any]) -> None:
         ]
         for thread in threads:  # the first holds the lead, the others queue behind it
             thread.start()
-            await until(lambda: sync._led)
-        await until(lambda: len(sync._waiting) == 2)
+            await until(lambda: appender._led)
+        await until(lambda: len(appender._waiting) == 2)
         task = asyncio.ensure_future(store.conversation("chat").append(message()))
         await until(lambda: store._asking.writer._thread)
         gate.go.set()
@@ -186,7 +187,7 @@ def test_threads_come_along(run: Callable[[Main], Any]) -> None:
         for thread in threads:
             await asyncio.to_thread(thread.join)
         assert sorted([name async for name, _ in store.conversations()]) == sorted([*names, "chat"])
-        assert (sync._led, sync._leader, len(sync._waiting)) == (False, 0, 0)
+        assert (appender._led, appender._leader, len(appender._waiting)) == (False, 0, 0)
 
     run(main)
 
@@ -458,7 +459,7 @@ def test_an_opening_that_is_cancelled_leaves_nothing_open(
             await task
 
     asyncio.run(main())
-    assert stores[0]._closed
+    assert stores[0].appender.closed
 
 
 def test_closing_carries_out_what_was_asked_for(url: str) -> None:
@@ -673,7 +674,7 @@ def test_following_ends(run: Callable[[Main], Any], url: str) -> None:
         follow = store.follow(stop=stop, poll=0.002)
         assert (await anext(follow)).version == 1
         with EventStore.open(url) as other:
-            other._bell = Bell()  # as of another process
+            other.appender.bell = Bell()  # as of another process
             other.conversation("chat").append(message())
         assert (await anext(follow)).version == 2
         stop.set()
@@ -698,7 +699,7 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         waiting = asyncio.ensure_future(chat.decision(there, poll=0.002))
         await until(lambda: expecting(store))
         with EventStore.open(url) as other:
-            other._bell = Bell()
+            other.appender.bell = Bell()
             other.conversation("chat").reject(there, "no")
         assert (await waiting).status.name == "Rejected"
         with pytest.raises(TimeoutError, match=nobody):
@@ -713,7 +714,7 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert expecting(store) == 0
-        assert store._store._bell.listeners == ()
+        assert store._store.appender.bell.listeners == ()
 
     run(main)
 
@@ -750,13 +751,13 @@ def test_a_loop_that_is_gone_disturbs_nobody(url: str) -> None:
         call = await chat.request("pay")
         left.append(chat.decision(call.id, poll=NEVER))
         left[0].send(None)  # it looks, and nobody goes on with it
-        await until(lambda: store._store._watching()._waiters)
+        await until(lambda: store._store.watch._waiters)
         left.append(call.id)
 
     asyncio.run(leave())
     chat.blocking.approve(left[1])
     left[0].close()
-    assert not store._store._watching()._waiters
+    assert not store._store.watch._waiters
     asyncio.run(store.close())
 
 

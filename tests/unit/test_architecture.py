@@ -23,7 +23,7 @@ every_module = pytest.mark.parametrize("module", MODULES)
 PURE = (
     r"eventstore/"
     r"(tool|tool_json|fingerprint|failure|envelope|errors|agent_errors|retry|policy|gate|recovery|"
-    r"events|codec|outline|wire/.*|dispatch/(decision|effect|function_tool|resumption|turn))\.py"
+    r"events|codec|outline|task|feed|wire/.*|dispatch/(decision|effect|function_tool|resumption|turn))\.py"
 )
 IMPURE = {
     "alembic",

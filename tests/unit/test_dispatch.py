@@ -1074,8 +1074,15 @@ def test_many_calls_that_need_approval_are_asked_about_one_by_one(
     """To see whether somebody has decided yet takes none of them all events."""
     calls = [chat.request("add", {"a": n}) for n in range(5)]
     read = []
-    events = EventStore._events
-    monkeypatch.setattr(EventStore, "_events", lambda *args: read.append(args) or events(*args))
+    store = chat._store
+    events = store.appender.events
+
+    def reading(*args: Any) -> Any:
+        read.append(args)
+        return events(*args)
+
+    monkeypatch.setattr(store, "_events", reading)
+    monkeypatch.setattr(store.appender, "events", reading)
     done = make(kind, chat, [ask_first()], approver=lambda _: True).dispatch(calls)
     assert {tool.status.name for tool in done} == {"Completed"}
     assert read == []

@@ -110,7 +110,7 @@ def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
             await chat.start(calls[4].id)
             blocking = store._store
             paced = Paced(blocking._storage, asyncio.get_running_loop())
-            blocking._storage = paced  # type: ignore[assignment]
+            blocking.appender._storage = paced  # type: ignore[assignment]
             tools = [
                 FunctionTool(add, idempotent=True, needs_approval=lambda tool: tool.index == 1)
             ]
@@ -120,7 +120,7 @@ def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
             done = await dispatcher.dispatch([calls[0], calls[1].id])
             assert len(done) == 2
             assert len(await dispatcher.resume()) == 3
-            blocking._storage = paced.storage
+            blocking.appender._storage = paced.storage
             assert {tool.status.name for tool in (await chat.tools).values()} == {"Completed"}
             assert paced.operations > 10
 
@@ -175,7 +175,7 @@ def test_agents_that_run_at_once_share_their_commits() -> None:
             chats = [store.conversation(f"order-{n}") for n in range(AGENTS)]
             calls = [await chat.request("meet") for chat in chats]
             storage = Counted(store._store._storage)
-            store._store._storage = storage  # type: ignore[assignment]
+            store._store.appender._storage = storage  # type: ignore[assignment]
             queue = store._asking.writer._queue
             running = asyncio.gather(*(
                 AsyncDispatcher(chat, [meet]).dispatch([call])

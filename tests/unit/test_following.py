@@ -47,7 +47,7 @@ def store(url: str, clock: FrozenClock) -> Iterator[EventStore]:
 def other(url: str, store: EventStore) -> Iterator[EventStore]:
     """A store on the same file whose appends no bell tells of, as if of another process."""
     with EventStore.open(url) as other:
-        other._bell = Bell()
+        other.appender.bell = Bell()
         yield other
 
 
@@ -72,7 +72,7 @@ def texts(found: Iterator[Recorded]) -> list[str]:
 def waiting(store: EventStore, count: int = 1) -> None:
     """Until so many wait for what comes."""
     until = time.monotonic() + 30
-    while len(store._watching()) < count:
+    while len(store.watch) < count:
         assert time.monotonic() < until
 
 
@@ -460,7 +460,7 @@ def test_stores_of_one_log_share_a_bell(store: EventStore, url: str) -> None:
     """Whichever of them appends."""
     append(store, "a")
     with EventStore.open(url) as second:
-        assert second._bell is store._bell is bell_of(store.end().epoch)
+        assert second.appender.bell is store.appender.bell is bell_of(store.end().epoch)
 
         reader = Reader(second, second.follow(poll=NEVER))
         reader.ready(1)

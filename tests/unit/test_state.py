@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
+from eventstore.event_id import event_ids
 from eventstore.events import Event, MessageAdded, ToolCompleted, ToolPending, UnknownEvent
 from eventstore.fingerprint import digest
 from eventstore.state import ConversationState, Staged, settle
-from eventstore.store import event_ids
 from eventstore.testing import (
     NOON,
     approved,

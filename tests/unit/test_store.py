@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import make_url
 
-from eventstore import AsyncEventStore, EventStore, errors
+from eventstore import AsyncEventStore, EventStore, appending, errors
 from eventstore import store as store_module
 from eventstore.errors import (
     EventStoreError,
@@ -24,9 +24,10 @@ from eventstore.errors import (
     StoreFull,
     VersionConflict,
 )
+from eventstore.event_id import event_ids
 from eventstore.events import MessageAdded, Recorded, UnknownEvent
+from eventstore.feed import Cursor
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
-from eventstore.store import Cursor, event_ids
 from eventstore.testing import (
     NOON,
     FrozenClock,
@@ -81,7 +82,7 @@ class Meddler:
 def meddler(store: EventStore) -> Meddler:
     """The store's storage, wrapped."""
     meddler = Meddler(store._storage)
-    store._storage = meddler  # type: ignore[assignment]
+    store.appender._storage = meddler  # type: ignore[assignment]
     return meddler
 
 
@@ -257,12 +258,12 @@ def test_only_the_last_conversations_are_remembered(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one used longest ago is forgotten, and read again when it is needed."""
-    monkeypatch.setattr(store_module, "CACHED", 2)
+    monkeypatch.setattr(appending, "CACHED", 2)
     for name in ("a", "b", "a", "c"):
         store.conversation(name).append(message())
-    assert list(store._states) == ["a", "c"]
+    assert list(store.appender._states) == ["a", "c"]
     assert store.conversation("b").append(message())[0].version == 2
-    assert list(store._states) == ["c", "b"]
+    assert list(store.appender._states) == ["c", "b"]
 
 
 def test_what_others_wrote_is_learnt_from_a_refusal(store: EventStore, meddler: Meddler) -> None:
@@ -345,7 +346,7 @@ def test_after_an_error_of_the_storage_the_conversation_is_read_again(
     meddler.before("append", stored_but_not_answered)
     with pytest.raises(StoreFull):
         chat.append(running())
-    assert "chat" not in store._states
+    assert "chat" not in store.appender._states
     assert chat.complete("call_1", "found").attempts == 1
     assert chat.version == 3
 
@@ -367,7 +368,7 @@ def test_an_interruption_leaves_nothing_half_true(
     expected = 99 if verb == "conversation" else None  # a refusal makes it look again
     with pytest.raises(KeyboardInterrupt):
         chat.append(message(), event_ids=[uuid4()], expected_version=expected)
-    assert "chat" not in store._states
+    assert "chat" not in store.appender._states
     before = chat.version
     assert chat.append(message())[0].version == before + 1
 
@@ -407,7 +408,7 @@ def test_a_store_closed_while_others_wait_lets_them_know(
 
     def close() -> None:
         inside.wait(30)
-        store._closed = True
+        store.appender.closed = True
         closed.set()
         store.close()
 
@@ -422,11 +423,11 @@ def test_a_child_remembers_nothing_of_its_parents(store: EventStore) -> None:
     """It may have been forked while another thread held the lock and changed a state."""
     chat = store.conversation("chat")
     chat.append(message())
-    lock = store._lock
-    store._led, store._leader = True, threading.get_ident()
+    lock = store.appender._lock
+    store.appender._led, store.appender._leader = True, threading.get_ident()
     store_module._after_fork()
-    assert store._lock is not lock
-    assert not store._states
+    assert store.appender._lock is not lock
+    assert not store.appender._states
     assert chat.append(message())[0].version == 2
 
 
@@ -434,9 +435,9 @@ def test_settled_calls_are_read_from_the_log(store: EventStore) -> None:
     """Also when other calls of the same append are open."""
     chat = store.conversation("chat")
     chat.append(pending("1"), completed("1"), pending("2"))
-    tools = store._tools("chat", lambda _: [pending("1"), completed("1"), running("2")])
+    tools = store.appender.tools("chat", lambda _: [pending("1"), completed("1"), running("2")])
     assert [(t.id, t.status.name) for t in tools] == [("1", "Completed"), ("2", "Running")]
-    again = store._tools("chat", lambda _: [pending("2"), pending("1")])
+    again = store.appender.tools("chat", lambda _: [pending("2"), pending("1")])
     assert [(t.id, t.status.name) for t in again] == [("2", "Running"), ("1", "Completed")]
 
 
@@ -496,8 +497,9 @@ def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
             )
 
     chat.append(pending("1"))
-    store._storage = Twice(store._storage)  # type: ignore[assignment]
-    append(store._storage, "chat", running("1"), rebase=partial(instead, running("1")))
+    twice: Any = Twice(store._storage)
+    store.appender._storage = twice
+    append(twice, "chat", running("1"), rebase=partial(instead, running("1")))
     assert chat.complete("1", "found").attempts == 1
     assert [r.version for r in chat.events()] == [1, 2, 3]
     assert len(asked) == 2

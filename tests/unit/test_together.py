@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Iterator[EventStore]:
 def gate(store: EventStore) -> Gate:
     """The store's storage, with a gate."""
     gate = Gate(store._storage)
-    store._storage = gate  # type: ignore[assignment]
+    store.appender._storage = gate  # type: ignore[assignment]
     return gate
 
 
@@ -81,13 +81,14 @@ def queued(store: EventStore, gate: Gate, *jobs: Callable[[], Any]) -> list[Any]
         thread = threading.Thread(target=run, args=(place, job))
         thread.start()
         threads.append(thread)
-        while len(store._waiting) <= place:
+        while len(store.appender._waiting) <= place:
             assert thread.is_alive()
     gate.go.set()
     for thread in [first, *threads]:
         thread.join(30)
         assert not thread.is_alive()
-    assert (store._led, store._leader, len(store._waiting)) == (False, 0, 0)
+    appender = store.appender
+    assert (appender._led, appender._leader, len(appender._waiting)) == (False, 0, 0)
     assert list(store.verify()) == []
     return results
 

@@ -63,7 +63,7 @@ def store(url: str) -> Iterator[EventStore]:
 def other(url: str, store: EventStore) -> Iterator[EventStore]:
     """A store on the same file whose appends no bell tells of, as if of another process."""
     with EventStore.open(url) as other:
-        other._bell = Bell()
+        other.appender.bell = Bell()
         yield other
 
 
@@ -71,7 +71,7 @@ def other(url: str, store: EventStore) -> Iterator[EventStore]:
 def counted(store: EventStore) -> Counted:
     """The store's storage, counted."""
     counted = Counted(store._storage)
-    store._storage = counted  # type: ignore[assignment]
+    store.appender._storage = store.watch._storage = counted  # type: ignore[assignment]
     return counted
 
 
@@ -84,7 +84,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def waiting(store: EventStore, count: int) -> bool:
     """Whether so many wait."""
-    return len(store._watching()) == count
+    return len(store.watch) == count
 
 
 def test_a_thousand_agents_cost_one_statement_a_look(
@@ -112,7 +112,7 @@ def test_a_thousand_agents_cost_one_statement_a_look(
             for n, chat in enumerate(chats)
         ]
         await settled(lambda: waiting(store, AGENTS))
-        look = store._watching()._look
+        look = store.watch._look
         counted.since()
 
         look()
@@ -193,17 +193,17 @@ def test_the_thread_goes_when_nobody_waits_any_more(
         assert not isinstance(found, Exception)
 
     wait()
-    first = store._watching()._thread
+    first = store.watch._thread
     assert first is not None
     wait()
-    assert store._watching()._thread is first
+    assert store.watch._thread is first
     monkeypatch.setattr(watch, "LINGER", 0.001)
     for _ in range(2):
         wait()
-        until(lambda: store._watching()._thread is None)
+        until(lambda: store.watch._thread is None)
     first.join(30)
-    assert store._watching()._waiters == {}
-    assert store._bell.listeners == ()
+    assert store.watch._waiters == {}
+    assert store.appender.bell.listeners == ()
 
 
 def test_who_waits_is_told_when_looking_fails(store: EventStore, counted: Counted) -> None:
@@ -248,7 +248,7 @@ def test_what_was_appended_before_the_wait_is_not_missed(
     store: EventStore, other: EventStore
 ) -> None:
     """Between the look and the wait, though the counters have been read since."""
-    watch_, chat = store._watching(), store.conversation("chat")
+    watch_, chat = store.watch, store.conversation("chat")
     chat.append(message())
     woken: list[int] = []
     follow = chat.follow(after=1)._following
@@ -265,7 +265,7 @@ def test_what_was_appended_before_the_wait_is_not_missed(
 
 def test_a_hint_brings_the_next_look_forward(store: EventStore) -> None:
     """From an hour to now; however many come, a look is not made right behind another."""
-    watch_ = store._watching()
+    watch_ = store.watch
     following = store.follow(poll=NEVER)._following
     with watch_.joined(following, lambda: None) as waiter:
         waiter.expects = True  # as `expect` has it, without the thread
@@ -280,6 +280,6 @@ def test_a_hint_brings_the_next_look_forward(store: EventStore) -> None:
 
 def test_a_forked_child_waits_for_itself(store: EventStore) -> None:
     """The thread is not there."""
-    before = store._watching()
+    before = store.watch
     store._forked()
-    assert store._watching() is not before
+    assert store.watch is not before
