@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from eventstore import (
     ErrorKind,
-    Failed,
-    Failure,
     FunctionCall,
-    Pending,
     Recorded,
-    Running,
-    Tool,
     ToolApproved,
     ToolCompleted,
     ToolFailed,
@@ -44,7 +39,6 @@ ANOMALIES = 100
 FINGERPRINTS = 50_000
 """So many fingerprints are kept, unless asked otherwise."""
 
-_ENDS = ("completed", "rejected")
 _NUMBER_BITS = 40
 _NUMBERS = (1 << _NUMBER_BITS) - 1
 
@@ -74,203 +68,223 @@ class ErrorStatistics(Projection):
         self._numbered = 0
         self._forgotten = 0
         self._seen: set[int] = set()  # of each conversation, the fingerprints asked for
-        self._ends: dict[tuple[ErrorKind, bool], Failed] = {}
         self._anomaly_count = 0
         self._anomalies: list[Anomaly] = []
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
-        self._events += 1
-        stream = self._streams.get(recorded.conversation_id)
-        if stream is None:
-            number = len(self._streams)
-            stream = self._streams[recorded.conversation_id] = _Stream(number, recorded.version - 1)
-        if recorded.version != stream.version + 1:
-            self._note(recorded, misplaced(recorded.version, stream.version))
-            if recorded.version <= stream.version:
-                return
-        stream.version = recorded.version
-        event: Any = recorded.event
-        tag = event.tag  # of a whole event, or of its outline
-        if type(event) is UnknownEvent:
-            if problem := unreadable(event):
-                self._note(recorded, problem)
-        elif tag == "pending":
-            self._requested(stream, recorded, event)
-        elif tag in self._steps:
-            self._step(stream, stream.calls.get(event.call_id), recorded, event)
+        self.extend((recorded,))
+
+    def extend(self, events: Iterable[Recorded]) -> Self:
+        """Take in events, each conversation in its order."""
+        # The loop that every event of a log goes through: nothing is called that need not be.
+        streams, steps = self._streams, self._steps
+        for recorded in events:
+            self._events += 1
+            version = recorded.version
+            stream = streams.get(recorded.conversation_id)
+            if stream is None:
+                stream = streams[recorded.conversation_id] = _Stream(len(streams), version)
+            elif version == stream.version + 1:
+                stream.version = version
+            else:
+                self._note(recorded, misplaced(version, stream.version))
+                if version <= stream.version:
+                    continue
+                stream.version = version
+            event: Any = recorded.event
+            if type(event) is UnknownEvent:
+                if problem := unreadable(event):
+                    self._note(recorded, problem)
+                continue
+            tag = event.tag  # of a whole event, or of its outline
+            if tag == "pending":
+                self._requested(stream, recorded, event)
+            elif tag in steps:
+                step, after = steps[tag]
+                call = stream.calls.get(event.call_id) or self._kept(stream, event.call_id)
+                if call is not None and call.status in after:
+                    step(self, stream, call, recorded, event)
+                else:
+                    self._refuse(recorded, event, call)
+        return self
 
     def _note(self, recorded: Recorded, problem: str) -> None:
         self._anomaly_count += 1
         if len(self._anomalies) < ANOMALIES:
             self._anomalies.append(anomaly(recorded, problem))
 
+    def _refuse(self, recorded: Recorded, event: Any, call: LiveCall | None) -> None:
+        """Note what is wrong with a step that cannot follow; to repeat the last one is no wrong."""
+        try:
+            evolve(call.tool() if call else None, event)
+        except Exception as error:  # noqa: BLE001 - an IllegalTransition, or a value not JSON
+            self._note(recorded, str(error))
+
     # the life of a call
 
     def _requested(self, stream: _Stream, recorded: Recorded, event: ToolPending) -> None:
         asked = event.call
-        if not asked.id:
+        call_id = asked.id
+        if not call_id:
             self._note(recorded, NAMELESS)
             return
-        if known := stream.calls.get(asked.id):
-            self._step(stream, known, recorded, event)  # for what the table says of it
+        if call := stream.calls.get(call_id) or self._kept(stream, call_id):
+            self._refuse(recorded, event, call)
             return
-        named = self._tools.get(asked.name) or self._tool(asked.name)
-        mark = self._mark(fingerprint_of(recorded, asked), asked)
-        tool = evolve(None, event, recorded.recorded_at, recorded.fingerprint)
-        stream.calls[asked.id] = self._call(tool, named, mark)
+        at = recorded.recorded_at
+        named = self._named(asked.name, at)
+        mark = self._mark(recorded.fingerprint or fingerprint_of(recorded, asked), asked.name)
+        stream.calls[call_id] = self._call(call_id, asked, named, mark, at)
         if mark.calls:
             mark.describe(asked)
         named.calls += 1
         mark.calls += 1
-        if self._is_again(stream, mark):
+        if mark.number and self._is_again(stream, mark):
             named.repeated += 1
             mark.repeated += 1
 
+    def _kept(self, stream: _Stream, call_id: str) -> LiveCall | None:  # noqa: ARG002
+        """A call that is not settled, from where the calls are kept that nothing happens to."""
+        return None
+
     def _is_again(self, stream: _Stream, mark: MarkTally) -> bool:
         """Whether the conversation has asked for the same before; from now on it has."""
-        if not mark.number:
-            return False
         before = len(self._seen)
         self._seen.add(stream.number << _NUMBER_BITS | mark.number)
         return len(self._seen) == before
 
-    def _step(self, stream: _Stream, call: LiveCall | None, recorded: Recorded, event: Any) -> None:
-        before = call.tool if call else None
-        try:
-            after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
-        except Exception as error:  # noqa: BLE001 - an IllegalTransition, or a value not JSON
-            self._note(recorded, str(error))
-            return
-        if call is None or before is None or after is before:
-            return
-        call.tool = after
-        tag = event.tag
-        self._steps[tag](self, call, before, recorded, event)
-        if tag in _ENDS:
-            del stream.calls[event.call_id]
-
     def _approved(
-        self, call: LiveCall, before: Tool, recorded: Recorded, event: ToolApproved
+        self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolApproved
     ) -> None:
-        call.named.waiting.add(_between(before.requested_at, recorded.recorded_at))
-        if event.edited_call is not None:
-            call.mark = self._mark(fingerprint_of(recorded, event.edited_call), event.edited_call)
+        at = recorded.recorded_at
+        call.named.waiting.add(at - call.since)
+        call.status, call.since, call.edit = "Approved", at, event.edited_call
+        if call.edit is not None:
+            call.mark = self._mark(fingerprint_of(recorded, call.edit), call.edit.name)
 
     def _rejected(
-        self, call: LiveCall, before: Tool, recorded: Recorded, event: ToolRejected
+        self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolRejected
     ) -> None:
-        if event.source == "human" and type(before.status) is Pending:
-            call.named.waiting.add(_between(before.requested_at, recorded.recorded_at))
-        call.mark.describe(before.effective_call)
+        if event.source == "human" and call.status == "Pending":
+            call.named.waiting.add(recorded.recorded_at - call.since)
+        call.mark.describe(call.edit or call.asked)
         for tally in call.tallies:
             tally.rejected(event.source)
+        del stream.calls[call.id]
 
-    def _running(self, call: LiveCall, before: Tool, recorded: Recorded, _: ToolRunning) -> None:
-        call.named.attempts += 1
-        call.mark.attempts += 1
-        status = before.status
-        if type(status) is Failed:
-            self._kind(status.failure.kind).retried += 1
-        elif type(status) is Running:
-            self._lost(call)
+    def _running(self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRunning) -> None:
+        attempt = call.attempts + 1
+        if event.attempt != attempt:
+            self._refuse(recorded, event, call)
+            return
+        at, named, mark = recorded.recorded_at, call.named, call.mark
+        named.attempts += 1
+        mark.attempts += 1
+        if call.status == "Failed":
+            self._last_kind(call).retried += 1
+        elif call.status == "Running":  # and nobody knows how the last attempt ended
+            call.went_wrong()
+            named.lost += 1
+            mark.lost += 1
         else:
-            since = before.requested_at if before.decided_at is None else before.decided_at
-            call.named.queueing.add(_between(since, recorded.recorded_at))
-        if before.attempts:
-            for tally in call.tallies:
-                tally.retries += 1
-
-    def _lost(self, call: LiveCall) -> None:
-        """The next attempt began, and nobody knows how the last one ended."""
-        call.went_wrong()
-        for tally in call.tallies:
-            tally.lost += 1
+            named.queueing.add(at - call.since)
+        if attempt > 1:
+            named.retries += 1
+            mark.retries += 1
+        call.status, call.since, call.attempts = "Running", at, attempt
 
     def _completed(
-        self, call: LiveCall, before: Tool, recorded: Recorded, event: ToolCompleted
+        self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolCompleted
     ) -> None:
-        self._took(call, before, recorded, event.duration)
-        call.named.completions += 1
-        call.mark.completions += 1
+        named, mark = call.named, call.mark
+        self._took(call, recorded, event.duration)
+        named.completions += 1
+        mark.completions += 1
         if call.mishap:
-            self._mended(call, before)
+            self._mended(call)
         if call.mishap or event.synthetic or event.lossy:
             for tally in call.tallies:
                 tally.not_at_once += call.mishap or event.synthetic
                 tally.synthetic += event.synthetic
                 tally.lossy += event.lossy
+        del stream.calls[call.id]
 
-    def _mended(self, call: LiveCall, before: Tool) -> None:
+    def _mended(self, call: LiveCall) -> None:
         """A call completed after all: in a later attempt, or its answer came late."""
-        status = before.status
-        if type(status) is not Failed:
+        if call.status != "Failed":
             if call.kind is not None:
-                self._kind(call.kind).recovered += 1
+                self._last_kind(call).recovered += 1
             for tally in call.tallies:
                 tally.recovered += 1
-        elif outcome_unknown(status.failure):
+        elif call.in_doubt:
             for tally in call.tallies:
                 tally.lost -= 1  # now it is known
 
-    def _failed(self, call: LiveCall, before: Tool, recorded: Recorded, event: ToolFailed) -> None:
-        self._took(call, before, recorded, event.duration)
+    def _failed(self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
+        self._took(call, recorded, event.duration)
         call.went_wrong()
-        call.mark.describe(before.effective_call)
+        call.mark.describe(call.edit or call.asked)
         call.kind = kind = event.failure.kind
-        self._kind(kind).failed(before.call.name)
-        unknown = outcome_unknown(event.failure)
+        call.in_doubt = outcome_unknown(event.failure)
+        self._last_kind(call).failed(call.asked.name)
         for tally in call.tallies:
             tally.failed(kind)
-            tally.lost += unknown
+            tally.lost += call.in_doubt
         # It may stay failed for good: keep what a retry or a late answer needs, and no more.
-        end = self._end(kind, unknown=unknown)
-        call.tool = Tool(before.id, call.named.name_only, end, before.attempts)
+        call.status, call.asked, call.edit = "Failed", call.named.name_only, None
 
-    def _took(self, call: LiveCall, before: Tool, recorded: Recorded, duration: int | None) -> None:
+    def _took(self, call: LiveCall, recorded: Recorded, duration: int | None) -> None:
         """Note how long an attempt took: as it was measured, else as the log has it."""
         if duration is not None:
             call.named.took.add(duration)
-        elif type(before.status) is Running:
-            call.named.took.add(_between(before.started_at, recorded.recorded_at))
+        elif call.status == "Running":
+            call.named.took.add(recorded.recorded_at - call.since)
 
-    _steps: ClassVar[dict[str, Callable[..., None]]] = {
-        "approved": _approved,
-        "rejected": _rejected,
-        "running": _running,
-        "completed": _completed,
-        "failed": _failed,
+    # of each step, the statuses that it may follow: what `evolve` allows, and nothing else
+    _steps: ClassVar[dict[str, tuple[Callable[..., None], tuple[str, ...]]]] = {
+        "approved": (_approved, ("Pending",)),
+        "rejected": (_rejected, ("Pending", "Approved")),
+        "running": (_running, ("Pending", "Approved", "Failed", "Running")),
+        "completed": (_completed, ("Pending", "Approved", "Running", "Failed")),
+        "failed": (_failed, ("Pending", "Approved", "Running")),
     }
 
     # the tallies
 
-    def _tool(self, name: str) -> ToolTally:
-        tally = self._tools[name] = ToolTally(name_only=FunctionCall(name, None))
-        return tally
-
-    def _kind(self, kind: ErrorKind) -> KindTally:
-        tally = self._kinds.get(kind)
+    def _named(self, name: str, at: int) -> ToolTally:  # noqa: ARG002
+        """Where a call of a tool is counted that was asked for at a time."""
+        tally = self._tools.get(name)
         if tally is None:
-            tally = self._kinds[kind] = KindTally()
+            tally = self._tools[name] = ToolTally(name_only=FunctionCall(name, None))
         return tally
 
-    def _end(self, kind: ErrorKind, *, unknown: bool) -> Failed:
-        end = self._ends.get((kind, unknown))
-        if end is None:
-            failure = Failure(kind, "", code="interrupted" if unknown else None)
-            end = self._ends[kind, unknown] = Failed(failure)
-        return end
+    def _kinds_of(self, call: LiveCall) -> dict[ErrorKind, KindTally]:  # noqa: ARG002
+        """Where the failures of a call are counted."""
+        return self._kinds
 
-    def _mark(self, fingerprint: str | None, call: FunctionCall) -> MarkTally:
+    def _last_kind(self, call: LiveCall) -> KindTally:
+        """The numbers of the kind that a call failed with last."""
+        kinds = self._kinds_of(call)
+        assert call.kind is not None  # noqa: S101 - it failed
+        tally = kinds.get(call.kind)
+        if tally is None:
+            tally = kinds[call.kind] = KindTally()
+        return tally
+
+    def _mark(self, fingerprint: str | None, tool: str) -> MarkTally:
         if fingerprint is None:
-            return MarkTally(tool=call.name)  # arguments that nothing can equal: kept by nobody
+            return MarkTally(tool=tool)  # arguments that nothing can equal: kept by nobody
         tally = self._marks.get(fingerprint)
         if tally is None:
             if len(self._marks) >= self._limit:
                 self._forget()
             self._numbered += 1
-            tally = self._marks[fingerprint] = MarkTally(tool=call.name, number=self._numbered)
+            tally = self._marks[fingerprint] = self._new_mark(fingerprint, tool)
         return tally
+
+    def _new_mark(self, fingerprint: str, tool: str) -> MarkTally:  # noqa: ARG002
+        return MarkTally(tool=tool, number=self._numbered)
 
     def _forget(self) -> None:
         """Make room: of the fingerprints, keep the half that failed and repeated most."""
@@ -309,16 +323,18 @@ class ErrorStatistics(Projection):
             kind.terminal = 0
         for stream in self._streams.values():
             for call in stream.calls.values():
-                self._count(call)
+                self._weigh(call, 1)
 
-    def _count(self, call: LiveCall) -> None:
-        status = call.tool.status
-        if type(status) is Failed:
-            self._kind(status.failure.kind).terminal += 1
-        for tally in call.tallies:
-            tally.open += type(status) is not Failed
-            tally.running += type(status) is Running
-            tally.terminal += type(status) is Failed
+    def _weigh(self, call: LiveCall, sign: int) -> None:
+        """Count a call that is not settled as it stands, or no more so."""
+        if call.status == "Failed":
+            self._last_kind(call).terminal += sign
+        for tally in (call.named, call.mark):
+            if call.status == "Failed":
+                tally.terminal += sign
+                continue
+            tally.open += sign
+            tally.running += sign * (call.status == "Running")
 
 
 class _Stream:
@@ -330,10 +346,6 @@ class _Stream:
         self.number = number
         self.version = version
         self.calls: dict[str, LiveCall] = {}
-
-
-def _between(start: int | None, end: int) -> int:
-    return end - start if start is not None else 0
 
 
 def _worst_first(numbers: dict[str, _N]) -> dict[str, _N]:

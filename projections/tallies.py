@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from eventstore import ErrorKind, FunctionCall, Tool
+from eventstore import (
+    Approved,
+    ErrorKind,
+    Failed,
+    Failure,
+    FunctionCall,
+    Pending,
+    Running,
+    Tool,
+    ToolStatus,
+)
 from projections.durations import Durations
 from projections.figures import CallNumbers, KindNumbers, ToolNumbers
 from projections.text import arguments_text
@@ -153,16 +163,36 @@ class KindTally(msgspec.Struct, gc=False):
 
 
 class LiveCall(msgspec.Struct, gc=False):
-    """A call that is not settled, and where it is counted.
+    """A call that is not settled: how it stands, since when, and where it is counted.
 
-    `mishap`: an attempt failed or was lost; `kind` is of the last failure.
+    `asked` is what the model asked for, `edit` what somebody made of it. `mishap`: an attempt
+    failed or was lost; `kind` is of the last failure, and `in_doubt` whether that may have taken
+    effect. Of a failed call no more is kept than these and its tool's name.
     """
 
-    tool: Tool
+    id: str
+    asked: FunctionCall
     named: ToolTally
     mark: MarkTally
+    since: int
+    status: str = "Pending"
+    attempts: int = 0
+    edit: FunctionCall | None = None
     kind: ErrorKind | None = None
+    in_doubt: bool = False
     mishap: bool = False
+
+    def tool(self) -> Tool:
+        """The call as the table of transitions knows it."""
+        return Tool(self.id, self.asked, self._status(), self.attempts, self.edit)
+
+    def _status(self) -> ToolStatus:
+        if self.status == "Failed":
+            assert self.kind is not None  # noqa: S101 - it failed
+            return Failed(Failure(self.kind, "", code="interrupted" if self.in_doubt else None))
+        if self.status == "Running":
+            return Running(self.attempts)
+        return Approved(self.edit) if self.status == "Approved" else Pending()
 
     @property
     def tallies(self) -> tuple[Tally, Tally]:
@@ -182,5 +212,7 @@ def _total(counts: Mapping[str, int] | None) -> int:
 
 
 def _most_first(counts: Mapping[str, int] | None) -> dict[str, int]:
-    items = sorted((counts or {}).items(), key=lambda item: (-item[1], item[0]))
+    if not counts:
+        return {}
+    items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {str(name): count for name, count in items}

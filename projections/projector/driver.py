@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 HOUR = 3_600_000_000
-FORMAT = 1
+FORMAT = 2
 """What the tables hold, and how; another format is built anew."""
 
 VIEWS = ("statistics", "tools")

@@ -174,7 +174,7 @@ class LaneState:
         if self._tools is not None:
             self._tools.store(connection, self.at)
         if self._statistics is not None:
-            self._statistics.store(connection, self.at)
+            self._statistics.store(connection, self.at, self._changed.values())
         self._store_parked(connection)
         totals = msgspec.json.encode(self._totals).decode()
         change(connection, checkpoints, ("projection", "lane"), [self.at | {"totals": totals}])

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from eventstore import (
-    ErrorKind,
-    Failed,
-    FunctionCall,
-    Recorded,
-    Running,
-    Tool,
-    ToolPending,
-    ToolStatus,
-)
+from eventstore import ErrorKind, FunctionCall, Recorded
 from projections.durations import Durations
 from projections.figures import Statistics
 from projections.fold import Anomaly
@@ -92,10 +83,10 @@ class Bucket(msgspec.Struct):
 
 
 class BucketTally(ToolTally, gc=True):
-    """The numbers of a tool in a bucket."""
+    """The numbers of a tool in a bucket; `touched`: they are about to change."""
 
-    name: str = ""
     bucket: Any = None
+    touched: bool = False
 
 
 class StoredMark(MarkTally, gc=False, omit_defaults=True):
@@ -117,26 +108,30 @@ class Standing(NamedTuple):
 
     named: Tally
     mark: Tally
-    status: ToolStatus
+    status: str
+    kind: ErrorKind | None
 
 
 class StoredCall(LiveCall, gc=False):
-    """A call that is not settled; `counted` is how it stood when it was `stored`."""
+    """A call that is not settled; `counted` is how it stood when it was stored."""
 
-    touched: bool = False
-    stored: bool = False
     counted: Standing | None = None
 
 
-class Counted(msgspec.Struct, gc=False):
-    """A call that is not settled, as it is stored."""
+class Counted(msgspec.Struct, gc=False, omit_defaults=True):
+    """A call that is not settled, as it is stored; see `LiveCall`."""
 
-    tool: Tool
-    name: str
     starts_at: int
-    mark: str | None = None
+    id: str
+    asked: FunctionCall
+    since: int
+    status: str
+    attempts: int = 0
+    edit: FunctionCall | None = None
     kind: ErrorKind | None = None
+    in_doubt: bool = False
     mishap: bool = False
+    mark: str | None = None
 
 
 class _ToolBody(Tally, gc=False, omit_defaults=True):
@@ -178,8 +173,8 @@ class StoredStatistics(ErrorStatistics):
         self._anomaly_count = totals.anomaly_count
         self._anomalies = list(totals.anomalies)
         self._buckets: dict[int, Bucket] = {}
-        self._bucket = Bucket(0)
-        self._touched: list[tuple[Stream, Any, Any]] = []  # calls, and their marks before
+        self._touched: list[Any] = []  # tallies that are about to change
+        self._woken: list[tuple[Stream, Any]] = []  # stored calls to which something happens
         self._pages: dict[int, list[MarkTally]] = {}
         self._stored_pages: set[int] = set()
         self._changed_pages: set[int] = set()
@@ -202,15 +197,15 @@ class StoredStatistics(ErrorStatistics):
             self._has_marks = True
             self._load_marks(connection, at)
         width = self._width
-        buckets = {r.recorded_at // width * width for r in events if r.event.tag == "pending"}
+        buckets = {recorded.recorded_at // width * width for recorded in events}
         found = [
             (stream, call_id, _decode_call(body))
             for stream, call_id, body in self._find_calls(connection, at, events)
         ]
-        buckets |= {counted.starts_at for _, _, counted in found}
+        buckets.update(counted.starts_at for _, _, counted in found)
         self._load_buckets(connection, at, sorted(buckets - self._buckets.keys()))
         for stream, call_id, counted in found:
-            stream.calls[call_id] = self._counted(counted)
+            stream.resting[call_id] = self._counted(counted)
             self._open += 1
 
     def _find_calls(
@@ -218,18 +213,18 @@ class StoredStatistics(ErrorStatistics):
     ) -> Iterator[tuple[Stream, str, str]]:
         """The stored calls of conversations that began before what is at hand."""
         streams: dict[str, Any] = self._streams
-        places = {
-            (r.conversation_id, r.call_id)
-            for r in events
-            if r.call_id
-            and not (stream := streams[r.conversation_id]).whole
-            and r.call_id not in stream.calls
+        if all(streams[name].whole for name in {r.conversation_id for r in events}):
+            return
+        places = {(r.conversation_id, r.call_id) for r in events if r.call_id}
+        wanted = {
+            key_of(name, call_id): (stream, call_id)
+            for name, call_id in places
+            if not (stream := streams[name]).whole and not stream.has(call_id)
         }
-        if places:  # what was settled since the last commit is still there, and is no more
-            places.difference_update((s.id, call.tool.id) for s, call, _ in self._touched)
-        wanted = {key_of(*place): (streams[place[0]], place[1]) for place in places}
-        rows = find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
-        for key, body in rows:
+        # What was settled since the last commit is still there, and is no more.
+        for stream, call in self._woken:
+            wanted.pop(key_of(stream.id, call.id), None)
+        for key, body in find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at):
             yield *wanted[bytes(key)], body
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
@@ -259,92 +254,57 @@ class StoredStatistics(ErrorStatistics):
             bucket.stored_kinds.add(kind)
 
     def _counted(self, counted: Counted) -> StoredCall:
-        bucket = self._buckets[counted.starts_at]
-        named = bucket.tools[counted.name]
-        mark = self._marks.get(counted.mark or "") or MarkTally(tool=counted.name)
+        named = self._buckets[counted.starts_at].tools[counted.asked.name]
+        mark = self._marks.get(counted.mark or "") or MarkTally(tool=counted.asked.name)
         return StoredCall(
-            counted.tool, named, mark, counted.kind, counted.mishap, stored=True,
-            counted=Standing(named, mark, counted.tool.status),
+            counted.id, counted.asked, named, mark, counted.since, counted.status,
+            counted.attempts, counted.edit, counted.kind, counted.in_doubt, counted.mishap,
+            Standing(named, mark, counted.status, counted.kind),
         )  # fmt: skip
 
     # folding
 
-    def _requested(self, stream: Any, recorded: Recorded, event: ToolPending) -> None:
-        starts_at = recorded.recorded_at // self._width * self._width
-        self._bucket = self._buckets[starts_at]
-        self._tools = self._bucket.tools
-        super()._requested(stream, recorded, event)
-        call = stream.calls.get(event.call.id)
-        if call is not None and not call.touched:
-            self._touch(stream, call)
+    def _kept(self, stream: Any, call_id: str) -> LiveCall | None:
+        call = stream.resting.pop(call_id, None)
+        if call is None:
+            return None
+        stream.calls[call_id] = call
+        self._woken.append((stream, call))
+        self._touch(call.named)
+        if call.mark.number:
+            self._changed_pages.add(call.mark.number // PAGE)
+        return call  # type: ignore[no-any-return]
 
-    def _step(self, stream: Any, call: Any, recorded: Recorded, event: Any) -> None:
-        if call is not None:
-            self._kinds = call.named.bucket.kinds
-            if not call.touched:
-                self._touch(stream, call)
-        super()._step(stream, call, recorded, event)
+    def _touch(self, named: Any) -> None:
+        if not named.touched:
+            named.touched = True
+            self._touched.append(named)
 
-    def _touch(self, stream: Stream, call: Any) -> None:
-        """Whatever becomes of a call: it is stored again, and so is what counts it."""
-        call.touched = True
-        self._touched.append((stream, call, call.mark))
+    def _is_again(self, stream: Any, mark: Any) -> bool:
+        return bool(stream.asks(mark.short))
 
-    def _count_again(self) -> list[Any]:
-        """Count the calls that were touched as they stand now; the tools they are counted at.
+    def _named(self, name: str, at: int) -> ToolTally:
+        bucket = self._buckets[at // self._width * self._width]
+        named = bucket.tools.get(name)
+        if named is None:
+            named = BucketTally(name_only=FunctionCall(name, None), bucket=bucket)
+            bucket.tools[name] = named
+        self._touch(named)
+        return named
 
-        What is asked for and settled between two commits was never open.
-        """
-        tools: dict[int, Any] = {}
-        for stream, call, mark in self._touched:
-            tools[id(call.named)] = call.named
-            self._changed_pages.update(m.number // PAGE for m in (mark, call.mark) if m.number)
-            self._kinds = call.named.bucket.kinds
-            if call.counted is not None:
-                self._weigh(call.counted, -1)
-                call.counted = None
-            live: Any = stream.calls.get(call.tool.id)
-            if live is call:
-                call.counted = Standing(call.named, call.mark, call.tool.status)
-                self._weigh(call.counted, 1)
-        return list(tools.values())
+    def _kinds_of(self, call: Any) -> dict[ErrorKind, KindTally]:
+        return call.named.bucket.kinds  # type: ignore[no-any-return]
 
-    def _weigh(self, standing: Standing, sign: int) -> None:
-        """Count a call that is not settled as it stands, or no more so."""
-        status: Any = standing.status
-        if type(status) is Failed:
-            self._kind(status.failure.kind).terminal += sign
-        for tally in (standing.named, standing.mark):
-            if type(status) is Failed:
-                tally.terminal += sign
-                continue
-            tally.open += sign
-            tally.running += sign * (type(status) is Running)
+    def _mark(self, fingerprint: str | None, tool: str) -> MarkTally:
+        mark = super()._mark(fingerprint, tool)
+        if mark.number:
+            self._changed_pages.add(mark.number // PAGE)
+        return mark
 
-    def _is_again(self, stream: Any, mark: MarkTally) -> bool:
-        if not mark.number:
-            return False
-        return bool(stream.asks(mark.short))  # type: ignore[attr-defined]
-
-    def _tool(self, name: str) -> ToolTally:
-        tally = self._tools[name] = BucketTally(
-            name_only=FunctionCall(name, None), name=name, bucket=self._bucket
-        )
-        return tally
-
-    def _mark(self, fingerprint: str | None, call: FunctionCall) -> MarkTally:
-        if fingerprint is None:
-            return MarkTally(tool=call.name)
-        tally = self._marks.get(fingerprint)
-        if tally is None:
-            if len(self._marks) >= self._limit:
-                self._forget()
-            self._numbered += 1
-            tally = self._marks[fingerprint] = StoredMark(
-                tool=call.name, number=self._numbered, fingerprint=fingerprint
-            )
-            self._pages.setdefault(self._numbered // PAGE, []).append(tally)
-        return tally
+    def _new_mark(self, fingerprint: str, tool: str) -> MarkTally:
+        mark = StoredMark(tool=tool, number=self._numbered, fingerprint=fingerprint)
+        self._pages.setdefault(mark.number // PAGE, []).append(mark)
+        return mark
 
     def _forget(self) -> None:
         before = self._marks
@@ -362,20 +322,20 @@ class StoredStatistics(ErrorStatistics):
 
     # storing
 
-    def store(self, connection: Connection, at: Row) -> None:
-        """Store what has changed."""
+    def store(self, connection: Connection, at: Row, streams: Iterable[Stream]) -> None:
+        """Store what has changed, of these conversations."""
         totals = self.totals
         totals.events = self._events
         totals.numbered = self._numbered
         totals.forgotten = self._forgotten
         totals.anomaly_count = self._anomaly_count
         totals.anomalies = self._anomalies
-        tools = self._count_again()
-        _store_tools(connection, at, tools)
-        buckets = {tally.bucket.starts_at: tally.bucket for tally in tools}
+        self._store_calls(connection, at, streams)
+        _store_tools(connection, at, self._touched)
+        buckets = {tally.bucket.starts_at: tally.bucket for tally in self._touched}
         _store_kinds(connection, at, buckets.values())
         self._store_marks(connection, at)
-        self._store_calls(connection, at)
+        self._touched.clear()
 
     def _store_marks(self, connection: Connection, at: Row) -> None:
         new: list[Row] = []
@@ -390,40 +350,52 @@ class StoredStatistics(ErrorStatistics):
         self._stored_pages = set(self._pages)
         self._changed_pages.clear()
 
-    def _store_calls(self, connection: Connection, at: Row) -> None:
+    def _store_calls(self, connection: Connection, at: Row, streams: Iterable[Stream]) -> None:
+        """Store the calls that are not settled, and count them as they stand.
+
+        What is asked for and settled between two commits was never open.
+        """
+        gone: list[bytes] = []
+        for stream, call in self._woken:
+            self._weigh(call.counted, -1)
+            if stream.calls.get(call.id) is not call:
+                gone.append(key_of(stream.id, call.id))
+        self._woken.clear()
         new: list[Row] = []
         changed: list[Row] = []
-        gone: list[bytes] = []
-        for stream, call, _ in self._touched:
-            call.touched = False
-            if call.counted is None and not call.stored:
-                continue
-            key = key_of(stream.id, call.tool.id)
-            if call.counted is None:
-                gone.append(key)
-                continue
-            counted = Counted(
-                call.tool, call.named.name, call.named.bucket.starts_at,
-                call.mark.fingerprint if call.mark.number else None, call.kind, call.mishap,
-            )  # fmt: skip
-            row = at | {"key": key, "body": _encode(counted).decode()}
-            (changed if call.stored else new).append(row)
-            call.stored = True
+        for stream in streams:
+            live: Iterable[Any] = stream.calls.values()
+            for call in live:
+                row = at | {"key": key_of(stream.id, call.id), "body": _call_body(call)}
+                (new if call.counted is None else changed).append(row)
+                call.counted = Standing(call.named, call.mark, call.status, call.kind)
+                self._weigh(call, 1)
+            stream.resting |= stream.calls
+            stream.calls.clear()
         remove_keys(connection, open_calls, "key", gone, **at)
         add(connection, open_calls, new)
         change(connection, open_calls, ("projection", "lane", "key"), changed)
         self._open += len(new) - len(gone)
-        self._touched.clear()
 
     def settle(self) -> None:
         """All is stored."""
+
+
+def _call_body(call: Any) -> str:
+    counted = Counted(
+        call.named.bucket.starts_at, call.id, call.asked, call.since, call.status, call.attempts,
+        call.edit, call.kind, call.in_doubt, call.mishap,
+        call.mark.fingerprint if call.mark.number else None,
+    )  # fmt: skip
+    return _encode(counted).decode()
 
 
 def _store_tools(connection: Connection, at: Row, tallies: Iterable[Any]) -> None:
     new: list[Row] = []
     changed: list[Row] = []
     for tally in tallies:
-        name, bucket = tally.name, tally.bucket
+        tally.touched = False
+        name, bucket = tally.name_only.name, tally.bucket
         figures = tally.figures()
         body = _copy(tally, _ToolBody())
         body.waiting, body.queueing, body.took = map(
@@ -463,7 +435,7 @@ _decode_named = msgspec.json.Decoder(tuple[str, _ToolBody]).decode
 
 def _tool_tally(body: str, bucket: Bucket) -> tuple[str, ToolTally]:
     name, stored = _decode_named(body)
-    tally = BucketTally(name_only=FunctionCall(name, None), name=name, bucket=bucket)
+    tally = BucketTally(name_only=FunctionCall(name, None), bucket=bucket)
     _copy(stored, tally)
     for which in ("waiting", "queueing", "took"):
         spread = getattr(stored, which)
@@ -497,9 +469,9 @@ class _Sum(ErrorStatistics):
         """Add the numbers of buckets and of fingerprints."""
         for bucket in buckets:
             for name, tally in bucket.tools.items():
-                (self._tools.get(name) or self._tool(name)).include(tally)
+                self._named(name, 0).include(tally)
             for kind, part in bucket.kinds.items():
-                _include_kind(self._kind(kind), part)
+                _include_kind(self._kinds.setdefault(kind, KindTally()), part)
         for mark in marks:
             known = self._marks.setdefault(mark.fingerprint, mark)
             if known is not mark:

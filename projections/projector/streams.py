@@ -42,12 +42,13 @@ class Known:
 class Stream:
     """One conversation: its number in the lane, its last version, what it has asked for.
 
-    `tools` and `calls` are those of its calls that the projections of tools and of statistics
-    have at hand. `whole`: it began since, so that of its open calls none is in the tables alone.
+    `tools` are those of its calls that the projection of tools has at hand. That of statistics
+    has `calls`, to which something happened since the last commit, and `resting`, to which
+    nothing did. `whole`: it began since, so that of its open calls none is in the tables alone.
     """
 
     __slots__ = (
-        "asked", "calls", "fresh", "id", "key", "last_page", "number", "stored",
+        "asked", "calls", "fresh", "id", "key", "last_page", "number", "resting", "stored",
         "tools", "version", "whole",
     )  # fmt: skip
 
@@ -60,9 +61,14 @@ class Stream:
         self.whole = not stored
         self.tools: dict[str, Known] = {}
         self.calls: dict[str, LiveCall] = {}
+        self.resting: dict[str, LiveCall] = {}
         self.asked: set[int] = set()
         self.fresh: list[int] = []  # asked for, and not stored yet
         self.last_page = b""
+
+    def has(self, call_id: str) -> bool:
+        """Whether the projection of statistics has a call at hand."""
+        return call_id in self.calls or call_id in self.resting
 
     def asks(self, mark: int) -> bool:
         """Note that it asks for a call; whether it had before."""
