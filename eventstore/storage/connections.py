@@ -114,7 +114,7 @@ class Connections:
                 self._check()
                 yield self._connection().cursor()
             return
-        pool, connection = self._engine.pool, self._new_connection()
+        pool, connection = self._engine.pool, self._pooled()
         try:
             yield connection.cursor()
         except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -46,3 +47,15 @@ class Database(Protocol):
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
         """What the database itself finds wrong in its file."""
+
+
+@contextmanager
+def translated(database: Database) -> Iterator[None]:
+    """A database's errors are raised in the library's words."""
+    try:
+        yield
+    except Exception as error:
+        told = database.translate(error)
+        if told is error:
+            raise
+        raise told from error

@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool
 from eventstore import migrate
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage.connections import unforked
+from eventstore.storage.database import translated
 from eventstore.storage.rows import insert_many
 from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
 from eventstore.storage.sql import SqlStorage
@@ -232,7 +233,7 @@ def _checked_in(_: Any, record: Any) -> None:
 def open_storage(database: Server, tenant: str, *, new: bool) -> SqlStorage:
     """The storage in a server's database, its schema upgraded, and created where it may be."""
     database.check_names(tenant, "")
-    with _translated(database), unforked():
+    with translated(database), unforked():
         database.upgrade(new=new)
         return database.storage(tenant)
 
@@ -240,7 +241,7 @@ def open_storage(database: Server, tenant: str, *, new: bool) -> SqlStorage:
 @contextmanager
 def migrating(database: Server) -> Iterator[Connection]:
     """A connection that may change the schema, while nobody else does."""
-    with _translated(database):
+    with translated(database):
         engine = database.connect()
         try:
             with engine.connect() as connection:
@@ -249,14 +250,3 @@ def migrating(database: Server) -> Iterator[Connection]:
                     yield connection
         finally:
             engine.dispose()
-
-
-@contextmanager
-def _translated(database: Server) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        translated = database.translate(error)
-        if translated is error:
-            raise
-        raise translated from error

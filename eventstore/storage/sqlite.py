@@ -38,6 +38,7 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage.connections import unforked
+from eventstore.storage.database import translated
 from eventstore.storage.rows import insert_many
 from eventstore.storage.sql import SqlStorage
 from eventstore.storage.statements import Statements
@@ -299,26 +300,20 @@ def open_storage(
 ) -> SqlStorage:
     """The storage at a SQLite URL, its schema upgraded, and created where it may be `new`."""
     database = Sqlite(make_url(url), durability, busy_timeout)
-    try:
-        with unforked():
-            if database.check_file() or database.path is None:
-                _upgrade(database, new=new)
-            else:
-                _begin(database, database.path, new=new)
-            database.check_in_place()
-            return SqlStorage(database, tenant)
-    except Exception as error:
-        translated = database.translate(error)
-        if translated is error:
-            raise
-        raise translated from error
+    with translated(database), unforked():
+        if database.check_file() or database.path is None:
+            _upgrade(database, new=new)
+        else:
+            _begin(database, database.path, new=new)
+        database.check_in_place()
+        return SqlStorage(database, tenant)
 
 
 @contextmanager
 def migrating(url: str) -> Iterator[Connection]:
     """A connection in a transaction, to change the schema at a SQLite URL; no file is made."""
     database = Sqlite(make_url(url), "full", 30.0)
-    try:
+    with translated(database):
         if not database.check_file():
             _begin(database, Path(str(database.path)), new=False)
         engine = database.connect()
@@ -329,11 +324,6 @@ def migrating(url: str) -> Iterator[Connection]:
                 connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
         finally:
             engine.dispose()
-    except Exception as error:
-        translated = database.translate(error)
-        if translated is error:
-            raise
-        raise translated from error
 
 
 def _path(url: URL) -> Path | None:
