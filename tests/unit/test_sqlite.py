@@ -552,6 +552,15 @@ def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage
     assert list(storage.verify()) == []
 
 
+def test_what_cannot_be_settled_is_told_with_the_file(storage: SqlStorage, path: Path) -> None:
+    """As of a COMMIT that nobody answered, where the lane is gone by now."""
+    storage._unsettled = {5}
+    with pytest.raises(StoreCorrupt, match=f"{path.name}: lane 5 has no counter"):
+        storage.known_ids("chat", [bytes(16)])
+    storage._unsettled = set()
+    assert storage.known_ids("chat", [bytes(16)]) == {}
+
+
 def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> None:
     """As when a server fell back to a copy without the last commits: no gap is written."""
     store = EventStore(storage)
