@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 LOCK = 0x746F6F6C
 """The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
 
-MANY = 10
-"""Rows from which on COPY is faster than INSERT."""
-
 SHORTEST = 1000
 """Milliseconds that a transaction may always stand still."""
 
@@ -144,13 +141,14 @@ class Postgresql(Server):
         return AtOnceStorage(self, tenant)
 
     def insert(
-        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
+        self, cursor: Any, _: Statements, rows: Sequence[Any], marks: Sequence[Any]
     ) -> None:
-        """Write the rows of events, and those of the fingerprints' index; many by COPY."""
-        if len(rows) < MANY:
-            super().insert(cursor, sql, rows, marks)
-            return
-        _copy(cursor, tables.events, rows)
+        """Write the rows of events, and those of the fingerprints' index, by COPY.
+
+        Even few rows take less of our time so than with `executemany`.
+        """
+        if rows:
+            _copy(cursor, tables.events, rows)
         if marks:
             _copy(cursor, tables.fingerprints, marks)
 
