@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import length_hint
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -95,10 +96,12 @@ class LaneState:
         self._stored_parked = set(self.parked)
         self._streams: dict[str, Stream] = {}
         self._changed: dict[str, Stream] = {}
-        self._tools = StoredTools() if "tools" in to.views else None
-        self._statistics: StoredStatistics | None = None
+        self._views: list[StoredTools | StoredStatistics] = []
+        if "tools" in to.views:
+            self._views.append(StoredTools())
         if "statistics" in to.views:
-            self._statistics = StoredStatistics(self._totals, to.bucket, to.fingerprints)
+            self._views.append(StoredStatistics(self._totals, to.bucket, to.fingerprints))
+        self._with_asked = "statistics" in to.views
 
     def prepare(self, connection: Connection, events: Sequence[Recorded]) -> None:
         """Have at hand what `events` are about.
@@ -112,18 +115,16 @@ class LaneState:
         firsts = {recorded.conversation_id: recorded for recorded in reversed(events)}
         new = [name for name in firsts if name not in streams]
         if new:
-            with_asked = self._statistics is not None
-            streams.update(load_streams(connection, self.at, new, with_asked=with_asked))
+            found = load_streams(connection, self.at, new, with_asked=self._with_asked)
+            streams.update(found)
         for name, first in firsts.items():
             if name not in streams:
                 self._totals.conversations += 1
                 number = self._totals.conversations
                 streams[name] = Stream(name, number, first.version - 1, stored=False)
             self._changed[name] = streams[name]
-        if self._tools is not None:
-            self._tools.load(connection, self.at, streams, events)
-        if self._statistics is not None:
-            self._statistics.load(connection, self.at, streams, events)
+        for view in self._views:
+            view.load(connection, self.at, streams, events)
 
     def take(self, events: Sequence[Recorded]) -> None:
         """Take in events that were prepared for, or park them.
@@ -131,35 +132,28 @@ class LaneState:
         Raises:
             Poisoned: one cannot be taken in; the state is of no use any more.
         """
-        # The loop that every event goes through: nothing is called that need not be.
-        streams, parked, tools = self._streams, self.parked, self._tools
-        apply = self._statistics.apply if self._statistics is not None else self._passed
-        for recorded in events:
-            if parked and self._waits(recorded):
-                continue
-            event = recorded.event
-            if type(event) is UnknownEvent and (problem := unreadable(event)):
-                parked[recorded.conversation_id] = park(recorded, problem)
-                continue
+        ready = events
+        if self.parked or UnknownEvent in {type(recorded.event) for recorded in events}:
+            ready = [recorded for recorded in events if not self._waits(recorded)]
+        for view in self._views:
+            left = iter(ready)
             try:
-                if tools is not None:
-                    tools.apply(streams[recorded.conversation_id], recorded)
-                apply(recorded)
+                view.extend(left)
             except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-                raise Poisoned(park(recorded, problem)) from error
+                culprit = ready[len(ready) - length_hint(left) - 1]
+                raise Poisoned(park(culprit, f"{type(error).__name__}: {error}")) from error
 
     def _waits(self, recorded: Recorded) -> bool:
         """Whether an event is parked, or stands behind one that is."""
         behind = self.parked.get(recorded.conversation_id)
-        if behind is None or recorded.version < behind.version:
-            return False
-        behind.waiting += recorded.event_id != behind.event_id
-        return True
-
-    def _passed(self, recorded: Recorded) -> None:
-        stream = self._streams[recorded.conversation_id]
-        stream.version = max(stream.version, recorded.version)
+        if behind is not None and recorded.version >= behind.version:
+            behind.waiting += recorded.event_id != behind.event_id
+            return True
+        event = recorded.event
+        if type(event) is UnknownEvent and (problem := unreadable(event)):
+            self.parked[recorded.conversation_id] = park(recorded, problem)
+            return True
+        return False
 
     def store(self, connection: Connection, position: int) -> None:
         """Store everything, at a new position.
@@ -170,11 +164,10 @@ class LaneState:
         # First of all: it locks out the others.
         if not advance(connection, self.at, self._revision, position):
             raise LostRace("another worker was first")
-        store_streams(connection, self.at, list(self._changed.values()))
-        if self._tools is not None:
-            self._tools.store(connection, self.at)
-        if self._statistics is not None:
-            self._statistics.store(connection, self.at, self._changed.values())
+        changed = list(self._changed.values())
+        store_streams(connection, self.at, changed)
+        for view in self._views:
+            view.store(connection, self.at, changed)
         self._store_parked(connection)
         totals = msgspec.json.encode(self._totals).decode()
         change(connection, checkpoints, ("projection", "lane"), [self.at | {"totals": totals}])
@@ -197,8 +190,7 @@ class LaneState:
         self._stored_parked = set(self.parked)
         self._changed.clear()
         size = sum(5 + len(stream.asked) for stream in self._streams.values())
-        for view in (self._tools, self._statistics):
-            if view is not None:
-                view.settle()
-                size += len(view)
+        for view in self._views:
+            view.settle()
+            size += len(view)
         return size <= AT_HAND

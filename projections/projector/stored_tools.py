@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -56,29 +57,32 @@ class StoredTools:
             known = Known(decode_tool(body), position, imported=bool(imported), stored=True)
             stream.tools[call_id] = known
 
-    def apply(self, stream: Stream, recorded: Recorded) -> None:
-        """Take in one event."""
-        call_id = recorded.call_id
-        event: Any = recorded.event
-        if not call_id or event.tag not in _TAGS or recorded.version <= stream.version:
-            return
-        known = stream.tools.get(call_id)
-        before = known.tool if known else None
-        try:
-            after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
-        except Exception:  # noqa: BLE001 - an IllegalTransition, which changes nothing
-            return
-        if after is before:
-            return
-        if known is None:
-            imported = bool(getattr(event, "imported", False))
-            known = Known(after, recorded.position, imported=imported, stored=False)
-            stream.tools[call_id] = known
-        known.tool = after
-        known.changed_at = recorded.recorded_at
-        self._touched[stream.id, call_id] = known
+    def extend(self, events: Iterable[Recorded]) -> None:
+        """Take in events; a repeated or late one changes nothing."""
+        for recorded in events:
+            stream = self._streams[recorded.conversation_id]
+            if recorded.version <= stream.seen:
+                continue
+            stream.seen = recorded.version
+            call_id = recorded.call_id
+            event: Any = recorded.event
+            if not call_id or event.tag not in _TAGS:
+                continue
+            known = stream.tools.get(call_id)
+            before = after = known.tool if known else None
+            with suppress(Exception):  # an IllegalTransition, which changes nothing
+                after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+            if after is None or after is before:
+                continue
+            if known is None:
+                imported = bool(getattr(event, "imported", False))
+                known = Known(after, recorded.position, imported=imported, stored=False)
+                stream.tools[call_id] = known
+            known.tool = after
+            known.changed_at = recorded.recorded_at
+            self._touched[stream.id, call_id] = known
 
-    def store(self, connection: Connection, at: Row) -> None:
+    def store(self, connection: Connection, at: Row, _: Iterable[Stream]) -> None:
         """Store what has changed."""
         new: list[Row] = []
         changed: list[Row] = []

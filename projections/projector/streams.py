@@ -40,23 +40,24 @@ class Known:
 
 
 class Stream:
-    """One conversation: its number in the lane, its last version, what it has asked for.
+    """One conversation: its number in the lane, what it has asked for, and its last version.
 
+    `version` is the last that the statistics took in, `seen` the last that the tools did.
     `tools` are those of its calls that the projection of tools has at hand. That of statistics
     has `calls`, to which something happened since the last commit, and `resting`, to which
     nothing did. `whole`: it began since, so that of its open calls none is in the tables alone.
     """
 
     __slots__ = (
-        "asked", "calls", "fresh", "id", "key", "last_page", "number", "resting", "stored",
-        "tools", "version", "whole",
+        "asked", "calls", "fresh", "id", "key", "last_page", "number", "resting", "seen",
+        "stored", "tools", "version", "whole",
     )  # fmt: skip
 
     def __init__(self, conversation_id: str, number: int, version: int, *, stored: bool) -> None:
         self.id = conversation_id
         self.key = key_of(conversation_id)
         self.number = number
-        self.version = version
+        self.version = self.seen = version
         self.stored = stored
         self.whole = not stored
         self.tools: dict[str, Known] = {}
@@ -102,11 +103,11 @@ def store_streams(connection: Connection, at: Row, changed: list[Stream]) -> Non
     """Store the conversations and what they have asked for since."""
     add(connection, streams, [
         at | {"key": s.key, "conversation_id": storable(s.id), "conversation": s.number,
-              "version": s.version}
+              "version": max(s.version, s.seen)}
         for s in changed if not s.stored
     ])  # fmt: skip
     change(connection, streams, ("projection", "lane", "key"), [
-        at | {"key": s.key, "version": s.version} for s in changed if s.stored
+        at | {"key": s.key, "version": max(s.version, s.seen)} for s in changed if s.stored
     ])  # fmt: skip
     new: list[Row] = []
     fuller: list[Row] = []

@@ -300,15 +300,16 @@ def test_an_event_that_a_projection_fails_on_is_parked(
     for _ in range(3):
         for name in ("a", "b", "c"):
             run(store, name)
-    apply = StoredTools.apply
+    extend = StoredTools.extend
     bad = {("a", 2), ("a", 7), ("b", 4)}
 
-    def fail(view: StoredTools, stream: Any, recorded: Any) -> None:
-        apply(view, stream, recorded)
-        if (recorded.conversation_id, recorded.version) in bad:
-            raise RuntimeError("a bug")
+    def fail(view: StoredTools, events: Any) -> None:
+        for recorded in events:
+            extend(view, [recorded])
+            if (recorded.conversation_id, recorded.version) in bad:
+                raise RuntimeError("a bug")
 
-    monkeypatch.setattr(StoredTools, "apply", fail)
+    monkeypatch.setattr(StoredTools, "extend", fail)
     with Projector(store, batch=batch) as projector:
         projector.catch_up()
         found = [(p.conversation_id, p.version, p.waiting) for p in projector.parked()]
