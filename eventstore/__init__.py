@@ -83,8 +83,6 @@ if TYPE_CHECKING:
         AsyncAttempt,
         AsyncConversation,
         AsyncEventStore,
-        AsyncFeed,
-        AsyncFollow,
     )
     from eventstore.dispatch import (
         Approve,
@@ -111,6 +109,7 @@ if TYPE_CHECKING:
     )
     from eventstore.importing import Imported
     from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
+    from eventstore.reader_aio import AsyncFeed, AsyncFollow
     from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier, RetryPolicy
     from eventstore.wire import Finding, Violation, validate
 
@@ -227,8 +226,8 @@ _LAZY = {
     "AsyncConversation": "eventstore.aio",
     "AsyncDispatcher": "eventstore.dispatch",
     "AsyncEventStore": "eventstore.aio",
-    "AsyncFeed": "eventstore.aio",
-    "AsyncFollow": "eventstore.aio",
+    "AsyncFeed": "eventstore.reader_aio",
+    "AsyncFollow": "eventstore.reader_aio",
     "AuthErrorKind": "eventstore.agent_errors",
     "Cancelled": "eventstore.agent_errors",
     "ConfigError": "eventstore.agent_errors",

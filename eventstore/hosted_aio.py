@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from eventstore.aio import AsyncConversation, outcome
+from eventstore.aio import AsyncConversation
 from eventstore.errors import EventStoreError
 from eventstore.hosted import HostedStore, cannot_wait
+from eventstore.settling import outcome
 from eventstore.storage.host_transaction import synchronous
 from eventstore.tool import Tool
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from eventstore.aio import Outcome
+    from eventstore.settling import Outcome
     from eventstore.store import EventStore
 
 T = TypeVar("T")

@@ -110,7 +110,7 @@ class _Shared(_Async, SharedEventStoreContract):
     def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fetch four rows at once."""
         monkeypatch.setattr(reading, "CHUNK", 4)
-        monkeypatch.setattr("eventstore.aio.PAGE", 3)
+        monkeypatch.setattr("eventstore.reader_aio.PAGE", 3)
 
 
 class TestInAFile(_Shared):

@@ -45,8 +45,8 @@ from eventstore import (
     ToolErrorTerminal,
     ToolGate,
 )
-from eventstore.aio import Settling
 from eventstore.recovery import outcome_unknown
+from eventstore.settling import Settling
 from projections import current_tools, resume_plan
 
 HOME = str(Path(eventstore.__file__).parent)

@@ -29,6 +29,8 @@ from eventstore import (
     VersionConflict,
     aio,
     fingerprint,
+    reader_aio,
+    writer_aio,
 )
 from eventstore.bell import Bell
 from eventstore.errors import NotAStore, StoreCorrupt, UnknownCall
@@ -568,6 +570,30 @@ def test_a_forked_child_has_threads_of_its_own(url: str, closed: bool) -> None:
         asyncio.run(store.close())
 
 
+def test_what_is_forked_begins_anew(run: Callable[[Main], Any]) -> None:
+    """The threads are not there, and locks may be held by one that is not."""
+
+    async def main(store: AsyncEventStore) -> None:
+        chat = store.conversation("chat")
+        await chat.append(message())
+        assert await chat.version == 1
+        writer, reader = store._asking.writer, store._reader
+        thread, queue, pool = writer._thread, writer._queue, reader._pool
+        assert thread is not None
+        assert pool is not None
+        writer_aio._after_fork()
+        reader_aio._after_fork()
+        await chat.append(message())
+        assert await chat.version == 2
+        assert writer._thread is not thread
+        assert reader._pool is not pool
+        queue.put(None)
+        thread.join()
+        pool.shutdown()
+
+    run(main)
+
+
 # reading
 
 
@@ -575,7 +601,7 @@ def test_a_feed_goes_on_behind_its_cursor(
     run: Callable[[Main], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is behind what was given, not behind what was read."""
-    monkeypatch.setattr(aio, "PAGE", 4)
+    monkeypatch.setattr(reader_aio, "PAGE", 4)
 
     async def main(store: AsyncEventStore) -> None:
         await store.conversation("chat").append(*(message(str(n)) for n in range(10)))
@@ -599,7 +625,7 @@ def test_what_stands_before_the_damage_is_read(run: Callable[[Main], Any]) -> No
         raise StoreCorrupt("here")
 
     async def main(store: AsyncEventStore) -> None:
-        found = aio.Reading(store._reader, damaged())
+        found = reader_aio.Reading(store._reader, damaged())
         assert [await anext(found), await anext(found)] == ["a", "b"]
         with pytest.raises(StoreCorrupt, match="here"):
             await anext(found)
