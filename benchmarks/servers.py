@@ -24,11 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from append import lifecycles
 from measure import ROOT, Figure, arguments, clock, folder, in_turn, median, report
 from together import LIMITS, all_at_once, begun, live
 
 from eventstore import EventStore
+from eventstore.storage.at_once import statements
 from eventstore.storage.opening import open_storage
 from eventstore.testing import message
 
@@ -57,6 +59,7 @@ class Bare:
         self.storage = open_storage(self.url, "", "full", 30.0)  # connects as the library does
         self.connection = self.storage._connection()  # noqa: SLF001
         self.cursor = self.connection.cursor()
+        self.raw = None if isinstance(server, MariaDB) else psycopg.RawCursor(self.connection)
         self.position = 0
         self.insert = INSERT.format(schema="`schema`" if isinstance(server, MariaDB) else "schema")
 
@@ -70,14 +73,14 @@ class Bare:
         sql = self.storage._sql  # noqa: SLF001
         for row in rows:
             self.position += 1
-            place = (self.position, 0, self.position - 1)
-            if sql.at_once:
-                self.cursor.execute(sql.at_once[0], (*place, self.position, *row[2:]))
-                assert self.cursor.rowcount == 1
+            placed = (0, self.position, *row[2:])
+            if self.raw:
+                self.raw.execute(statements()[0], placed)
+                assert self.raw.rowcount == 1
                 continue
             self.cursor.execute("BEGIN")
-            self.cursor.execute(sql.advance, place)
-            self.cursor.execute(self.insert, (0, self.position, *row[2:]))
+            self.cursor.execute(sql.advance, (self.position, 0, self.position - 1))
+            self.cursor.execute(self.insert, placed)
             self.cursor.execute("COMMIT")
 
     def batch(self, rows: list[Any]) -> None:

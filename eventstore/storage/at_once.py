@@ -77,7 +77,7 @@ class _Prepared:
         self._execute = psycopg.generators.execute
         self._fine = psycopg.pq.ExecStatus.COMMAND_OK
         names = []
-        for statement in _statements():
+        for statement in statements():
             names.append(b"toolledger_%d" % next(_numbers))
             connection.pgconn.send_prepare(names[-1], statement)
             self._answer()
@@ -112,7 +112,7 @@ def _row(
 
 
 @cache
-def _statements() -> tuple[bytes, bytes]:
+def statements() -> tuple[bytes, bytes]:
     """For an event alone, and for one that goes into the fingerprints' index, too."""
     dialect = PGDialect()  # type: ignore[no-untyped-call]
     given = {

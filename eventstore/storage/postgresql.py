@@ -140,9 +140,7 @@ class Postgresql(Server):
         """One that appends a lone event in one statement, and tells other processes."""
         return AtOnceStorage(self, tenant)
 
-    def insert(
-        self, cursor: Any, _: Statements, rows: Sequence[Any], marks: Sequence[Any]
-    ) -> None:
+    def insert(self, cursor: Any, _: Statements, rows: Sequence[Any], marks: Sequence[Any]) -> None:
         """Write the rows of events, and those of the fingerprints' index, by COPY.
 
         Even few rows take less of our time so than with `executemany`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -20,7 +20,6 @@ from sqlalchemy import (
 from eventstore.storage import schema as tables
 
 if TYPE_CHECKING:
-    from sqlalchemy import Insert, Table
     from sqlalchemy.engine import Dialect
 
 _e = tables.events.c
@@ -80,8 +79,6 @@ class Statements:
         self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
         self.compound = dialect.name == "postgresql"
         """Whether several statements without parameters may be sent as one."""
-        self.at_once = _at_once(text) if dialect.name == "postgresql" else None
-        """One event and its lane's counter in one statement; the second has its index, too."""
         one = select(*read).where(
             e.c.lane == p("at"), e.c.conversation == p("key"), e.c.version > p("after")
         )
@@ -166,33 +163,6 @@ class Statements:
             f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "  # noqa: S608 - numbers
             f"WHERE lane IN ({', '.join(map(str, to))})"
         )
-
-
-def _at_once(text: Callable[..., str]) -> tuple[str, str]:
-    """Move the counter, if nobody else has, and only then insert: nothing is sent twice."""
-    e, lanes, f = tables.events, tables.lanes.c, tables.fingerprints
-    moved = (
-        update(tables.lanes)
-        .where(lanes.lane == bindparam("at"), lanes.position == bindparam("last"))
-        .values(position=bindparam("to"))
-        .returning(lanes.lane)
-        .cte("moved")
-    )
-
-    def values(table: Table, prefix: str) -> Insert:
-        columns = [column for column in table.columns if column.name != "lane"]
-        given = [cast(bindparam(prefix + c.name, type_=c.type), c.type) for c in columns]
-        return insert(table).from_select(
-            ["lane", *(c.name for c in columns)], select(moved.c.lane, *given)
-        )
-
-    head = ("to", "at", "last")
-    row = tuple(column.name for column in e.columns)[1:]
-    mark = tuple("f_" + column.name for column in f.columns)[1:]
-    return (
-        text(values(e, ""), *head, *row),
-        text(values(e, "").add_cte(values(f, "f_").cte("marked")), *head, *mark, *row),
-    )
 
 
 class _Statement:
