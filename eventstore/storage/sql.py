@@ -222,7 +222,10 @@ class SqlStorage(Reader):
         return Appended(lane, version + count, base + count)
 
     def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
-        lanes = {r.conversation_id: self.lane_of(r.conversation_id) for r in requests}
+        lanes: dict[str, int] = {}
+        for name in {request.conversation_id for request in requests}:
+            known = self._keys.get(name)
+            lanes[name] = known[0] if known else self.lane_of(name)
         # Where statements may go together, each way to the server and back is saved.
         begin = f"{self._database.begin}; " if self._sql.compound else ""
         heads = self._all_heads(cursor, sorted(set(lanes.values())), begin)
