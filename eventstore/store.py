@@ -41,6 +41,7 @@ class EventStore:
         self._use(Appender(storage, clock), storage)
 
     def _use(self, appender: Appender, storage: Storage) -> None:
+        """Append through `appender` alone; a host's transaction has one of its own."""
         self.appender = appender
         self._storage = storage
         # for `Conversation`: an append goes through nothing in between
