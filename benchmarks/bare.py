@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from measure import driver
@@ -64,3 +67,53 @@ def index_row(row: Row) -> Row:
 def brings_arguments(row: Row) -> bool:
     """Whether the row belongs into the fingerprint index, too."""
     return bool(row[TAG] == "pending")
+
+
+class Group:
+    """Group commit and nothing else: whoever comes first commits the rows of all who wait."""
+
+    def __init__(self, connection: Any) -> None:
+        self._cursor = connection.cursor()
+        self._gate = Lock()
+        self._led = False
+        self._waiting: deque[_Turn] = deque()
+
+    def commit(self, row: Row) -> None:
+        """Store a row; back when it is on disk."""
+        turn = _Turn(row)
+        with self._gate:
+            leads, self._led = not self._led, True
+            if not leads:
+                self._waiting.append(turn)
+        if not leads:
+            turn.up.acquire()
+            if turn.done:
+                return
+        with self._gate:
+            others = [one for one in self._waiting if one is not turn]
+            self._waiting.clear()
+        self._store([turn.row, *(one.row for one in others)])
+        for one in others:
+            one.done = True
+            one.up.release()
+        with self._gate:
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].up.release()
+
+    def _store(self, rows: Sequence[Row]) -> None:
+        execute = self._cursor.execute
+        execute("BEGIN IMMEDIATE")
+        self._cursor.executemany(INSERT, rows)
+        execute("UPDATE toolledger_lanes SET position = position + ? WHERE lane = 0", (len(rows),))
+        execute("COMMIT")
+
+
+class _Turn:
+    """A row that waits, and the lock that its thread waits for."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.done = False
+        self.up = Lock()
+        self.up.acquire()

@@ -7,22 +7,33 @@ Driver: the same number of events, each in a transaction of its own, from one th
 the library wrote in a run before (see `append.py`).
 
 The figure is how many times the driver's rate the library reaches: seconds that pass, on disk,
-the median over the rounds.
+the median over the rounds. Beside it stands what a group commit reaches that does nothing else: as
+many threads that hand over rows built beforehand, and CPU time an event of both. Where a disk is
+fast, that is what there is to be had.
+
+alone: one caller without group commit, who only waits for the lock, against one with it, in memory
+and in CPU time; both the library's own appends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import bare
-from append import RESULT, begin, commits
+from append import RESULT, begin, commits, lifecycles
 from measure import Figure, arguments, clock, folder, in_turn, median, report
 
 from eventstore import AsyncEventStore, Conversation, EventStore, FunctionCall, ToolPending
+from eventstore.appending import Appender
+from eventstore.store import system_clock
+from eventstore.task import Decide, Task
 
 Work = list[tuple[Any, list[str]]]
 
@@ -79,10 +90,35 @@ def in_tasks(_: ThreadPoolExecutor, store: AsyncEventStore, work: Work) -> Calla
     return lambda: asyncio.run(all_in_tasks(store, work))
 
 
+class Spent(NamedTuple):
+    """What a piece of work took, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def spent(work: Callable[[], object]) -> Spent:
+    """Do it."""
+    began = time.perf_counter(), time.process_time()
+    work()
+    return Spent(time.perf_counter() - began[0], time.process_time() - began[1])
+
+
+def in_group(pool: ThreadPoolExecutor, group: bare.Group, parts: list[list[bare.Row]]) -> None:
+    """Each part's rows, one after the other, on a thread of its own."""
+
+    def live(part: list[bare.Row]) -> None:
+        for row in part:
+            group.commit(row)
+
+    for done in [pool.submit(live, part) for part in parts]:
+        done.result()
+
+
 def measure(
     callers: int, events: int, rounds: int, run: Callable[..., Callable[[], None]]
-) -> list[tuple[float, float]]:
-    """The seconds that each round took the library and the driver."""
+) -> list[list[Spent]]:
+    """What each round took the library, the driver and a bare group commit."""
     calls = max(1, events // callers // 2)
     with folder() as name, ThreadPoolExecutor(callers) as pool:
         model = Path(name) / "model.db"
@@ -91,7 +127,7 @@ def measure(
                 for chat, call_ids in begun(store, 1, callers * calls, number):
                     live(chat, call_ids)
         rows = bare.rows(model)
-        connection = bare.empty(Path(name) / "driver.db")
+        driver, grouped = (bare.empty(Path(name) / f"{side}.db") for side in ("driver", "group"))
         times = []
         each = len(rows) // rounds
         with EventStore.open(f"sqlite:///{Path(name) / 'library.db'}") as store:
@@ -99,20 +135,57 @@ def measure(
             for number in range(rounds):
                 mine = rows[number * each : (number + 1) * each]
                 work = begun(store, callers, calls, number)
-                before = each - 2 * callers * calls
-                for row in mine[:before]:
-                    commits(connection, [row])
-                times.append(
-                    in_turn(
-                        clock(memory=False),
-                        run(pool, shared, work),
-                        lambda rest=mine[before:]: commits(connection, rest),  # type: ignore[misc]
-                        swap=bool(number % 2),
-                    )
+                before, rest = mine[: -2 * callers * calls], mine[-2 * callers * calls :]
+                commits(driver, before)
+                group, parts = bare.Group(grouped), [rest[n::callers] for n in range(callers)]
+                sides = (
+                    run(pool, shared, work),
+                    partial(commits, driver, rest),
+                    partial(in_group, pool, group, parts),
                 )
+                turns = [(number + turn) % len(sides) for turn in range(len(sides))]
+                took = {side: spent(sides[side]) for side in turns}
+                times.append([took[side] for side in sorted(took)])
             asyncio.run(shared.close())
-        connection.close()
+        driver.close()
+        grouped.close()
     return times
+
+
+class Ungrouped(Appender):
+    """Appends without group commit: who comes waits for the lock, and commits by himself."""
+
+    def append(
+        self,
+        conversation_id: str,
+        decide: Decide,
+        expected_version: int | None = None,
+        ids: Sequence[bytes] = (),
+        *,
+        alone: bool = False,
+    ) -> Task:
+        """Append it, and nothing with it."""
+        task = Task(self, conversation_id, decide, expected_version, ids, alone)
+        with self._lock:
+            self._carry_out(task, self.opened())
+        return task
+
+
+def one_caller(rounds: int) -> float:
+    """How many times as long an append takes without group commit, for who is alone."""
+    times = []
+    with folder(memory=True) as name, contextlib.ExitStack() as stack:
+        grouped, ungrouped = (
+            stack.enter_context(EventStore.open(f"sqlite:///{Path(name) / side}.db"))
+            for side in ("grouped", "ungrouped")
+        )
+        storage = ungrouped._storage  # noqa: SLF001 - there is no such store but here
+        ungrouped._use(Ungrouped(storage, system_clock), storage)  # noqa: SLF001
+        for number in range(rounds):
+            chats = [begin(store, number) for store in (grouped, ungrouped)]
+            works = [partial(lifecycles, chat, 25) for chat in chats]
+            times.append(in_turn(clock(memory=True), *works, swap=bool(number % 2)))
+    return median(b / a for a, b in times)
 
 
 def main() -> None:
@@ -120,14 +193,25 @@ def main() -> None:
     options = arguments(__doc__, events=2048, rounds=9)
     events = options.events or (512 if options.quick else 2048)
     rounds = options.rounds or (3 if options.quick else 9)
-    figures = []
+    figures = [Figure("alone: ungrouped / grouped", one_caller(20 * rounds), "", 0.96, floor=True)]
     for name, run in (("threads", in_threads), ("tasks", in_tasks)):
         for callers, least in LIMITS.items():
             times = measure(callers, events, rounds, run)
-            figures.append(
-                Figure(f"{callers} {name}: library / driver", median(b / a for a, b in times),
-                       "times", least, floor=True)
-            )  # fmt: skip
+            each = 1e6 / (max(1, events // callers // 2) * callers * 2)
+            figures += [
+                Figure(f"{callers} {name}: library / driver",
+                       median(driver.wall / ours.wall for ours, driver, _ in times), "times",
+                       least, floor=True),
+                Figure(f"{callers} {name}: library, CPU",
+                       median(ours.cpu for ours, _, _ in times) * each, "µs/event"),
+            ]  # fmt: skip
+            if name == "threads":
+                figures += [
+                    Figure(f"{callers} {name}: bare group / driver",
+                           median(driver.wall / group.wall for _, driver, group in times), "times"),
+                    Figure(f"{callers} {name}: bare group, CPU",
+                           median(group.cpu for _, _, group in times) * each, "µs/event"),
+                ]  # fmt: skip
     report(__file__, options, figures)
 
 
