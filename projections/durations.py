@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
@@ -52,15 +53,19 @@ class Durations:
             self.longest = microseconds = min(microseconds, _LONGEST)
         elif microseconds < 0:
             microseconds = 0
-        self._latest.append(microseconds)
-        if len(self._latest) > EXACT:
-            self._empty(self._latest)
+        latest = self._latest
+        latest.append(microseconds)
+        if len(latest) > EXACT:
+            self._empty(latest)
             self._latest = array("q")
 
     def _empty(self, values: Iterable[int]) -> None:
         buckets = self._buckets
-        for bucket in map(_bucket, values):
-            buckets[bucket] = buckets.get(bucket, 0) + 1
+        for value, count in Counter(values).items():
+            # Buckets are numbered in the order of the values they hold.
+            shift = value.bit_length() - _BITS - 1
+            bucket = value if shift <= 0 else (shift << _BITS) + (value >> shift)
+            buckets[bucket] = buckets.get(bucket, 0) + count
 
     def include(self, other: Durations) -> None:
         """Add the durations of another; the sum is as exact as the less exact of the two."""
@@ -108,12 +113,6 @@ class Durations:
         ends = accumulate(count for _, count in counted)
         value = next(value for (value, _), end in zip(counted, ends, strict=True) if end >= rank)
         return min(value, self.longest)
-
-
-def _bucket(value: int) -> int:
-    """The bucket of a value. Buckets are numbered in the order of the values they hold."""
-    shift = value.bit_length() - _BITS - 1
-    return value if shift <= 0 else (shift << _BITS) + (value >> shift)
 
 
 def _middle(bucket: int) -> int:

@@ -12,7 +12,7 @@ SHOWN = 10
 """Calls and anomalies that the text lists; the data holds more."""
 
 
-class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+class Numbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of some calls.
 
     - `calls` were asked for; `open` of them are pending, approved or running.
@@ -55,7 +55,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-class ToolNumbers(Numbers, frozen=True, kw_only=True):
+class ToolNumbers(Numbers, frozen=True, kw_only=True, gc=False):
     """The numbers of a tool, and how long it took.
 
     `waiting`: from the request to the approval, or to a person's rejection. `queueing`: from the
@@ -68,7 +68,7 @@ class ToolNumbers(Numbers, frozen=True, kw_only=True):
     running: Percentiles = Percentiles()
 
 
-class CallNumbers(Numbers, frozen=True, kw_only=True):
+class CallNumbers(Numbers, frozen=True, kw_only=True, gc=False):
     """The numbers of all calls with one fingerprint.
 
     `arguments` are shortened JSON text; None for a call that was made once and did not fail. An
@@ -82,7 +82,7 @@ class CallNumbers(Numbers, frozen=True, kw_only=True):
         return one_line(f"{self.tool} {self.arguments or ''}", 72)
 
 
-class KindNumbers(msgspec.Struct, frozen=True, kw_only=True):
+class KindNumbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The numbers of one error kind.
 
     Of its `failures`, so many were `retried`; of the calls whose last failure it was, so many

@@ -349,7 +349,10 @@ class _Stream:
 
 
 def _worst_first(numbers: dict[str, _N]) -> dict[str, _N]:
-    return dict(sorted(numbers.items(), key=lambda item: (item[1].goodness, item[0])))
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name, its in numbers.items():
+        alike.setdefault(its.goodness, []).append(name)
+    return {name: numbers[name] for goodness in sorted(alike) for name in sorted(alike[goodness])}
 
 
 def error_statistics(events: Iterable[Recorded], *, fingerprints: int = FINGERPRINTS) -> Statistics:

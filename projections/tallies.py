@@ -62,6 +62,7 @@ class Tally(msgspec.Struct, gc=False):
         """The fields of `Numbers`."""
         at_once = self.completions - self.not_at_once
         tried = at_once + self.mishaps
+        failures, rejections = self.failures, self.rejections
         return {
             "calls": self.calls,
             "open": self.open,
@@ -70,12 +71,12 @@ class Tally(msgspec.Struct, gc=False):
             "completions": self.completions,
             "synthetic": self.synthetic,
             "lossy": self.lossy,
-            "failures": _total(self.failures),
-            "failures_by_kind": _most_first(self.failures),
+            "failures": sum(failures.values()) if failures else 0,
+            "failures_by_kind": _most_first(failures) if failures else {},
             "terminal_failures": self.terminal,
             "recovered": self.recovered,
-            "rejections": _total(self.rejections),
-            "rejections_by_source": _most_first(self.rejections),
+            "rejections": sum(rejections.values()) if rejections else 0,
+            "rejections_by_source": _most_first(rejections) if rejections else {},
             "outcome_unknown": self.running + self.lost,
             "repeated": self.repeated,
             "first_tries": tried,
@@ -131,12 +132,18 @@ class MarkTally(Tally, gc=False):
 
     def weight(self) -> tuple[int, ...]:
         """How much is to be told: what is lightest is forgotten first, of equals the oldest."""
-        trouble = _total(self.failures) + _total(self.rejections) + self.lost
+        trouble = self.lost
+        for counts in (self.failures, self.rejections):
+            if counts:
+                trouble += sum(counts.values())
         return (trouble, self.calls, self.number)
 
     def numbers(self) -> CallNumbers:
         """What they come to."""
-        return CallNumbers(**self.figures(), tool=self.tool, arguments=self.arguments)
+        figures = self.figures()
+        figures["tool"] = self.tool
+        figures["arguments"] = self.arguments
+        return CallNumbers(**figures)
 
 
 class KindTally(msgspec.Struct, gc=False):
@@ -154,7 +161,7 @@ class KindTally(msgspec.Struct, gc=False):
     def numbers(self) -> KindNumbers:
         """What they come to."""
         return KindNumbers(
-            failures=_total(self.tools),
+            failures=sum(self.tools.values()),
             retried=self.retried,
             recovered=self.recovered,
             terminal=self.terminal,
@@ -207,12 +214,6 @@ class LiveCall(msgspec.Struct, gc=False):
             self.mark.mishaps += 1
 
 
-def _total(counts: Mapping[str, int] | None) -> int:
-    return sum(counts.values()) if counts else 0
-
-
-def _most_first(counts: Mapping[str, int] | None) -> dict[str, int]:
-    if not counts:
-        return {}
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {str(name): count for name, count in items}
