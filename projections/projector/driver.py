@@ -345,8 +345,7 @@ class Projector:
             count, last = 0, state.position
             try:
                 for some in pages:
-                    with self._database.reading() as connection:
-                        state.prepare(connection, some)
+                    state.prepare(some)
                     state.take(some)
                     count += len(some)
                     last = some[-1].position
@@ -360,8 +359,7 @@ class Projector:
         # Out of the cache while it changes: who is interrupted leaves nothing half done there.
         state = self._states.pop((projection, lane), None)
         if state is None:
-            with self._database.reading() as connection:
-                state = LaneState(connection, projection, lane, self._settings)
+            state = LaneState(self._database, projection, lane, self._settings)
         return state
 
     def _commit(self, state: LaneState, position: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import length_hint
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from projections.projector.stored_statistics import StoredStatistics, Totals
 from projections.projector.stored_tools import StoredTools
 from projections.projector.streams import Stream, load_streams, store_streams
 from projections.projector.tables import (
+    Database,
     LostRace,
     Row,
     add,
@@ -84,15 +86,18 @@ def park(recorded: Recorded, problem: str) -> Parked:
 class LaneState:
     """The projections of one lane at `position`; what changes is stored at once, or not at all."""
 
-    def __init__(self, connection: Connection, projection: int, lane: int, to: Settings) -> None:
+    def __init__(self, database: Database, projection: int, lane: int, to: Settings) -> None:
         self.at: Row = {"projection": projection, "lane": lane}
+        self._database = database
         columns = ("position", "revision", "totals")
-        rows = find(connection, checkpoints, columns, **self.at)
+        with database.reading() as connection:
+            rows = find(connection, checkpoints, columns, **self.at)
+            found = find(connection, parked, PARKED, **self.at)
         if not rows:
             raise LostRace("the projection was replaced")
         self.position, self._revision, totals = rows[0]
         self._totals = msgspec.json.decode(totals, type=Totals)
-        self.parked = {row[1]: Parked(*row) for row in find(connection, parked, PARKED, **self.at)}
+        self.parked = {row[1]: Parked(*row) for row in found}
         self._stored_parked = set(self.parked)
         self._streams: dict[str, Stream] = {}
         self._changed: dict[str, Stream] = {}
@@ -103,28 +108,40 @@ class LaneState:
             self._views.append(StoredStatistics(self._totals, to.bucket, to.fingerprints))
         self._with_asked = "statistics" in to.views
 
-    def prepare(self, connection: Connection, events: Sequence[Recorded]) -> None:
+    def prepare(self, events: Sequence[Recorded]) -> None:
         """Have at hand what `events` are about.
 
         Raises:
             LostRace: another worker has moved the lane on, and what is at hand is of no use.
         """
-        if find(connection, checkpoints, ("revision",), **self.at) != [(self._revision,)]:
-            raise LostRace("another worker was first")
-        streams = self._streams
-        firsts = {recorded.conversation_id: recorded for recorded in reversed(events)}
-        new = [name for name in firsts if name not in streams]
+        names = {recorded.conversation_id for recorded in events}
+        new = names - self._streams.keys()
         if new:
-            found = load_streams(connection, self.at, new, with_asked=self._with_asked)
-            streams.update(found)
-        for name, first in firsts.items():
+            self._begin(new, events)
+        streams = {name: self._streams[name] for name in names}
+        self._changed |= streams
+        for view in self._views:
+            view.load(self._reading, self.at, streams, events)
+
+    def _begin(self, names: Iterable[str], events: Iterable[Recorded]) -> None:
+        """Have conversations at hand: those that are stored, and those that begin here."""
+        streams = self._streams
+        with self._reading() as connection:
+            streams |= load_streams(connection, self.at, names, with_asked=self._with_asked)
+        for recorded in events:
+            name = recorded.conversation_id
             if name not in streams:
                 self._totals.conversations += 1
                 number = self._totals.conversations
-                streams[name] = Stream(name, number, first.version - 1, stored=False)
-            self._changed[name] = streams[name]
-        for view in self._views:
-            view.load(connection, self.at, streams, events)
+                streams[name] = Stream(name, number, recorded.version - 1, stored=False)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A connection to read what is not at hand yet, if the lane is where it was."""
+        with self._database.reading() as connection:
+            if find(connection, checkpoints, ("revision",), **self.at) != [(self._revision,)]:
+                raise LostRace("another worker was first")
+            yield connection
 
     def take(self, events: Sequence[Recorded]) -> None:
         """Take in events that were prepared for, or park them.

@@ -6,7 +6,7 @@ of a bucket fit together, and the buckets add up to the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from projections.fold import Anomaly
 from projections.projector.streams import Stream
 from projections.projector.tables import (
     COUNTS,
+    Reading,
     Row,
     add,
     call_statistics,
@@ -189,43 +190,42 @@ class StoredStatistics(ErrorStatistics):
     # loading
 
     def load(
-        self, connection: Connection, at: Row, streams: dict[str, Any], events: Iterable[Recorded]
+        self, reading: Reading, at: Row, streams: dict[str, Any], events: Iterable[Recorded]
     ) -> None:
         """Have at hand what `events` are about."""
         self._streams = streams
-        if not self._has_marks:
-            self._has_marks = True
-            self._load_marks(connection, at)
         width = self._width
-        buckets = {recorded.recorded_at // width * width for recorded in events}
-        found = [
-            (stream, call_id, _decode_call(body))
-            for stream, call_id, body in self._find_calls(connection, at, events)
-        ]
-        buckets.update(counted.starts_at for _, _, counted in found)
-        self._load_buckets(connection, at, sorted(buckets - self._buckets.keys()))
-        for stream, call_id, counted in found:
-            stream.resting[call_id] = self._counted(counted)
-            self._open += 1
-
-    def _find_calls(
-        self, connection: Connection, at: Row, events: Iterable[Recorded]
-    ) -> Iterator[tuple[Stream, str, str]]:
-        """The stored calls of conversations that began before what is at hand."""
-        streams: dict[str, Any] = self._streams
-        if all(streams[name].whole for name in {r.conversation_id for r in events}):
+        starts = {recorded.recorded_at // width for recorded in events}
+        missing = {start * width for start in starts} - self._buckets.keys()
+        wanted = self._wanted(streams, events)
+        if not missing and not wanted:
             return
+        with reading() as connection:
+            if not self._has_marks:
+                self._has_marks = True
+                self._load_marks(connection, at)
+            rows = find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
+            found = [(wanted[bytes(key)], _decode_call(body)) for key, body in rows]
+            missing |= {counted.starts_at for _, counted in found} - self._buckets.keys()
+            self._load_buckets(connection, at, sorted(missing))
+        for stream, counted in found:
+            stream.resting[counted.id] = self._counted(counted)
+        self._open += len(found)
+
+    def _wanted(self, streams: dict[str, Any], events: Iterable[Recorded]) -> dict[bytes, Stream]:
+        """By their keys, the calls that may be stored, of conversations that began long ago."""
+        if all(stream.whole for stream in streams.values()):
+            return {}
         places = {(r.conversation_id, r.call_id) for r in events if r.call_id}
         wanted = {
-            key_of(name, call_id): (stream, call_id)
+            key_of(name, call_id): stream
             for name, call_id in places
             if not (stream := streams[name]).whole and not stream.has(call_id)
         }
         # What was settled since the last commit is still there, and is no more.
         for stream, call in self._woken:
             wanted.pop(key_of(stream.id, call.id), None)
-        for key, body in find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at):
-            yield *wanted[bytes(key)], body
+        return wanted
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
         for page, body in find(connection, call_statistics, ("page", "body"), **at):

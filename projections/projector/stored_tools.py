@@ -10,7 +10,16 @@ import msgspec
 
 from eventstore import Recorded, Tool, ToolEvent, evolve
 from projections.projector.streams import Known, Stream
-from projections.projector.tables import Row, add, calls, change, find_keys, key_of, storable
+from projections.projector.tables import (
+    Reading,
+    Row,
+    add,
+    calls,
+    change,
+    find_keys,
+    key_of,
+    storable,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -37,22 +46,24 @@ class StoredTools:
 
     def load(
         self,
-        connection: Connection,
+        reading: Reading,
         at: Row,
         streams: dict[str, Stream],
         events: Iterable[Recorded],
     ) -> None:
         """Have the calls at hand that `events` are about."""
-        self._streams = streams
+        self._streams |= streams
+        if not any(stream.stored for stream in streams.values()):
+            return
         wanted: dict[bytes, tuple[Stream, str]] = {}
         for recorded in events:
             stream = streams[recorded.conversation_id]
             call_id = recorded.call_id
             if call_id and stream.stored and call_id not in stream.tools:
                 wanted[key_of(stream.id, call_id)] = stream, call_id
-        for key, position, imported, body in find_keys(
-            connection, calls, _COLUMNS, "key", wanted, **at
-        ):
+        with reading() as connection:
+            found = list(find_keys(connection, calls, _COLUMNS, "key", wanted, **at))
+        for key, position, imported, body in found:
             stream, call_id = wanted[bytes(key)]
             known = Known(decode_tool(body), position, imported=bool(imported), stored=True)
             stream.tools[call_id] = known

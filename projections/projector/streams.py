@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from struct import pack, unpack
 from typing import TYPE_CHECKING
 
 from projections.projector.tables import (
@@ -133,10 +134,10 @@ def _pages(stream: Stream) -> Iterator[tuple[int, bool]]:
         page, filled = divmod(place, PAGE)
         some, fresh = fresh[: PAGE - filled], fresh[PAGE - filled :]
         before = stream.last_page if filled else b""
-        stream.last_page = before + b"".join(mark.to_bytes(8, "big") for mark in some)
+        stream.last_page = before + pack(f">{len(some)}Q", *some)
         yield page, filled == 0
         place += len(some)
 
 
 def _marks(page: bytes) -> Iterable[int]:
-    return (int.from_bytes(page[n : n + 8], "big") for n in range(0, len(page), 8))
+    return unpack(f">{len(page) // 8}Q", page)

@@ -7,8 +7,8 @@ integers and 16-byte digests, so that no text, however long or collated, is ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -47,6 +47,7 @@ from eventstore import StorageError, StoreBusy
 from eventstore.storage.sqlite import driver
 
 Row = dict[str, Any]
+Reading = Callable[[], AbstractContextManager[Connection]]
 
 AT_ONCE = 500
 """Keys that one statement asks for; SQLite takes 999 parameters at least."""
