@@ -133,6 +133,7 @@ def test_a_thousand_agents_cost_one_statement_a_look(
         assert (await tasks[6]).effective_call.arguments == {"n": 1}
         assert await tasks[7] == 2
         await settled(lambda: counted.asked["conversation"] == 3)
+        await settled(lambda: any(one.is_new for one in store.watch._expecting()))  # order-8 again
         look()
         assert counted.since() == {"heads": 2, "versions": 2, "conversation": 3}
 
