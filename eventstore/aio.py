@@ -231,7 +231,7 @@ class AsyncConversation:
         self._reads = conversation
         self.id = conversation.id
         # Its verbs, told to append to what is awaited.
-        self._verbs: Any = Conversation(store._asking, self.id)  # type: ignore[arg-type]  # noqa: SLF001
+        self._verbs: Any = Conversation(self._store, self.id, store._asking)  # type: ignore[arg-type]  # noqa: SLF001
 
     def __repr__(self) -> str:
         return f"<AsyncConversation {self.id!r}>"

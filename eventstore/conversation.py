@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.appending import Appender
     from eventstore.following import Follow, Stop
     from eventstore.importing import Imported
     from eventstore.state import ConversationState
@@ -69,11 +70,14 @@ class Conversation:
     durable = True
     """Whether what was appended is on disk: inside a host's transaction it is when that commits."""
 
-    def __init__(self, store: EventStore, conversation_id: str) -> None:
+    def __init__(
+        self, store: EventStore, conversation_id: str, appender: Appender | None = None
+    ) -> None:
         self._store = store
         self.id = conversation_id
+        self._appender = appender = appender or store.appender
         # Append one call's event, and give the call as it then stands.
-        self._one = partial(store._tool, conversation_id)  # noqa: SLF001 - the same room
+        self._one = partial(appender.tool, conversation_id)
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id!r}>"
@@ -82,12 +86,12 @@ class Conversation:
 
     def events(self, after: int = 0) -> Iterator[Recorded]:
         """The events after a version, in order, in bounded memory."""
-        return self._store._events(self.id, after)  # noqa: SLF001 - the same room
+        return self._appender.events(self.id, after)
 
     @property
     def version(self) -> int:
         """The version of the last event; 0 before the first."""
-        return self._store._version(self.id)  # noqa: SLF001
+        return self._appender.version(self.id)
 
     @property
     def tools(self) -> dict[str, Tool]:
@@ -174,7 +178,7 @@ class Conversation:
                 return [recorded for recorded in self.events() if recorded.event_id in wanted]
             return done.recorded
 
-        return self._store._do(self.id, decide, then, expected_version, ids)  # noqa: SLF001
+        return self._appender.do(self.id, decide, then, expected_version, ids)
 
     def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
         """Add a message: text, or parts (`Text`, `Image`, `Opaque`).
@@ -193,7 +197,7 @@ class Conversation:
             turn = state.turn + 1 if role == "assistant" else None
             return (MessageAdded(role, parts, turn),)
 
-        return self._store._do(self.id, decide, lambda done: done.recorded[0])  # noqa: SLF001
+        return self._appender.do(self.id, decide, lambda done: done.recorded[0])
 
     def request(self, name: str, arguments: Any = None, call_id: str | None = None) -> Tool:
         """Record that the model asks for a call: pending. Calls in a row share a turn.
@@ -380,7 +384,7 @@ class Conversation:
                 items, state, self._mint, lambda: self.tools, provider, imported=imported
             ).events
 
-        return self._store._tools(self.id, decide)  # noqa: SLF001
+        return self._appender.tools(self.id, decide)
 
     def _mint(self, turn: int, index: int, taken: AbstractSet[str]) -> str:
         return mint(self.id, turn, index, taken)
@@ -393,7 +397,7 @@ class Conversation:
             raise UnknownCall(call_id, self.id)
         if call_id in state.settling:
             return state.settling[call_id]
-        return self._store._settled(self.id, {call_id})[call_id]  # noqa: SLF001
+        return self._appender.settled(self.id, {call_id})[call_id]
 
     def _complete(
         self,

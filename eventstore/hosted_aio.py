@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 
 class Inside:
-    """Where the conversation reads and appends: what `AsyncConversation` asks of its store."""
+    """Where the conversation reads and appends: what `AsyncConversation` asks of its store.
+
+    It is the `Appender` of the conversation's verbs, too, and gives what is to be awaited.
+    """
 
     def __init__(self, store: EventStore, connection: AsyncConnection) -> None:
         self._store = HostedStore(store, synchronous(connection))
@@ -34,7 +37,7 @@ class Inside:
         self._reader = self._asking = self
         # for what verbs look up while they decide
         appender = self._appender = self._store.appender
-        self._settled, self._events = appender.settled, appender.events
+        self.settled, self.events = appender.settled, appender.events
 
     def conversation(self, conversation_id: str, *, connection: Any) -> Any:
         """Refused: one connection is enough."""
@@ -44,13 +47,16 @@ class Inside:
         """What the function gives, which uses the connection."""
         return await self._connection.run_sync(lambda _: function())
 
-    async def _do(self, *what: Any, **options: Any) -> Outcome:
+    async def do(self, *what: Any, **options: Any) -> Outcome:
+        """See `Appender.do`."""
         return await self.run(lambda: self._appender.do(*what, **options)), None
 
-    async def _tool(self, *what: Any) -> Outcome:
+    async def tool(self, *what: Any) -> Outcome:
+        """See `Appender.tool`."""
         return await self.run(lambda: self._appender.tool(*what)), None
 
-    async def _tools(self, *what: Any) -> Outcome:
+    async def tools(self, *what: Any) -> Outcome:
+        """See `Appender.tools`."""
         return await self.run(lambda: self._appender.tools(*what)), None
 
 

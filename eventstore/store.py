@@ -44,10 +44,6 @@ class EventStore:
         """Append through `appender` alone; a host's transaction has one of its own."""
         self.appender = appender
         self._storage = storage
-        # for `Conversation`: an append goes through nothing in between
-        self._do, self._tool, self._tools = appender.do, appender.tool, appender.tools
-        self._events, self._version = appender.events, appender.version
-        self._settled = appender.settled
         self._watch()
         _stores.add(self)
 

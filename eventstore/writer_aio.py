@@ -112,15 +112,15 @@ def _write(appender: Appender, queue: SimpleQueue[Asked | None]) -> None:
 
 
 class Asking:
-    """What the verbs of a `Conversation` append to: each gives what is to be awaited."""
+    """The `Appender` of a `Conversation` whose verbs give what is to be awaited."""
 
     def __init__(self, appender: Appender) -> None:
         self._appender = appender
         self.writer = Writer(appender)
         # for what verbs look up while they decide, in the writer's thread
-        self._settled, self._events = appender.settled, appender.events
+        self.settled, self.events = appender.settled, appender.events
 
-    def _do(
+    def do(
         self,
         conversation_id: str,
         decide: Decide,
@@ -130,6 +130,7 @@ class Asking:
         *,
         alone: bool = False,
     ) -> Settling[Any]:
+        """See `Appender.do`."""
         settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
         self.writer.ask(Asked(
             self._appender, conversation_id, decide, expected_version, ids, alone or bool(ids),
@@ -137,11 +138,13 @@ class Asking:
         ))  # fmt: skip
         return settling
 
-    def _tool(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        return self._do(conversation_id, decide, Task.tool)
+    def tool(self, conversation_id: str, decide: Decide) -> Settling[Any]:
+        """See `Appender.tool`."""
+        return self.do(conversation_id, decide, Task.tool)
 
-    def _tools(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        return self._do(conversation_id, decide, Task.tools, alone=True)
+    def tools(self, conversation_id: str, decide: Decide) -> Settling[Any]:
+        """See `Appender.tools`."""
+        return self.do(conversation_id, decide, Task.tools, alone=True)
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()

@@ -564,7 +564,7 @@ class Procedure(Generic[Chat]):
 
     def _current(self, call: Call) -> Steps[Tool]:
         # Of this one call: to read the whole conversation for each would take its square.
-        read = partial(self._chat._store.appender.tool_now, self._chat.id, call.tool.id)  # noqa: SLF001
+        read = partial(self._chat._appender.tool_now, self._chat.id, call.tool.id)  # noqa: SLF001
         _, tool = yield Read(read)
         return tool  # type: ignore[no-any-return]
 

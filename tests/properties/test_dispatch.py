@@ -150,7 +150,7 @@ class _With:
 def each_write(chat: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Change what the conversation's verbs do with what they write."""
     chat._one = change(chat._one)
-    chat._store = _With(chat._store, _do=change(chat._store._do))
+    chat._appender = _With(chat._appender, do=change(chat._appender.do))
 
 
 def full_later() -> Settling[Any]:

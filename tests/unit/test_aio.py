@@ -282,7 +282,7 @@ def test_an_answer_that_fails_is_the_callers(run: Callable[[Main], Any]) -> None
             raise StorageError("no answer")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store._asking, "_events", broken)
+            patch.setattr(store._asking, "events", broken)
             with pytest.raises(StorageError, match="no answer"):
                 await chat.append(message(), event_ids=given)
 

@@ -1081,7 +1081,6 @@ def test_many_calls_that_need_approval_are_asked_about_one_by_one(
         read.append(args)
         return events(*args)
 
-    monkeypatch.setattr(store, "_events", reading)
     monkeypatch.setattr(store.appender, "events", reading)
     done = make(kind, chat, [ask_first()], approver=lambda _: True).dispatch(calls)
     assert {tool.status.name for tool in done} == {"Completed"}
