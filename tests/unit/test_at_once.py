@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from threading import Thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -132,4 +135,32 @@ def test_where_there_is_no_answer_it_is_looked_up(
     monkeypatch.setattr(connection, "wait", lambda answer: wait(answer)[1:])
     assert store.conversation("chat").add_message("user", "hello").version == 4
     assert connection.closed
+    assert versions(store) == [1, 2, 3, 4]
+
+
+def test_who_interrupts_it_does_not_wait_for_the_lane(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """Ctrl-C, while another holds the counter; nothing is written, and the next append goes on."""
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity "
+        "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+
+    def interrupt() -> None:
+        until = time.monotonic() + 30
+        while not postgresql.execute(waiting, database=url) and time.monotonic() < until:
+            pass
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+
+    with postgresql.connected(url) as other:
+        other.exec_driver_sql("BEGIN")
+        other.exec_driver_sql("UPDATE toolledger_lanes SET position = position")
+        thread = Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.conversation("chat").add_message("user", "never")
+        thread.join()
+        other.exec_driver_sql("ROLLBACK")
+    assert store.conversation("chat").add_message("user", "hello").version == 4
     assert versions(store) == [1, 2, 3, 4]
