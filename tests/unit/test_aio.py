@@ -343,7 +343,8 @@ def test_an_attempt_records_how_it_ends(run: Callable[[Main], Any]) -> None:
             async with chat.running(calls[1]):
                 pass
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01), chat.running(calls[2]):
+            async with asyncio.timeout(None) as limit, chat.running(calls[2]):
+                limit.reschedule(0)  # it has begun
                 await asyncio.Event().wait()
         with pytest.raises(ValueError, match="after"):  # noqa: PT012 - the block is what is tried
             async with chat.running(calls[3]) as attempt:
