@@ -197,5 +197,6 @@ def test_nothing_else_looks_public(package: ModuleType, names: list[str]) -> Non
 def test_what_is_loaded_late_is_there_from_the_start() -> None:
     """For those who look, and for those who import it by name."""
     assert set(EVENTSTORE) <= set(dir(eventstore))
+    assert set(PROJECTIONS) <= set(dir(projections))
     with pytest.raises(AttributeError, match="module 'eventstore' has no attribute 'nobody'"):
         eventstore.nobody  # noqa: B018

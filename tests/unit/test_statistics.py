@@ -31,7 +31,9 @@ from projections.durations import EXACT, RELATIVE_ERROR, Durations, Percentiles
 from projections.figures import Statistics, ToolNumbers
 from projections.statistics import ANOMALIES, ErrorStatistics, error_statistics
 from projections.text import arguments_text, duration, one_line, share, table
+from projections.tools import CurrentTools
 
+EDIT = FunctionCall("search", {"q": "safe"}, "a")
 SECOND = 1_000_000
 
 TABLE = """\
@@ -337,6 +339,41 @@ def test_what_cannot_be_counted_is_an_anomaly(events: list[Event]) -> None:
     rest = log(*events)
     del rest[at - 1]
     assert statistics.overall == error_statistics(rest).overall
+
+
+@pytest.mark.parametrize("call_id", ["a", "ghost"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolApproved("a", EDIT), ToolApproved("a"), ToolRejected("a"), running(1), running(2),
+        completed(), failed(), MessageAdded("user"), UnknownEvent("from_the_future", 1, "{}"),
+    ],
+    ids=lambda event: event.tag,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "life",
+    [
+        [], [ToolApproved("a", EDIT)], [ToolApproved("a")], [running()], [failed()],
+        [running(), failed(), running(2)],
+    ],
+    ids=["Pending", "edited", "Approved", "Running", "Failed", "retried"],
+)  # fmt: skip
+def test_the_table_of_transitions_says_what_is_an_anomaly(
+    life: list[Event], event: Any, call_id: str
+) -> None:
+    """A call that is not settled refuses the steps that its `Tool` does, for the same reason."""
+    if hasattr(event, "call_id"):
+        event = msgspec.structs.replace(event, call_id=call_id)
+    events = log(pending(), *life, event)
+    assert list(error_statistics(events).anomalies) == CurrentTools().extend(events).anomalies
+
+
+def test_a_request_is_known_again_until_its_call_is_settled() -> None:
+    """The same once more is no anomaly, another of its id is one."""
+    again = [pending(q=1), pending(q=1), running(), pending(q=1)]
+    assert error_statistics(log(*again)).anomalies == ()
+    (anomaly,) = error_statistics(log(*again, pending(q=2))).anomalies
+    assert "another call of this id exists" in anomaly.problem
 
 
 def test_a_log_that_comes_twice_counts_once() -> None:
