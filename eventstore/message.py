@@ -18,11 +18,15 @@ class Text(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):
 class Image(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="image", tag_field="type"
 ):
-    """An image: either a `url` or base64 `data` with its `media_type`."""
+    """An image: either a `url` or base64 `data` with its `media_type`.
+
+    `detail` is how closely the model looks at it (low, high), where its provider can be told.
+    """
 
     url: str | None = None
     data: str | None = None
     media_type: str | None = None
+    detail: str | None = None
 
 
 class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):

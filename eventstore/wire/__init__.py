@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import ROLES, Opaque, Part, Text
+from eventstore.message import ROLES, Image, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire.content import copy, named_part, refers, unheld
+from eventstore.wire.content import beside_image, copy, named_part, refers, unheld
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -112,13 +112,52 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
         for call in turn.calls
         if call.answer.provider != name and not call.hidden and _is_foreign(call.answer)
     ]
-    changes = [change for call in heard for change in _shown(call, module, name)]
-    rendered: Rendered = module.render(_unclosed(turns, name))
+    changes: list[Change] = []
+    given = [_crossed(turn, name, changes) for turn in _unclosed(turns, name)]
+    changes += (change for call in heard for change in _shown(call, module, name))
+    rendered: Rendered = module.render(given)
+    rendered.changes += changes
     if told or heard:
-        rendered.changes += changes
         rendered.changes += (change for turn in told if not turn.hidden for change in _untold(turn))
         rendered.changes += (change for call in heard for change in _untold(call.answer, call.id))
     return rendered
+
+
+def _crossed(turn: Turn, name: str, changes: list[Change]) -> Turn:
+    """`turn` with the images in other providers' parts as images."""
+    if turn.hidden or (turn.provider == name and turn.exact):
+        return turn
+    if all(type(part) is Text for part in turn.parts):
+        return turn
+    found: list[Change] = []
+    parts = tuple(_as_image(part, name, found) for part in turn.parts)
+    changes += dict.fromkeys(found)
+    return turn if parts == turn.parts else msgspec.structs.replace(turn, parts=parts)
+
+
+def _as_image(part: Part, name: str, changes: list[Change]) -> Part:
+    """`part`, as the image that it shows where it is another provider's, as `name` takes it."""
+    image, beside = part, []
+    if isinstance(part, Opaque) and part.provider != name:
+        image = media(part) or part
+        beside = [*beside_image(part.data)] if image is not part else []
+    detail = image.detail if isinstance(image, Image) else None
+    if detail is not None and detail not in getattr(provider(name), "DETAILS", ()):
+        beside += ["detail"] if detail != "auto" else []
+        image = msgspec.structs.replace(image, detail=None)
+    if beside:
+        why = f"{', '.join(dict.fromkeys(beside))} of an image has no place here"
+        changes.append(Change("dropped", "foreign-part", why))
+    return image
+
+
+def media(part: Opaque) -> Image | None:
+    """The image that a provider's part shows, where others can show it, too."""
+    if part.provider not in PROVIDERS or not isinstance(part.data, dict):
+        return None
+    read = getattr(provider(part.provider), "media", None)
+    image: Image | None = read(part.data) if read is not None else None
+    return image
 
 
 def _is_foreign(said: Turn | Answer) -> bool:
@@ -163,12 +202,14 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
     parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
     if all(isinstance(part, Text) for part in parts):
         return
-    answer.parts = parts
+    dropped: list[Change] = []
+    answer.parts = tuple(_as_image(part, name, dropped) for part in parts)
     shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
-    if not shows or answer.is_error or any(isinstance(part, Opaque) for part in parts):
-        names = dict.fromkeys(
-            map(named_part, (part for part in parts if not isinstance(part, Text)))
-        )
+    if shows and not answer.is_error:
+        for change in dict.fromkeys(dropped):
+            yield msgspec.structs.replace(change, call_id=call.id)
+        parts = tuple(part for part in answer.parts if not isinstance(part, Image))
+    if names := dict.fromkeys(named_part(part) for part in parts if not isinstance(part, Text)):
         why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
         yield Change("wrapped", "foreign-part", why, call.id)
 

@@ -14,6 +14,7 @@ from eventstore.fingerprint import content_id
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    bare,
     beyond,
     closed,
     copy,
@@ -143,7 +144,7 @@ def _part(block: Any) -> Iterator[Part]:
             if said.strip():
                 plain = said is not text or len(block) == 2  # noqa: PLR2004 - type and text
                 yield Text(said) if plain else Opaque(NAME, block)
-        elif kind == "image" and (image := _image(block)):
+        elif kind == "image" and (image := bare(media(block), block)):
             yield image
         elif isinstance(kind, str):
             yield Opaque(NAME, block)
@@ -156,11 +157,12 @@ def _part(block: Any) -> Iterator[Part]:
         yield Text(as_text(block))
 
 
-def _image(block: dict[str, Any]) -> Image | None:
+def media(block: dict[str, Any]) -> Image | None:
+    """The image that a block of ours shows, whatever else it says."""
     source = block.get("source")
-    if not isinstance(source, dict) or len(block) != 2:  # noqa: PLR2004 - type and source alone
+    if block.get("type") != "image" or not isinstance(source, dict):
         return None
-    if source.get("type") == "url" and isinstance(source.get("url"), str) and len(source) == 2:  # noqa: PLR2004
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
         return Image(source["url"])
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         media_type = source.get("media_type")

@@ -14,6 +14,7 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    bare,
     beyond,
     closed,
     copy,
@@ -205,7 +206,7 @@ def _part(block: Any) -> Iterator[Part]:
         text = as_text(body)
         if text.strip():
             yield Text(text)
-    elif kind == "image" and (image := _image(body)):
+    elif kind == "image" and (image := bare(media(block), block)):
         yield image
     elif _is_exact_block(block):
         yield Opaque(NAME, block)
@@ -216,16 +217,17 @@ def _part(block: Any) -> Iterator[Part]:
 _NONE = (None, None)
 
 
-def _image(body: Any) -> Image | None:
-    if not isinstance(body, dict) or body.keys() != {"format", "source"}:
-        return None
-    source = body["source"]
-    if not isinstance(source, dict) or source.keys() != {"bytes"}:
-        return None
-    data = source["bytes"]
+def media(block: dict[str, Any]) -> Image | None:
+    """The image that a block of ours shows, whatever else it says."""
+    guarded = block.get("guardContent")
+    body = (guarded if isinstance(guarded, dict) else block).get("image")
+    source = body.get("source") if isinstance(body, dict) else None
+    data = source.get("bytes") if isinstance(source, dict) else None
     if isinstance(data, dict):
         data = data.get(BYTES)
-    return Image(None, data, f"image/{body['format']}") if isinstance(data, str) else None
+    if not isinstance(body, dict) or not isinstance(data, str):
+        return None
+    return Image(None, data, f"image/{body.get('format')}")
 
 
 def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:

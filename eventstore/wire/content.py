@@ -156,10 +156,49 @@ def refers(parts: tuple[Part, ...]) -> bool:
     )
 
 
+def image_of(url: Any, detail: Any = None) -> Image | None:
+    """The image at an address, which may hold the image itself."""
+    if not isinstance(url, str):
+        return None
+    told = detail if isinstance(detail, str) else None
+    if url.startswith("data:") and ";base64," in url:
+        media_type, _, data = url[5:].partition(";base64,")
+        return Image(None, data, media_type, told)
+    return Image(url, detail=told)
+
+
+def bare(image: Image | None, part: dict[str, Any]) -> Image | None:
+    """`image`, where the part that shows it says nothing else."""
+    if image is None or image.detail is not None or any(beside_image(part)):
+        return None
+    return image
+
+
+def beside_image(part: dict[str, Any]) -> Iterator[str]:
+    """What a part that shows an image says beside it, by its names; its detail is told apart."""
+    for key, value in part.items():
+        if key not in _OF_IMAGES:
+            yield from () if value is None else (str(key),)
+        elif isinstance(value, dict):
+            yield from beside_image(value)
+
+
+_OF_IMAGES = frozenset({
+    "$bytes", "bytes", "data", "detail", "fileData", "fileUri", "file_data", "file_uri", "format",
+    "image", "image_url", "inlineData", "inline_data", "media_type", "mimeType", "mime_type",
+    "source", "type", "url",
+})  # fmt: skip
+
+
+def image_url(image: Image) -> str:
+    """The address of an image, which holds it where it has no other."""
+    return image.url or f"data:{image.media_type or 'image/png'};base64,{image.data}"
+
+
 def chat_image(image: Image) -> dict[str, Any]:
     """An image as Chat Completions, and what is like it, show one."""
-    url = image.url or f"data:{image.media_type or 'image/png'};base64,{image.data}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    detail = {"detail": image.detail} if image.detail else {}
+    return {"type": "image_url", "image_url": {"url": image_url(image), **detail}}
 
 
 def chat_answer(answer: Answer, name: str, provider: str) -> dict[str, Any]:

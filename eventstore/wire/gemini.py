@@ -18,6 +18,7 @@ from typing import Any
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    bare,
     beyond,
     closed,
     copy,
@@ -170,15 +171,15 @@ def _part(part: Any) -> Iterator[Part]:
     if text is not None and not (held.get("thought") and isinstance(text, str)):
         if said := as_text(text):
             yield Text(said)
-    elif image := _image(held):
+    elif image := bare(media(held), held):
         yield image
     elif held.keys() - set(SIGNATURE) and text != "":
         yield Opaque(NAME, part)
 
 
-def _image(part: dict[str, Any]) -> Image | None:
-    """An image, where the part is nothing else and other providers could show it."""
-    if len(part) != 1:
+def media(part: dict[str, Any]) -> Image | None:
+    """The image that a part of ours shows, where other providers could show it."""
+    if part.get("thought"):
         return None
     inline, file = _of(part, INLINE), _of(part, FILE)
     body = inline if isinstance(inline, dict) else file
@@ -188,7 +189,7 @@ def _image(part: dict[str, Any]) -> Image | None:
     data, url = body.get("data"), _of(body, URI)
     if isinstance(data, bytes):  # in a dict for the SDK
         data = b64encode(data).decode()
-    if body is inline and isinstance(data, str) and len(body) == 2:  # noqa: PLR2004 - with its type
+    if body is inline and isinstance(data, str):
         return Image(None, data.replace("-", "+").replace("_", "/"), media_type)
     # Files that were uploaded to Google are for Google alone.
     if isinstance(url, str) and url.startswith("https://") and "googleapis.com/" not in url:

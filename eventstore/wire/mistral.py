@@ -15,12 +15,14 @@ import msgspec
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    bare,
     chat_answer,
     chat_image,
     chat_untold,
     copy,
     foreign_text,
     function_call,
+    image_of,
     object_arguments,
     plain_text,
 )
@@ -40,6 +42,7 @@ NAME = "mistral"
 LIST = "messages"
 ID_LENGTH = 9
 NAME_LENGTH = 64
+DETAILS = frozenset({"auto", "low", "high"})
 SHOWS_RESULTS = False  # in text alone: the models before v15 take nothing else
 OPENING = "[The conversation begins here.]"
 
@@ -137,7 +140,7 @@ def _part(chunk: Any) -> Iterator[Part]:
     if kind == "text" and (not isinstance(chunk.get("text"), str) or len(chunk) == 2):  # noqa: PLR2004
         if chunk.get("text"):
             yield Text(as_text(chunk["text"]))
-    elif kind == "image_url" and (image := _image(chunk)):
+    elif kind == "image_url" and (image := bare(media(chunk), chunk)):
         yield image
     elif isinstance(kind, str):
         yield Opaque(NAME, chunk)
@@ -145,16 +148,13 @@ def _part(chunk: Any) -> Iterator[Part]:
         yield Text(as_text(chunk))
 
 
-def _image(chunk: dict[str, Any]) -> Image | None:
-    url = chunk.get("image_url")
-    if isinstance(url, dict) and url.keys() == {"url"}:
-        url = url["url"]
-    if not isinstance(url, str) or len(chunk) != 2:  # noqa: PLR2004 - type and address alone
+def media(chunk: dict[str, Any]) -> Image | None:
+    """The image that a chunk of ours shows, whatever else it says."""
+    if chunk.get("type") != "image_url":
         return None
-    if url.startswith("data:") and ";base64," in url:
-        media_type, _, data = url[5:].partition(";base64,")
-        return Image(None, data, media_type)
-    return Image(url)
+    shown = chunk.get("image_url")
+    held = shown if isinstance(shown, dict) else {"url": shown}
+    return image_of(held.get("url"), held.get("detail"))
 
 
 def _is_content(content: Any) -> bool:

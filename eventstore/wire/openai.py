@@ -16,12 +16,14 @@ from eventstore.message import Image, Opaque, Part, Text
 from eventstore.tool import FunctionCall
 from eventstore.wire.content import (
     as_text,
+    bare,
     chat_answer,
     chat_image,
     chat_untold,
     copy,
     foreign_text,
     function_call,
+    image_of,
     object_arguments,
 )
 from eventstore.wire.items import (
@@ -40,6 +42,7 @@ NAME = "openai"
 LIST = "messages"
 ID_LENGTH = 40
 NAME_LENGTH = 64
+DETAILS = frozenset({"auto", "low", "high", "original"})
 
 ROLES = {
     "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
@@ -186,7 +189,7 @@ def _part(item: Any) -> Iterator[Part]:
         if kind == "text" and (not isinstance(text, str) or len(item) == 2):  # noqa: PLR2004
             if text:
                 yield Text(as_text(text))
-        elif kind in ("image_url", "input_image") and (image := _image(item)):
+        elif image := _image(item):
             yield image
         elif kind in ("input_text", "output_text"):
             if text:
@@ -208,16 +211,17 @@ def _beside(message: dict[str, Any]) -> Iterator[Opaque]:
 
 
 def _image(item: dict[str, Any]) -> Image | None:
-    inner = item.get("image_url")
-    if isinstance(inner, str) and item["type"] == "input_image":
-        inner = {"url": inner}  # as in Responses
-    if not (isinstance(inner, dict) and isinstance(inner.get("url"), str) and len(inner) == 1):
-        return None
-    url: str = inner["url"]
-    if url.startswith("data:") and ";base64," in url:
-        media_type, _, data = url[5:].partition(";base64,")
-        return Image(None, data, media_type)
-    return Image(url)
+    """The image of an item that says nothing else, or says it as in Responses."""
+    image = media(item)
+    return bare(image, item) if item.get("type") == "image_url" else image
+
+
+def media(part: dict[str, Any]) -> Image | None:
+    """The image that a part of ours shows, whatever else it says."""
+    kind, shown = part.get("type"), part.get("image_url")
+    if kind == "image_url" and isinstance(shown, dict):
+        return image_of(shown.get("url"), shown.get("detail"))
+    return image_of(shown, part.get("detail")) if kind == "input_image" else None
 
 
 def _is_text_parts(content: Any) -> bool:

@@ -16,11 +16,14 @@ import msgspec
 from eventstore.message import Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
+    bare,
     beyond,
     copy,
     foreign_text,
     function_call,
     has_words,
+    image_of,
+    image_url,
     object_arguments,
     unheld,
 )
@@ -41,6 +44,7 @@ LIST = "input"
 ID_LENGTH = 64
 NAME_LENGTH = 64
 OWN_NAME_LENGTH = 128  # what the API takes
+DETAILS = frozenset({"auto", "low", "high", "original"})
 
 ROLES = {
     "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
@@ -166,7 +170,7 @@ def _part(item: Any) -> Iterator[Part]:
     if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
         if said := as_text(item.get("text")):
             yield Text(said)
-    elif kind in ("input_image", "image_url") and (image := _image(item)):
+    elif image := _image(item):
         yield image
     elif isinstance(kind, str):
         yield Opaque(NAME, item)
@@ -175,15 +179,19 @@ def _part(item: Any) -> Iterator[Part]:
 
 
 def _image(item: dict[str, Any]) -> Image | None:
-    url = item.get("image_url")
-    if isinstance(url, dict):  # as in Chat Completions
-        url = url.get("url")
-    if not isinstance(url, str) or item.get("detail", "auto") not in (None, "auto"):
+    """The image of an item that says nothing else, or says it as in Chat Completions."""
+    image = media(item)
+    return bare(image, item) if item.get("type") == "input_image" else image
+
+
+def media(part: dict[str, Any]) -> Image | None:
+    """The image that a part of ours shows, whatever else it says."""
+    if part.get("type") not in ("input_image", "image_url"):
         return None
-    if url.startswith("data:") and ";base64," in url:
-        media_type, _, data = url[5:].partition(";base64,")
-        return Image(None, data, media_type)
-    return Image(url)
+    shown = part.get("image_url")
+    held = shown if isinstance(shown, dict) else {**part, "url": shown}
+    detail = held.get("detail")
+    return image_of(held.get("url"), None if detail == "auto" else detail)  # as all of ours say
 
 
 def _is_exact(item: dict[str, Any]) -> bool:
@@ -276,8 +284,8 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | 
         if role == "assistant":
             changes.append(Change("wrapped", "foreign-part", "an assistant shows no image here"))
             return {"type": kind, "text": "[image]"}
-        url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
-        return {"type": "input_image", "image_url": url, "detail": "auto"}
+        detail = part.detail or "auto"
+        return {"type": "input_image", "image_url": image_url(part), "detail": detail}
     if part.provider == NAME and part.data.get("type") in (GIVEN if role != "assistant" else SAID):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)

@@ -29,7 +29,7 @@ from eventstore.events import (
     ToolRejected,
 )
 from eventstore.failure import ErrorKind, Failure
-from eventstore.message import Image, Part, Text
+from eventstore.message import Image, Opaque, Part, Text
 from eventstore.state import ConversationState, Mint, mint
 from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Rejected, Tool
 from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
@@ -355,11 +355,11 @@ class _Writer:
 
     def _images(self, item: WireResult) -> Iterator[Part]:
         """The images in a result: its text only names them."""
-        from eventstore.wire import PROVIDERS  # noqa: PLC0415 - which imports this
+        from eventstore.wire import PROVIDERS, media  # noqa: PLC0415 - which imports this
 
         read = getattr(PROVIDERS.get(self._provider), "result_parts", None)
         shown = read(item.native) if read is not None and item.native is not None else ()
-        return (part for part in shown if isinstance(part, Image))
+        return (p for p in shown if isinstance(p, Image) or (isinstance(p, Opaque) and media(p)))
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
         self.findings.append(Finding(number, *finding, call_id))

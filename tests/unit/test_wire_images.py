@@ -1,0 +1,296 @@
+"""An image stays an image for every provider, whatever else its own provider was told of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from eventstore import EventStore, Image, MessageAdded, Opaque, Text, validate
+from eventstore.wire import PROVIDERS, Turn, list_key, render
+from projections import model_history, repair_messages
+
+BYTES = b"\x89PNG pixels"
+DATA = base64.b64encode(BYTES).decode()
+ADDRESS = f"data:image/png;base64,{DATA}"
+SOURCE = {"type": "base64", "media_type": "image/png", "data": DATA}
+CACHED = {"cache_control": {"type": "ephemeral"}}
+
+
+def openai(*parts: Any) -> dict[str, Any]:
+    """A user's message of Chat Completions, or of Mistral or Anthropic."""
+    return {"role": "user", "content": [{"type": "text", "text": "look"}, *parts]}
+
+
+def gemini(*parts: Any) -> dict[str, Any]:
+    """A user's content."""
+    return {"role": "user", "parts": [{"text": "look"}, *parts]}
+
+
+def chat_image(**beside: Any) -> dict[str, Any]:
+    """An image of Chat Completions, with members beside its address."""
+    return {"type": "image_url", "image_url": {"url": ADDRESS, **beside}}
+
+
+def responses_image(**beside: Any) -> dict[str, Any]:
+    """An image of Responses."""
+    return {"type": "input_image", "image_url": ADDRESS, **beside}
+
+
+INLINE = {"mimeType": "image/png", "data": DATA}
+PNG = {"format": "png", "source": {"bytes": BYTES}}
+
+IMAGES = [
+    ("openai", openai(chat_image(detail="low")), ["detail"]),
+    ("openai", openai({**CACHED, **chat_image()}), ["cache_control"]),
+    ("openai", openai({**chat_image(detail="high"), **CACHED}), ["cache_control", "detail"]),
+    ("anthropic", openai({"type": "image", "source": SOURCE, **CACHED}), ["cache_control"]),
+    ("openai-responses", {"role": "user", "content": [
+        {"type": "input_text", "text": "look"}, responses_image(detail="low")]}, ["detail"]),
+    ("openai-responses", {"role": "user", "content": [
+        responses_image(file_id="file-1", prompt_cache_breakpoint={"mode": "explicit"})]},
+     ["file_id", "prompt_cache_breakpoint"]),
+    ("mistral", openai(chat_image(detail="low")), ["detail"]),
+    ("gemini", gemini({"inlineData": {**INLINE, "displayName": "a.png"}}), ["displayName"]),
+    ("gemini", gemini({"inline_data": {"mime_type": "image/png", "data": DATA},
+                       "partMetadata": {"a": 1}}), ["partMetadata"]),
+    ("bedrock", {"role": "user", "content": [{"text": "look"}, {"image": {**PNG, "error": {}}}]},
+     ["error"]),
+    ("bedrock", {"role": "user", "content": [{"text": "look"}, {"guardContent": {"image": PNG}}]},
+     ["guardContent"]),
+]  # fmt: skip
+
+
+def shown(value: Any) -> Iterator[bytes]:
+    """The images in a request, in whatever form."""
+    if isinstance(value, dict) and value.get("source") == {"bytes": BYTES}:
+        yield BYTES
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("data", "url", "image_url") and isinstance(item, str):
+                yield base64.b64decode(item.rpartition(",")[2])
+            elif key == "images":
+                yield from map(base64.b64decode, item)
+            else:
+                yield from shown(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from shown(item)
+
+
+@pytest.mark.parametrize("target", sorted(PROVIDERS))
+@pytest.mark.parametrize(("provider", "message", "beside"), IMAGES)
+def test_an_image_stays_one_and_what_stood_beside_it_is_named_once(
+    provider: str, message: dict[str, Any], beside: list[str], target: str
+) -> None:
+    """From a log as from a list; its own provider gets the part back as it was."""
+    messages = [message]
+    repaired = repair_messages(messages, provider, target)
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.record_messages(messages, provider)
+        logged, repairs = model_history(chat.events()).rendered(target)
+    assert logged[list_key(target)] == repaired.messages
+    assert repairs == repaired.repairs
+    assert validate(repaired.messages, target) == []
+    if target == provider:
+        assert (repr(repaired.messages), repairs) == (repr(messages), [])
+        return
+    assert [*shown(repaired.messages)] == [BYTES]
+    takes = target in ("openai", "openai-responses", "mistral")
+    dropped = [each for each in beside if not (takes and each == "detail")]
+    told = [repair.why for repair in repairs if repair.rule == "foreign-part"]
+    assert told == ([f"{', '.join(dropped)} of an image has no place here"] if dropped else [])
+
+
+@pytest.mark.parametrize(
+    ("provider", "part", "target", "arrived"),
+    [
+        ("openai", chat_image(detail="low"), "openai-responses", responses_image(detail="low")),
+        ("openai", chat_image(detail="auto"), "openai-responses", responses_image(detail="auto")),
+        ("openai-responses", responses_image(detail="original"), "openai",
+         chat_image(detail="original")),
+        ("openai-responses", responses_image(detail="auto"), "openai", chat_image()),
+        ("openai-responses", responses_image(), "openai", chat_image()),
+        ("openai", chat_image(detail="high"), "mistral", chat_image(detail="high")),
+        ("openai", chat_image(detail="auto"), "anthropic", {"type": "image", "source": SOURCE}),
+        ("openai", responses_image(detail="high"), "openai", chat_image(detail="high")),
+        ("openai-responses", chat_image(detail="high"), "openai-responses",
+         responses_image(detail="high")),
+        ("mistral", {"type": "image_url", "image_url": ADDRESS, "cache_control": None}, "openai",
+         chat_image()),
+    ],
+)  # fmt: skip
+def test_a_detail_goes_where_it_has_an_equal(
+    provider: str, part: dict[str, Any], target: str, arrived: dict[str, Any]
+) -> None:
+    """And a detail that says nothing goes unnamed."""
+    repaired = repair_messages([{"role": "user", "content": [part]}], provider, target)
+    assert repaired.messages[0]["content"] == [arrived]
+    assert [repair.what for repair in repaired.repairs if repair.what == "dropped"] == []
+
+
+def test_a_detail_that_another_does_not_know_is_dropped() -> None:
+    """Of an image from a provider, and of one that a user of ours made."""
+    message = openai(chat_image(detail="original"))
+    repaired = repair_messages([message], "openai", "mistral")
+    assert repaired.messages[0]["content"][1] == chat_image()
+    made = Turn("user", (Image(None, DATA, "image/png", "low"),))
+    for target in ("openai", "anthropic"):
+        rendered = render([made], target)
+        dropped = [change.why for change in rendered.changes]
+        assert dropped == ["detail of an image has no place here"] * (target == "anthropic")
+    assert made.parts == (Image(None, DATA, "image/png", "low"),)
+    hidden = Turn("user", made.parts, hidden=True)
+    assert render([hidden], "anthropic").changes == []
+
+
+def test_many_images_of_a_message_make_one_repair() -> None:
+    """The same member, dropped of each."""
+    repaired = repair_messages([openai(*[chat_image(detail="low")] * 3)], "openai", "gemini")
+    assert [repair.why for repair in repaired.repairs] == ["detail of an image has no place here"]
+    assert len([*shown(repaired.messages)]) == 3
+
+
+@pytest.mark.parametrize(("provider", "message", "beside"), IMAGES)
+def test_an_image_of_a_mended_message_is_as_it_was(
+    provider: str, message: dict[str, Any], beside: list[str]
+) -> None:
+    """Its own provider gets it whole, though the message cannot go back as it is."""
+    key = "parts" if provider == "gemini" else "content"
+    broken = {**message, key: [*message[key], "words"]}
+    (mended,) = repair_messages([broken], provider).messages
+    assert repr(message[key][-1]) in repr(mended), beside
+
+
+def test_images_that_a_log_holds_as_their_providers_own_cross() -> None:
+    """As logs did before, and as anybody may write them."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.add_message("user", [
+            Text("look"), Opaque("openai", chat_image(detail="low")),
+            Opaque("openai", "words"), Opaque("nobody", chat_image(detail="low")),
+            Opaque("ollama", {"type": "image", "image": "a.png"}),
+        ])  # fmt: skip
+        made, repairs = model_history(chat.events()).rendered("anthropic")
+    kinds = [block["type"] for block in made["messages"][0]["content"]]
+    assert kinds == ["text", "image", "text", "text", "text"]
+    assert repairs[-1].why == "detail of an image has no place here"
+
+
+def test_an_image_is_stored_as_older_readers_know_it() -> None:
+    """A part that says more is its provider's own; a plain image has no more members."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.record_messages([openai(chat_image(), chat_image(detail="low"))], "openai")
+        event = next(iter(chat.events())).event
+    assert isinstance(event, MessageAdded)
+    stored = json.loads(msgspec.json.encode(event.parts))
+    plain = {"type": "image", "data": DATA, "media_type": "image/png"}
+    own = {"type": "opaque", "provider": "openai", "data": chat_image(detail="low")}
+    assert stored[1:] == [plain, own]
+
+
+def test_thoughts_and_files_that_servers_keep_are_no_images() -> None:
+    """They are for their own provider alone."""
+    thought = {"inlineData": INLINE, "thought": True}
+    repaired = repair_messages([gemini(thought)], "gemini", "openai")
+    assert repaired.messages == [openai()]
+    assert [repair.rule for repair in repaired.repairs] == ["reasoning"]
+    for provider, part in (
+        ("anthropic", {"type": "image", "source": {"type": "file", "file_id": "f"}, **CACHED}),
+        ("anthropic", {"type": "image", "source": "words", **CACHED}),
+        ("anthropic", {"type": "video", "source": SOURCE}),
+        ("openai", {"type": "image_url", "image_url": 5}),
+        ("openai", {"type": "file", "image_url": ADDRESS}),
+        ("mistral", {"type": "file", "image_url": ADDRESS}),
+        ("openai-responses", {"type": "input_image", "file_id": "f", "detail": "low"}),
+        ("openai-responses", {"type": "input_file", "image_url": ADDRESS}),
+    ):
+        told = repair_messages([openai(part)], provider, "ollama")
+        assert "images" not in told.messages[0]
+        assert re.search(r"became text", told.repairs[0].why)
+
+
+# results
+
+
+def asked(provider: str, result: Any) -> list[Any]:
+    """A call, and its result."""
+    if provider == "anthropic":
+        return [
+            {"role": "user", "content": "draw"},
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": result}]},
+        ]  # fmt: skip
+    return [
+        {"role": "user", "content": "draw"},
+        {"type": "function_call", "call_id": "t1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "t1", "output": result},
+    ]
+
+
+DRAWN = [
+    ("anthropic", [{"type": "text", "text": "a"}, {"type": "image", "source": SOURCE, **CACHED}],
+     "cache_control"),
+    ("openai-responses", [{"type": "input_text", "text": "a"}, responses_image(detail="low")],
+     "detail"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini", "openai-responses"])
+@pytest.mark.parametrize(("provider", "result", "member"), DRAWN)
+def test_a_result_shows_its_image(
+    provider: str, result: list[Any], member: str, target: str
+) -> None:
+    """Where results can show one, or beside it; the member beside it is named with the call."""
+    messages = asked(provider, result)
+    repaired = repair_messages(messages, provider, target)
+    assert validate(repaired.messages, target) == []
+    if target == provider:
+        assert (repaired.messages, repaired.repairs) == (messages, [])
+        return
+    assert [*shown(repaired.messages)] == [BYTES]
+    dropped = [(each.why, each.call_id) for each in repaired.repairs if each.what == "dropped"]
+    assert dropped == [(f"{member} of an image has no place here", "t1")]
+    assert "only text" not in str(repaired.repairs)
+
+
+@pytest.mark.parametrize("target", ["openai", "mistral", "ollama"])
+@pytest.mark.parametrize(("provider", "result", "member"), DRAWN)
+def test_a_result_that_shows_only_text_names_its_image(
+    provider: str, result: list[Any], member: str, target: str
+) -> None:
+    """With what stood beside the image."""
+    repaired = repair_messages(asked(provider, result), provider, target)
+    (told,) = [each.why for each in repaired.repairs if each.rule == "foreign-part"]
+    assert told.startswith("of what the result shows, only text arrives whole: ")
+    assert member in told
+
+
+def test_what_a_result_cannot_show_is_named_apart_from_its_images() -> None:
+    """An image arrives, a part that is only its provider's does not."""
+    search = {"type": "search_result", "source": "https://a.b", "title": "t",
+              "content": [{"type": "text", "text": "found"}]}  # fmt: skip
+    messages = asked("anthropic", [{"type": "image", "source": SOURCE}, search])
+    repaired = repair_messages(messages, "anthropic", "openai-responses")
+    assert [*shown(repaired.messages)] == [BYTES]
+    (told,) = repaired.repairs
+    assert re.fullmatch(r"of what .* arrives whole: search_result \(.*\)", told.why)
+
+
+def test_a_result_without_a_call_keeps_its_image() -> None:
+    """As the user's, for its own provider as for others."""
+    for provider, result, _ in DRAWN:
+        messages = asked(provider, result)
+        del messages[1]
+        for target in PROVIDERS:
+            repaired = repair_messages(messages, provider, target)
+            assert [*shown(repaired.messages)] == [BYTES], (provider, target)
