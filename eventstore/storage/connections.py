@@ -18,6 +18,9 @@ from eventstore.errors import StoreClosed
 if TYPE_CHECKING:
     from eventstore.storage.database import Database
 
+MOMENT = 0.1
+"""Seconds for which a fork waits for what is under way on a server: longer than a commit takes."""
+
 Done = TypeVar("Done")
 
 
@@ -157,23 +160,26 @@ class Connections:
 
     # SQLite cannot be carried over a fork: the child would believe in locks that only its parent
     # has, and another process could take the log away under it. So nothing is open in a fork.
+    # A server's connections can, though it is tidier to close them: so a fork waits no more than
+    # a moment for who uses one, as the server may not answer, or be gone.
 
     def _before_fork(self) -> None:
-        self._lock.acquire()
-        self._door.acquire()
-        if self._torn or self._database.shared():
+        carried = self._database.inheritable
+        locks = self._lock, self._door
+        self._stopped = [lock for lock in locks if lock.acquire(timeout=MOMENT if carried else -1)]
+        if len(self._stopped) < len(locks) or self._torn or self._database.shared():
             return
         with suppress(Exception):
             self._let_go()
-            for _ in range(1000):  # others' reads under way end soon
+            for _ in range(100 if carried else 1000):  # others' reads under way end soon
                 if not self._engine.pool.checkedout():  # type: ignore[attr-defined]
                     break
                 time.sleep(0.001)
             self._engine.dispose()
 
     def _after_fork_in_parent(self) -> None:
-        self._door.release()
-        self._lock.release()
+        for lock in self._stopped:
+            lock.release()
 
     def _after_fork_in_child(self) -> None:
         _orphans.append((self._engine, self._held))

@@ -18,6 +18,8 @@ class Database(Protocol):
     url: URL
     begin: str
     busy_timeout: float
+    inheritable: bool
+    """Whether a forked child may be left with connections of its parent, which it never uses."""
 
     def connect(self) -> Engine:
         """A new engine, its connections in autocommit mode."""

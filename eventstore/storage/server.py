@@ -44,6 +44,7 @@ class Server(ABC):
     """SQLAlchemy's name for the engine and its driver."""
     extra: ClassVar[str]
     """What to install for it."""
+    inheritable = True
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
         self.url = url.set(drivername=self.driver)

@@ -69,6 +69,7 @@ class Sqlite:
     """What SQLite does in its own way; `durability` is "full" or "normal"."""
 
     begin = "BEGIN IMMEDIATE"
+    inheritable = False
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
         self.url = url

@@ -9,8 +9,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import proxies
 import pytest
 import workers
 
@@ -19,6 +20,9 @@ from eventstore.conversation import Conversation
 from eventstore.errors import StoreClosed
 from eventstore.storage import connections, sql
 from eventstore.testing import message, together
+
+if TYPE_CHECKING:
+    from servers import Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -247,3 +251,49 @@ def test_many_stores_are_forked_together(tmp_path: Path) -> None:
     for store in stores:
         assert store.conversation("chat").version == 12
         store.close()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_fork_does_not_wait_for_a_server(
+    server: Server, monkeypatch: pytest.MonkeyPatch, *, gone: bool
+) -> None:
+    """While an append waits for one that is gone, or does not answer; both append later."""
+    asking, forked = threading.Event(), threading.Event()
+    pauses = connections.pauses
+
+    def asks_again(until: float) -> Iterator[float]:
+        if store._storage._lock._is_owned():  # type: ignore[attr-defined]
+            asking.set()
+        yield from pauses(until)
+
+    def hears_nothing(_: proxies.Link, __: bytes) -> bool:
+        asking.set()
+        return True
+
+    url = server.database(migrated=True)
+    with proxies.before(server, url) as (proxy, through), EventStore.open(through) as store:
+        chat = store.conversation("chat")
+        chat.append(message("before"))
+        if gone:
+            monkeypatch.setattr(connections, "pauses", asks_again)
+            proxy.refusing = True
+            proxy.cut()
+        else:
+            proxy.strike(proxies.at(b"UPDATE toolledger_lanes", hears_nothing))
+
+        def append() -> bool:
+            chat.append(message("parent"))
+            return forked.is_set()
+
+        def forks() -> bool:
+            asking.wait()
+            child = fork(lambda: chat.append(message("child")))
+            forked.set()
+            proxy.refusing = False
+            if not gone:
+                proxy.cut()
+            return succeeded(child)
+
+        assert together(append, forks) == [True, True]
+        assert chat.version == 3
+        assert list(store.verify()) == []
