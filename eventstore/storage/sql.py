@@ -43,6 +43,7 @@ class SqlStorage(Reader):
         self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
         self._heads: dict[int, int] = {}  # lane -> position after our last write
         self._ends: dict[int, int] = {}  # likewise, after the write under way
+        self._begun: dict[str, tuple[int, int]] = {}  # the keys that it makes
         self._closing = "COMMIT"
 
     def append(self, request: Append) -> Appended:
@@ -120,6 +121,9 @@ class SqlStorage(Reader):
             raise
         self._torn = False
         self._heads |= self._ends
+        if self._begun:
+            self._remember(self._begun)
+            self._begun = {}
         return done
 
     def _failed(
@@ -324,12 +328,12 @@ class SqlStorage(Reader):
         return heads
 
     def _create(self, cursor: Any, conversation_id: str, lane: int, key: int) -> tuple[int, int]:
-        # Not remembered here: the transaction may yet be rolled back.
         self._database.check_names(self._tenant, conversation_id)
         cursor.execute(
             self._sql.create,
             (lane, key, self._tenant, conversation_id, slice_of(self._tenant, conversation_id)),
         )
+        self._begun[conversation_id] = lane, key  # the transaction may yet be rolled back
         return lane, key
 
     def verify(self) -> Iterator[Damage]:

@@ -74,6 +74,29 @@ def test_an_event_alone_goes_past_the_cursor(store: EventStore, sent: list[str])
     assert completed.version == 5
 
 
+def test_a_conversation_that_has_just_begun_is_known(store: EventStore, sent: list[str]) -> None:
+    """Its second event goes alone already."""
+    chat = store.conversation("new")
+    chat.add_message("user", "hello")
+    assert sent[-1] == "COMMIT"
+    sent.clear()
+    assert chat.add_message("user", "hello").version == 2
+    assert sent == []
+
+
+def test_a_conversation_whose_beginning_was_undone_is_not_known(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins with the next append."""
+    chat = store.conversation("new")
+    monkeypatch.setattr("eventstore.storage.sql.event_row", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        chat.add_message("user", "hello")
+    monkeypatch.undo()
+    assert "new" not in storage_of(store)._keys
+    assert [chat.add_message("user", "hello").version for _ in range(2)] == [1, 2]
+
+
 def test_it_is_stored_as_it_is_in_a_transaction(
     store: EventStore, postgresql: PostgreSQL, url: str
 ) -> None:
