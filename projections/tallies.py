@@ -130,13 +130,13 @@ class MarkTally(Tally, gc=False):
         if self.arguments is None:
             self.arguments = arguments_text(call)
 
-    def weight(self) -> tuple[int, ...]:
+    def weight(self) -> int:
         """How much is to be told: what is lightest is forgotten first, of equals the oldest."""
         trouble = self.lost
         for counts in (self.failures, self.rejections):
             if counts:
                 trouble += sum(counts.values())
-        return (trouble, self.calls, self.number)
+        return trouble << 40 | self.calls
 
     def numbers(self) -> CallNumbers:
         """What they come to."""

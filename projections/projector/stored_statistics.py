@@ -228,7 +228,7 @@ class StoredStatistics(ErrorStatistics):
         return wanted
 
     def _load_marks(self, connection: Connection, at: Row) -> None:
-        for page, body in find(connection, call_statistics, ("page", "body"), **at):
+        for page, body in find(connection, call_statistics, ("page", "body"), ("page",), **at):
             marks = _decode_marks(body)
             self._marks.update((mark.fingerprint, mark) for mark in marks)
             self._pages[page] = list(marks)
