@@ -19,6 +19,7 @@ from eventstore.storage.sql import SqlStorage
 
 if TYPE_CHECKING:
     from eventstore.events import Recorded
+    from eventstore.storage.pages import Form
     from eventstore.storage.server import Server
 
 
@@ -53,19 +54,23 @@ class FlushedStorage(SqlStorage):
             yield recorded
 
     def _pages(
-        self, after: Mapping[int, int], limit: int | None, until: Mapping[int, int] | None
-    ) -> Iterator[tuple[Sequence[Any], Mapping[int, Any]]]:
-        """The rows of the feed, and the ids of their conversations."""
+        self,
+        form: Form,
+        after: Mapping[int, int],
+        limit: int | None,
+        until: Mapping[int, int] | None,
+    ) -> Iterator[Sequence[Recorded]]:
+        """The events of the feed, many at a time."""
         if until is not None and self._are_on_disk(until):
-            yield from super()._pages(after, limit, until)
+            yield from super()._pages(form, after, limit, until)
             return
         ends = self.heads()
         left = sys.maxsize if limit is None else limit
-        for rows, names in super()._pages(after, None, until):
-            end = ends.get(rows[0][0], sys.maxsize)
-            kept = (rows if rows[-1][1] <= end else [row for row in rows if row[1] <= end])[:left]
+        for page in super()._pages(form, after, None, until):
+            end = ends.get(page[0].lane, sys.maxsize)
+            kept = [recorded for recorded in page[:left] if recorded.position <= end]
             if kept:
-                yield kept, names
+                yield kept
             left -= len(kept)
             if left <= 0:
                 return

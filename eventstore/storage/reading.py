@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from eventstore.errors import StoreCorrupt
+from eventstore.errors import StorageError, StoreCorrupt
 from eventstore.events import Recorded
 from eventstore.fingerprint import render, slice_of
-from eventstore.outline import OUTLINES
 from eventstore.storage.connections import Connections
+from eventstore.storage.pages import OUTLINE, WHOLE, Columns, Form, Rows
 from eventstore.storage.rows import recorded
 from eventstore.storage.statements import Statements
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 CHUNK = 1000
 """Rows a read fetches at once: a read holds no transaction open between chunks."""
+
+NAMED = 500
+"""Conversations that are looked up at once."""
+
+TOO_LONG = "54000"
+"""What PostgreSQL says when the payloads of a page are more than one text can hold."""
 
 REMEMBERED = 10_000
 """Conversations whose keys are kept in memory."""
@@ -81,10 +88,14 @@ class Reader(Connections):
         row = cursor.fetchone()
         if row is None:
             return None
+        key = (lane, row[0])
+        self._remember({conversation_id: key})
+        return key
+
+    def _remember(self, keys: Mapping[str, tuple[int, int]]) -> None:
         if len(self._keys) >= REMEMBERED:
             self._keys.clear()
-        key = self._keys[conversation_id] = (lane, row[0])
-        return key
+        self._keys |= keys
 
     def _tail(
         self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
@@ -116,43 +127,56 @@ class Reader(Connections):
         until: Mapping[int, int] | None = None,
     ) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
-        for rows, names in self._pages(after, limit, until):
-            yield from recorded(rows, names)
+        for page in self._pages(WHOLE, after, limit, until):
+            yield from page
 
     def outlines(
         self, after: Mapping[int, int], limit: int | None = None
     ) -> Iterator[Sequence[Recorded]]:
         """Their outlines, many at a time; see `Storage.outlines`."""
-        for rows, names in self._pages(after, limit, None):
-            yield recorded(rows, names, OUTLINES)
+        return self._pages(OUTLINE, after, limit, None)
 
     def _pages(
-        self, after: Mapping[int, int], limit: int | None, until: Mapping[int, int] | None
-    ) -> Iterator[tuple[Sequence[Any], Mapping[int, Any]]]:
-        """The rows of the feed, and the ids of their conversations."""
+        self,
+        form: Form,
+        after: Mapping[int, int],
+        limit: int | None,
+        until: Mapping[int, int] | None,
+    ) -> Iterator[Sequence[Recorded]]:
+        """The events of the feed, many at a time."""
         left = sys.maxsize if limit is None else limit
         for lane in self.lanes:
             position = after.get(lane, 0)
             end = sys.maxsize if until is None else until.get(lane, 0)
             while left > 0 and position < end:
                 count = min(CHUNK, end - position)
-                rows = self.rows(self._sql.feed, lane, position, count)
-                names = self.names_of(lane, (row[2] for row in rows))
+                page = self._page(lane, position, count)
+                found = page.positions
                 if until is not None:
-                    self._check_gapless(lane, position, count, rows)
-                ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
+                    self._check_gapless(lane, position, count, found)
+                ours = page.recorded(self.names_of(lane, page.keys), form)
                 if ours:
-                    yield ours[:left], names
+                    yield ours[:left]
                 left -= len(ours)
-                if len(rows) < CHUNK:
+                if len(found) < CHUNK:
                     break
-                position = rows[-1][1]
+                position = found[-1]
 
-    def _check_gapless(self, lane: int, after: int, count: int, rows: Sequence[Any]) -> None:
+    def _page(self, lane: int, after: int, count: int) -> Columns | Rows:
+        by_rows = partial(self.rows, self._sql.feed, lane, after)
+        if self._sql.page:
+            try:
+                return Columns(lane, self.rows(self._sql.page, lane, after, count), by_rows)
+            except StorageError as error:
+                if getattr(error.__cause__, "sqlstate", None) != TOO_LONG:
+                    raise
+        return Rows(by_rows(count))
+
+    def _check_gapless(self, lane: int, after: int, count: int, found: Sequence[int]) -> None:
         """Refuse to pass over a position that should be there."""
-        if len(rows) == count and rows[-1][1] == after + count:
+        if len(found) == count and found[-1] == after + count:
             return  # they are distinct and in order: so none is missing
-        there = {row[1] for row in rows}
+        there = set(found)
         missing = next(at for at in range(after + 1, after + count + 1) if at not in there)
         self._raise(StoreCorrupt(
             f"lane {lane} has no event at position {missing}, though it goes on behind it: run "
@@ -164,14 +188,14 @@ class Reader(Connections):
         known = self._names
         if len(known) >= REMEMBERED:
             known = self._names = {}  # a new one: other threads may be reading the old
-        names: dict[int, str | None] = {}
-        for key in set(keys):
-            if (lane, key) not in known:
-                found = self.rows(self._sql.name, lane, key)
-                ours = found and found[0][0] == self._tenant
-                known[lane, key] = found[0][1] if ours else None
-            names[key] = known[lane, key]
-        return names
+        some = set(keys)
+        new = iter([key for key in some if (lane, key) not in known])
+        while asked := list(islice(new, NAMED)):
+            found = dict.fromkeys(asked)
+            for key, tenant, name in self.rows(self._sql.names(asked), lane, *asked):
+                found[key] = name if tenant == self._tenant else None
+            known.update({(lane, key): name for key, name in found.items()})
+        return {key: known[lane, key] for key in some}
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """The events of all calls with these arguments; see `Storage.by_fingerprint`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import (
     Executable,
     LargeBinary,
+    Text,
     bindparam,
     cast,
     func,
@@ -20,6 +21,7 @@ from sqlalchemy import (
 from eventstore.storage import schema as tables
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.engine import Dialect
 
 _e = tables.events.c
@@ -75,6 +77,7 @@ class Statements:
             "at", "tenant", "id",
         )  # fmt: skip
         self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
+        self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.insert = text(insert(e), *(column.name for column in e.columns))
         self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
         self.compound = dialect.name == "postgresql"
@@ -91,6 +94,8 @@ class Statements:
             select(*read).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
             "at", "after", "most",
         )  # fmt: skip
+        self.page = text(_in_columns(*rows), "at", "after", "most") if self.compound else None
+        """The same a row for all events of a kind, if the database can; see `pages`."""
         self.check = text(
             # As bytes: what is damaged may be no text any more.
             select(
@@ -141,6 +146,14 @@ class Statements:
             f"WHERE lane IN ({named}) ORDER BY lane{self._lock}"
         )
 
+    def names(self, keys: Iterable[int]) -> str:
+        """The tenants and the ids of so many conversations of a lane."""
+        given = ", ".join(self._mark for _ in keys)
+        return (
+            "SELECT conversation, tenant, conversation_id FROM toolledger_conversations "  # noqa: S608 - marks
+            f"WHERE lane = {self._mark} AND conversation IN ({given})"
+        )
+
     def versions(self, keys: Iterable[tuple[int, int]]) -> str:
         """The last versions of some conversations, by lane and key."""
         lanes: dict[int, list[int]] = {}
@@ -163,6 +176,30 @@ class Statements:
             f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "  # noqa: S608 - numbers
             f"WHERE lane IN ({', '.join(map(str, to))})"
         )
+
+
+def _in_columns(*rows: ColumnElement[bool]) -> Select[Any]:
+    """Some rows of the feed, those joined to one that agree in what `group_by` says."""
+    one = (
+        select(*_READ, _e.payload).where(*rows).order_by(_e.position).limit(bindparam("most"))
+    ).subquery()
+    c = one.c
+    nothing, comma, start, end = (literal_column(f"'{text}'", Text) for text in ("", ",", "[", "]"))
+
+    def array(column: Any) -> Any:
+        return start + func.string_agg(cast(column, Text), comma, type_=Text) + end
+
+    def digits(column: Any) -> Any:
+        return func.encode(func.string_agg(column, nothing), literal_column("'hex'"))
+
+    return select(
+        c.tag,
+        c.schema,
+        *(array(column) for column in (c.position, c.conversation, c.version, c.recorded_at)),
+        digits(c.event_id),
+        digits(c.fingerprint),
+        array(c.payload),
+    ).group_by(c.tag, c.schema, c.fingerprint.is_(None))
 
 
 class _Statement:
