@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -37,7 +36,7 @@ class StoredTools:
     name = "tools"
 
     def __init__(self) -> None:
-        self._touched: dict[tuple[str, str], Known] = {}
+        self._touched: list[tuple[Stream, str, Known]] = []
         self._streams: dict[str, Stream] = {}
 
     def __len__(self) -> int:
@@ -80,10 +79,12 @@ class StoredTools:
             if not call_id or event.tag not in _TAGS:
                 continue
             known = stream.tools.get(call_id)
-            before = after = known.tool if known else None
-            with suppress(Exception):  # an IllegalTransition, which changes nothing
+            before = known.tool if known else None
+            try:
                 after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
-            if after is None or after is before:
+            except Exception:  # noqa: BLE001, S112 - an IllegalTransition, which changes nothing
+                continue
+            if after is before:
                 continue
             if known is None:
                 imported = bool(getattr(event, "imported", False))
@@ -91,14 +92,15 @@ class StoredTools:
                 stream.tools[call_id] = known
             known.tool = after
             known.changed_at = recorded.recorded_at
-            self._touched[stream.id, call_id] = known
+            if not known.touched:
+                known.touched = True
+                self._touched.append((stream, call_id, known))
 
     def store(self, connection: Connection, at: Row, _: Iterable[Stream]) -> None:
         """Store what has changed."""
         new: list[Row] = []
         changed: list[Row] = []
-        for (conversation_id, call_id), known in self._touched.items():
-            stream = self._streams[conversation_id]
+        for stream, call_id, known in self._touched:
             row = at | {"position": known.position} | _state(known)
             if known.stored:
                 changed.append(row)
@@ -106,8 +108,8 @@ class StoredTools:
             known.stored = True
             tool = known.tool
             new.append(row | {
-                "key": key_of(conversation_id, call_id), "conversation": stream.number,
-                "conversation_id": storable(conversation_id), "call_id": storable(call_id),
+                "key": key_of(stream.id, call_id), "conversation": stream.number,
+                "conversation_id": storable(stream.id), "call_id": storable(call_id),
                 "tool": storable(tool.call.name), "imported": int(known.imported),
                 "requested_at": tool.requested_at,
             })  # fmt: skip
@@ -116,9 +118,10 @@ class StoredTools:
 
     def settle(self) -> None:
         """Keep at hand only what is likely to go on; all is stored."""
-        for (conversation_id, call_id), known in self._touched.items():
+        for stream, call_id, known in self._touched:
+            known.touched = False
             if known.tool.is_resolved:
-                self._streams[conversation_id].tools.pop(call_id, None)
+                stream.tools.pop(call_id, None)
         self._touched.clear()
 
 

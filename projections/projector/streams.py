@@ -28,9 +28,12 @@ PAGE = 512
 
 
 class Known:
-    """A call as it stands, and its row: `position` is that of the request."""
+    """A call as it stands, and its row: `position` is that of the request.
 
-    __slots__ = ("changed_at", "imported", "position", "stored", "tool")
+    `touched`: something happened to it since the last commit.
+    """
+
+    __slots__ = ("changed_at", "imported", "position", "stored", "tool", "touched")
 
     def __init__(self, tool: Tool, position: int, *, imported: bool, stored: bool) -> None:
         self.tool = tool
@@ -38,6 +41,7 @@ class Known:
         self.imported = imported
         self.stored = stored
         self.changed_at = 0
+        self.touched = False
 
 
 class Stream:
