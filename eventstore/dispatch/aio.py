@@ -63,7 +63,7 @@ class AsyncDispatcher(Procedure["AsyncConversation"]):
         """Run the calls of a turn; see `Dispatcher.dispatch`."""
         import asyncio  # noqa: PLC0415 - slow to load: whoever is here has it anyway
 
-        turn = await self._drive(self._turn(tools, asyncio.Event()))
+        turn = self._turn(tools, asyncio.Event())
         return await self._finish(turn, self._dispatching(turn))
 
     async def resume(self) -> list[Tool]:

@@ -69,7 +69,7 @@ class Dispatcher(Procedure[Conversation]):
                 stays open. So do calls whose result could not be recorded.
             BaseException: Ctrl-C and the like. Calls that had not started are rejected.
         """
-        turn = self._drive(self._turn(tools, threading.Event()))
+        turn = self._turn(tools, threading.Event())
         return self._finish(turn, self._dispatching(turn))
 
     def resume(self) -> list[Tool]:
@@ -80,7 +80,8 @@ class Dispatcher(Procedure[Conversation]):
         without one it stays as it is, unless the tool is `idempotent`.
 
         Raises:
-            As `dispatch` does; and what a `verify` raised, after all others have been asked.
+            As `dispatch` does; and what a `verify` raised, after all others have been asked. Who
+            is interrupted while the log is read leaves all as it was.
         """
         turn, resumption = self._drive(self._resumption(threading.Event()))
         return self._finish(turn, self._resuming(turn, resumption))

@@ -197,26 +197,32 @@ class Procedure(Generic[Chat]):
 
     # the calls of a turn
 
-    def _turn(self, tools: Iterable[Tool | str], stopping: Any) -> Steps[Turn]:
+    def _turn(self, tools: Iterable[Tool | str], stopping: Any) -> Turn:
         given = list(tools)
-        if any(isinstance(tool, str) for tool in given):
-            known: dict[str, Tool] = yield Read(lambda: self._chat.tools)
-            given = [self._known(known, tool) if isinstance(tool, str) else tool for tool in given]
-        calls = [self._call(tool) for tool in given if isinstance(tool, Tool)]
-        if len(calls) != len(given):
+        if not all(isinstance(tool, Tool | str) for tool in given):
             raise TypeError("dispatch() takes the Tools that record() or request() gave, or ids")
-        return Turn(calls, stopping)
+        return Turn(given, stopping)
 
-    def _known(self, tools: Mapping[str, Tool], call_id: str) -> Tool:
-        if call_id not in tools:
-            raise UnknownCall(call_id, self._chat.id)
-        return tools[call_id]
+    def _look_up(self, turn: Turn) -> Steps[None]:
+        """Find the calls that were given by their ids."""
+        known: Mapping[str, Tool] = {}
+        if any(isinstance(tool, str) for tool in turn.given):
+            known = yield Read(lambda: self._chat.tools)
+        for tool in turn.given:
+            if isinstance(tool, str) and tool not in known:
+                raise UnknownCall(tool, self._chat.id)
+        turn.calls = self._calls(turn, known)
+
+    def _calls(self, turn: Turn, known: Mapping[str, Tool]) -> list[Call]:
+        found = (known.get(tool) if isinstance(tool, str) else tool for tool in turn.given)
+        return [self._call(tool) for tool in found if tool is not None]
 
     def _call(self, tool: Tool) -> Call:
         return Call(tool, self._tools.get(tool.call.name))
 
     def _dispatching(self, turn: Turn) -> Steps[list[Tool]]:
         """The calls that have not started, from there to their end; others stay as they are."""
+        yield from self._look_up(turn)
         refusals = yield from self._refusals(turn.calls)
         for batch in turn.batches():
             if len(batch) == 1 and batch[0].has_not_started and self._is_free(batch[0], refusals):
@@ -465,13 +471,15 @@ class Procedure(Generic[Chat]):
 
     def _resumption(self, stopping: Any) -> Steps[tuple[Turn, Resumption]]:
         resumption: Resumption = yield Read(lambda: Resumption(self._chat.events(), self._tools))
-        return Turn([self._call(tool) for tool in resumption.open], stopping), resumption
-
-    def _resuming(self, turn: Turn, resumption: Resumption) -> Steps[list[Tool]]:
-        """The open calls, as far as it is safe: see `resume_plan`."""
+        turn = Turn(resumption.open, stopping)
+        turn.calls = self._calls(turn, {})
         for call in turn.calls:
             # It may have taken effect elsewhere: that it cannot start is not for us to say.
             call.waits = call.has_not_started and call.tool.id in resumption.doubtful
+        return turn, resumption
+
+    def _resuming(self, turn: Turn, resumption: Resumption) -> Steps[list[Tool]]:
+        """The open calls, as far as it is safe: see `resume_plan`."""
         refusals = yield from self._refusals(turn.calls, resumption)
         for batch in turn.batches():
             fresh = [call for call in batch if call.has_not_started and not call.waits]
@@ -526,6 +534,7 @@ class Procedure(Generic[Chat]):
         if is_known or isinstance(error, Exception):
             return
         tools = yield Read(lambda: self._chat.tools)
+        turn.calls = turn.calls or self._calls(turn, tools)  # cut short before they were looked up
         for call in turn.calls:
             call.tool = tools.get(call.tool.id, call.tool)
         # A start that nobody waited for may yet be carried out: whoever refuses it finds out.

@@ -70,11 +70,13 @@ class Stop(msgspec.Struct, frozen=True):
 class Turn:
     """Calls in their order, and whether the turn goes on.
 
+    `given` is what the host asked for; `calls`, what the log says of it, once it was looked up.
     `stopping` is the driver's event that ends its waits.
     """
 
-    def __init__(self, calls: Sequence[Call], stopping: Any) -> None:
-        self.calls = calls
+    def __init__(self, given: Sequence[Tool | str], stopping: Any) -> None:
+        self.given = given
+        self.calls: Sequence[Call] = ()
         self.stop: Stop | None = None
         self.stopping = stopping
         self.unverified: list[Exception] = []

@@ -1000,6 +1000,26 @@ def test_an_interrupt_between_start_and_run_leaves_an_unknown_outcome(
     assert "may have taken effect" in answers(chat)[calls[0].id]
 
 
+def test_an_interrupt_while_calls_are_looked_up_closes_the_turn(
+    kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does for calls that need not be looked up."""
+    calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
+    whole = Conversation.tools.fget
+    errors = [KeyboardInterrupt()]
+
+    def interrupted(self: Conversation) -> Any:
+        if errors:
+            raise errors.pop()
+        return whole(self)  # type: ignore[misc]
+
+    monkeypatch.setattr(Conversation, "tools", property(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        make(kind, chat, [add]).dispatch([calls[0], calls[1].id, "nope"])
+    assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
+    assert last(chat, ToolRejected).by == "cancelled"
+
+
 def test_an_interrupt_while_closing_is_told(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

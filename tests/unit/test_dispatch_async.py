@@ -252,6 +252,52 @@ def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
     assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
 
 
+def test_a_cancel_while_calls_are_looked_up_closes_the_turn(chat: Conversation) -> None:
+    """Whoever gives ids instead of calls is not worse off."""
+    calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
+
+    async def run() -> None:
+        shared = awaited(chat)
+        ask = shared._reader.ask
+
+        def cancelled(look: Any) -> Any:
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return ask(look)
+
+        shared._reader.ask = cancelled  # type: ignore[method-assign]
+        dispatch = AsyncDispatcher(shared, [add]).dispatch([call.id for call in calls])
+        task = asyncio.ensure_future(dispatch)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
+
+
+def test_a_cancel_before_anything_is_resumed_leaves_what_ran_elsewhere(chat: Conversation) -> None:
+    """A call whose beginning another log has is not said never to have started; ours is."""
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    calls = [{"id": "elsewhere", "type": "function", "function": function}]
+    chat.record_messages([{"role": "assistant", "tool_calls": calls}], provider="openai")
+    chat.request("add", {"a": 1})
+
+    async def run() -> None:
+        dispatcher = AsyncDispatcher(awaited(chat), [add])
+        finish = dispatcher._finish
+
+        def cancelled(*args: Any) -> Any:
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return finish(*args)
+
+        dispatcher._finish = cancelled  # type: ignore[method-assign]
+        task = asyncio.ensure_future(dispatcher.resume())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert [tool.status.name for tool in chat.tools.values()] == ["Pending", "Rejected"]
+
+
 def stepwise(chat: Conversation, number: int) -> tuple[AsyncConversation, list[asyncio.Task[Any]]]:
     """The conversation; while its n-th write is under way, the tasks in the list are cancelled."""
     shared = awaited(chat)
