@@ -8,12 +8,9 @@ the whole events, and `evolve` takes both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from eventstore.codec import EVENT_CLASSES, SCHEMAS, Decoders
 from eventstore.failure import Failure
@@ -127,32 +124,3 @@ OUTLINES: Decoders = {
     for cls in EVENT_CLASSES
 }
 """(tag, schema) to what reads the outline of a sound payload; for others there is `decode`."""
-
-# what is not read of each, and where it stands: the text that holds it, and its field
-_UNREAD: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "pending": (attrgetter("call"), "arguments"),
-    "approved": (attrgetter("edited_call"), "arguments"),
-    "running": (lambda outline: outline, "arguments"),
-    "completed": (attrgetter("response"), "result"),
-}
-
-
-def _reader(tag: str) -> Callable[[str], list[Any]]:
-    read = msgspec.json.Decoder(list[_of_tag.get(tag, Bystander)]).decode  # type: ignore[misc]
-    if tag not in _UNREAD:
-        return read
-    holder, field = _UNREAD[tag]
-
-    def read_apart(payloads: str) -> list[Any]:
-        # Each with a text of its own: a view would keep all of `payloads` in memory.
-        outlines: list[Any] = read(payloads)
-        for held in map(holder, outlines):
-            if held is not None:
-                force_setattr(held, field, getattr(held, field).copy())
-        return outlines
-
-    return read_apart
-
-
-LISTS = {(cls.tag, SCHEMAS[cls.tag]): _reader(cls.tag) for cls in EVENT_CLASSES}
-"""(tag, schema) to what reads the outlines of a JSON array of such payloads."""

@@ -18,8 +18,8 @@ from eventstore.errors import StoreReadOnly
 from eventstore.storage.sql import SqlStorage
 
 if TYPE_CHECKING:
+    from eventstore.codec import Decoders
     from eventstore.events import Recorded
-    from eventstore.storage.pages import Form
     from eventstore.storage.server import Server
 
 
@@ -55,18 +55,18 @@ class FlushedStorage(SqlStorage):
 
     def _pages(
         self,
-        form: Form,
+        decoders: Decoders,
         after: Mapping[int, int],
         limit: int | None,
         until: Mapping[int, int] | None,
     ) -> Iterator[Sequence[Recorded]]:
         """The events of the feed, many at a time."""
         if until is not None and self._are_on_disk(until):
-            yield from super()._pages(form, after, limit, until)
+            yield from super()._pages(decoders, after, limit, until)
             return
         ends = self.heads()
         left = sys.maxsize if limit is None else limit
-        for page in super()._pages(form, after, None, until):
+        for page in super()._pages(decoders, after, None, until):
             end = ends.get(page[0].lane, sys.maxsize)
             kept = [recorded for recorded in page[:left] if recorded.position <= end]
             if kept:

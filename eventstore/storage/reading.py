@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from eventstore.errors import StorageError, StoreCorrupt
+from eventstore.codec import DECODERS, Decoders
+from eventstore.errors import StoreCorrupt
 from eventstore.events import Recorded
 from eventstore.fingerprint import render, slice_of
+from eventstore.outline import OUTLINES
 from eventstore.storage.connections import Connections
-from eventstore.storage.pages import OUTLINE, WHOLE, Columns, Form, Rows
 from eventstore.storage.rows import recorded
 from eventstore.storage.statements import Statements
 
@@ -25,9 +25,6 @@ CHUNK = 1000
 
 NAMED = 500
 """Conversations that are looked up at once."""
-
-TOO_LONG = "54000"
-"""What PostgreSQL says when the payloads of a page are more than one text can hold."""
 
 REMEMBERED = 10_000
 """Conversations whose keys are kept in memory."""
@@ -127,18 +124,18 @@ class Reader(Connections):
         until: Mapping[int, int] | None = None,
     ) -> Iterator[Recorded]:
         """The events after each lane's position; see `Storage.feed`."""
-        for page in self._pages(WHOLE, after, limit, until):
+        for page in self._pages(DECODERS, after, limit, until):
             yield from page
 
     def outlines(
         self, after: Mapping[int, int], limit: int | None = None
     ) -> Iterator[Sequence[Recorded]]:
         """Their outlines, many at a time; see `Storage.outlines`."""
-        return self._pages(OUTLINE, after, limit, None)
+        return self._pages(OUTLINES, after, limit, None)
 
     def _pages(
         self,
-        form: Form,
+        decoders: Decoders,
         after: Mapping[int, int],
         limit: int | None,
         until: Mapping[int, int] | None,
@@ -150,33 +147,23 @@ class Reader(Connections):
             end = sys.maxsize if until is None else until.get(lane, 0)
             while left > 0 and position < end:
                 count = min(CHUNK, end - position)
-                page = self._page(lane, position, count)
-                found = page.positions
+                rows = self.rows(self._sql.feed, lane, position, count)
+                names = self.names_of(lane, (row[2] for row in rows))
                 if until is not None:
-                    self._check_gapless(lane, position, count, found)
-                ours = page.recorded(self.names_of(lane, page.keys), form)
+                    self._check_gapless(lane, position, count, rows)
+                ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
                 if ours:
-                    yield ours[:left]
+                    yield recorded(ours[:left], names, decoders)
                 left -= len(ours)
-                if len(found) < CHUNK:
+                if len(rows) < CHUNK:
                     break
-                position = found[-1]
+                position = rows[-1][1]
 
-    def _page(self, lane: int, after: int, count: int) -> Columns | Rows:
-        by_rows = partial(self.rows, self._sql.feed, lane, after)
-        if self._sql.page:
-            try:
-                return Columns(lane, self.rows(self._sql.page, lane, after, count), by_rows)
-            except StorageError as error:
-                if getattr(error.__cause__, "sqlstate", None) != TOO_LONG:
-                    raise
-        return Rows(by_rows(count))
-
-    def _check_gapless(self, lane: int, after: int, count: int, found: Sequence[int]) -> None:
+    def _check_gapless(self, lane: int, after: int, count: int, rows: Sequence[Any]) -> None:
         """Refuse to pass over a position that should be there."""
-        if len(found) == count and found[-1] == after + count:
+        if len(rows) == count and rows[-1][1] == after + count:
             return  # they are distinct and in order: so none is missing
-        there = set(found)
+        there = {row[1] for row in rows}
         missing = next(at for at in range(after + 1, after + count + 1) if at not in there)
         self._raise(StoreCorrupt(
             f"lane {lane} has no event at position {missing}, though it goes on behind it: run "
@@ -191,10 +178,10 @@ class Reader(Connections):
         some = set(keys)
         new = iter([key for key in some if (lane, key) not in known])
         while asked := list(islice(new, NAMED)):
-            found = dict.fromkeys(asked)
+            ids = dict.fromkeys(asked)
             for key, tenant, name in self.rows(self._sql.names(asked), lane, *asked):
-                found[key] = name if tenant == self._tenant else None
-            known.update({(lane, key): name for key, name in found.items()})
+                ids[key] = name if tenant == self._tenant else None
+            known.update({(lane, key): name for key, name in ids.items()})
         return {key: known[lane, key] for key in some}
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:

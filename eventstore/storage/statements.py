@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import (
     Executable,
     LargeBinary,
-    Text,
     bindparam,
     cast,
     func,
@@ -21,7 +20,6 @@ from sqlalchemy import (
 from eventstore.storage import schema as tables
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.engine import Dialect
 
 _e = tables.events.c
@@ -94,8 +92,6 @@ class Statements:
             select(*read).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
             "at", "after", "most",
         )  # fmt: skip
-        self.page = text(_in_columns(*rows), "at", "after", "most") if self.compound else None
-        """The same a row for all events of a kind, if the database can; see `pages`."""
         self.check = text(
             # As bytes: what is damaged may be no text any more.
             select(
@@ -176,30 +172,6 @@ class Statements:
             f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "  # noqa: S608 - numbers
             f"WHERE lane IN ({', '.join(map(str, to))})"
         )
-
-
-def _in_columns(*rows: ColumnElement[bool]) -> Select[Any]:
-    """Some rows of the feed, those joined to one that agree in what `group_by` says."""
-    one = (
-        select(*_READ, _e.payload).where(*rows).order_by(_e.position).limit(bindparam("most"))
-    ).subquery()
-    c = one.c
-    nothing, comma, start, end = (literal_column(f"'{text}'", Text) for text in ("", ",", "[", "]"))
-
-    def array(column: Any) -> Any:
-        return start + func.string_agg(cast(column, Text), comma, type_=Text) + end
-
-    def digits(column: Any) -> Any:
-        return func.encode(func.string_agg(column, nothing), literal_column("'hex'"))
-
-    return select(
-        c.tag,
-        c.schema,
-        *(array(column) for column in (c.position, c.conversation, c.version, c.recorded_at)),
-        digits(c.event_id),
-        digits(c.fingerprint),
-        array(c.payload),
-    ).group_by(c.tag, c.schema, c.fingerprint.is_(None))
 
 
 class _Statement:
