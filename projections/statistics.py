@@ -288,7 +288,8 @@ class ErrorStatistics(Projection):
 
     def _forget(self) -> None:
         """Make room: of the fingerprints, keep the half that failed and repeated most."""
-        worst = sorted(self._marks.values(), key=MarkTally.weight)  # they are in their order
+        # Of equals the oldest stands first, and stays there.
+        worst = sorted(self._marks.values(), key=MarkTally.weight)
         kept = {tally.number for tally in worst[(len(worst) + 1) // 2 :]}
         self._forgotten += len(worst) - len(kept)
         self._marks = {mark: t for mark, t in self._marks.items() if t.number in kept}
