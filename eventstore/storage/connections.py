@@ -141,12 +141,7 @@ class Connections:
 
     def rows(self, statement: str, *parameters: Any) -> list[Any]:
         """What a statement finds."""
-
-        def job(cursor: Any) -> list[Any]:
-            cursor.execute(statement, parameters)
-            return list(cursor.fetchall())
-
-        return self._read(job)
+        return self._read(fetching(statement, *parameters))
 
     def _raise(self, error: BaseException) -> NoReturn:
         translated = self._database.translate(error)
@@ -195,6 +190,16 @@ class Connections:
             self._closed = True
             self._let_go()
             self._engine.dispose()
+
+
+def fetching(statement: str, *parameters: Any) -> Callable[[Any], list[Any]]:
+    """The job that reads what a statement finds."""
+
+    def job(cursor: Any) -> list[Any]:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
+
+    return job
 
 
 def pauses(until: float) -> Iterator[float]:

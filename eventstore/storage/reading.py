@@ -13,7 +13,7 @@ from eventstore.errors import StoreCorrupt
 from eventstore.events import Recorded
 from eventstore.fingerprint import render, slice_of
 from eventstore.outline import OUTLINES
-from eventstore.storage.connections import Connections
+from eventstore.storage.connections import Connections, Done, fetching
 from eventstore.storage.rows import recorded
 from eventstore.storage.statements import Statements
 
@@ -210,7 +210,7 @@ class Reader(Connections):
                     known[event_id] = row[0]
             return known
 
-        return self._read(job)
+        return self._read_lasting(job)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
         """The tenant's conversations with their versions; see `Storage.conversations`."""
@@ -223,7 +223,7 @@ class Reader(Connections):
         """All that a statement finds, in the order of its rows' first column."""
         after = 0
         while True:
-            rows = self.rows(statement, *of, after, CHUNK)
+            rows = self._read_lasting(fetching(statement, *of, after, CHUNK))
             yield rows
             if len(rows) < CHUNK:
                 return
@@ -245,11 +245,15 @@ class Reader(Connections):
                 versions |= {names[lane, key]: at for lane, key, at in cursor.fetchall()}
             return versions
 
-        return self._read(job)
+        return self._read_lasting(job)
 
     def heads(self) -> dict[int, int]:
         """The last position of each lane."""
         return dict(self.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
+
+    def _read_lasting(self, job: Callable[[Any], Done]) -> Done:
+        """What a job reads, where a crash of the database could not take it back."""
+        return self._read(job)
 
     @contextmanager
     def hints(self, _: Callable[[], object]) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import make_url
 
-from eventstore.errors import StoreCorrupt
+from eventstore.errors import StoreBusy, StoreCorrupt, StoreFull
 from eventstore.storage import flushed
 from eventstore.storage.flushed import FlushedStorage
 from eventstore.storage.opening import open_storage
@@ -122,6 +122,42 @@ def test_what_comes_meanwhile_is_given_out_the_next_time(
     assert versions(reader.feed({lane: 7})) == [8]
 
 
+def test_versions_are_of_what_is_on_disk(opened: Open, flushes: list[Any]) -> None:
+    """They say nothing of how far they go, so it is made sure of once they are read."""
+    writer, reader = opened(), opened()
+    assert reader.versions(["chat"]) == dict(reader.conversations()) == {}
+    assert flushes == []
+    append(writer, "chat", message("a"))
+    assert reader.versions(["chat", "nobody"]) == {"chat": 1}
+    assert flushes == [reader]
+    assert list(reader.conversations()) == [("chat", 1)]
+    assert flushes == [reader]
+    append(writer, "chat", message("b"), version=1)
+    assert list(reader.conversations()) == [("chat", 2)]
+    assert flushes == [reader] * 2
+    assert writer.versions(["chat"]) == {"chat": 2}
+    assert flushes == [reader] * 2
+
+
+def test_versions_do_not_tell_of_what_comes_meanwhile(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read before."""
+    writer, reader = opened(), opened()
+    append(writer, "chat", message("a"))
+    whole = FlushedStorage._flush
+    late = [2, 1]
+
+    def flush(self: FlushedStorage, cursor: Any) -> None:
+        append(writer, "chat", message("late"), version=late.pop())
+        whole(self, cursor)
+
+    monkeypatch.setattr(FlushedStorage, "_flush", flush)
+    assert reader.versions(["chat"]) == {"chat": 1}
+    assert list(reader.conversations()) == [("chat", 2)]
+    assert late == []
+
+
 def test_ids_that_are_known_are_on_disk(opened: Open, flushes: list[Any]) -> None:
     """Who repeats an append is told that it is stored."""
     writer, reader = opened(), opened()
@@ -140,17 +176,62 @@ def flushed_append(name: str, known: Any) -> Any:
     return Append(name, 0, 0, (), lambda _: [known])
 
 
-def test_who_may_only_read_is_given_what_is_there(
-    mariadb: MariaDB, url: str, opened: Open, flushes: list[Any]
-) -> None:
-    """There is no other way to wait."""
-    append(opened(), "chat", message("a"))
+@pytest.fixture
+def reading(mariadb: MariaDB, url: str) -> Iterator[str]:
+    """The URL for a user who may only read."""
     name = make_url(url).database
     mariadb.execute("CREATE USER reader", f"GRANT SELECT ON {name}.* TO reader")
-    reading = opened(make_url(url).set(username="reader", password=None).render_as_string())
-    assert versions(reading.feed({})) == versions(reading.conversation("chat")) == [1]
-    assert flushes == [reading]
+    yield make_url(url).set(username="reader", password=None).render_as_string()
     mariadb.execute("DROP USER reader")
+
+
+FULL = "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'full for %s'"
+WRITES = "SELECT 'goes', 5 UNION ALL SELECT 'is', @place := COALESCE(@place, 2) + 1"
+STANDS = "SELECT 'goes', 5 UNION ALL SELECT 'is', 4"
+TELLS_NOTHING = "SELECT 'goes', 5 FROM toolledger_store WHERE id = 0"
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("log", [flushed._LOG, WRITES])
+def test_who_cannot_commit_waits_for_the_log(
+    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch, full: bool, log: str
+) -> None:
+    """Where the disk is full, and for a user who may only read."""
+    append(opened(), "chat", message("a"))
+    if full:
+        monkeypatch.setattr(flushed, "_INSERT", FULL)
+    monkeypatch.setattr(flushed, "_LOG", log)
+    reader = opened(url if full else reading)
+    assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1]
+    if log == WRITES:
+        assert reader.rows("SELECT @place") in ([(5,)], [(None,)])
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_log_that_is_not_written_is_told(
+    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """Nothing is given out."""
+    append(opened(), "chat", message("a"))
+    if full:
+        monkeypatch.setattr(flushed, "_INSERT", FULL)
+    monkeypatch.setattr(flushed, "_LOG", STANDS)
+    reader = opened(url if full else reading)
+    monkeypatch.setattr(reader._database, "busy_timeout", 0.01)
+    with pytest.raises(StoreBusy, match="still not on disk: try again"):
+        reader.versions(["chat"])
+
+
+def test_a_server_that_does_not_say_how_far_its_log_is(
+    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may only read has no other way to wait; who may write needs space."""
+    append(opened(), "chat", message("a"))
+    monkeypatch.setattr(flushed, "_LOG", TELLS_NOTHING)
+    assert versions(opened(reading).feed({})) == [1]
+    monkeypatch.setattr(flushed, "_INSERT", FULL)
+    with pytest.raises(StoreFull, match="free some space"):
+        list(opened(url).feed({}))
 
 
 def test_a_commit_that_fails_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
