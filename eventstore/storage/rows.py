@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from eventstore.codec import DECODERS, Decoders, decode
-from eventstore.events import Recorded, UnknownEvent
+from eventstore.events import Recorded
 from eventstore.fingerprint import PREFIX
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def recorded(
             event = decode(tag, schema, payload)
         found.append(Recorded(
             lane, position, names[key], version, event_id.hex(), at,
-            event.call.id or "" if tag == "pending" and type(event) is not UnknownEvent
-            else getattr(event, "call_id", None),
-            None if digest is None else f"{PREFIX}{digest.hex()}", event,
+            getattr(event, "call_id", None), None if digest is None else PREFIX + digest.hex(),
+            event,
         ))  # fmt: skip
     return found
