@@ -51,7 +51,7 @@ from eventstore.events import (
 from eventstore.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.feed import Cursor, Feed
 from eventstore.fingerprint import fingerprint
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.store import EventStore
 from eventstore.tool import (
     Approved,
@@ -134,6 +134,7 @@ __all__ = [
     "DefaultRetryClassifier",
     "Denial",
     "Dispatcher",
+    "Document",
     "ErrorClass",
     "ErrorEnvelope",
     "ErrorKind",

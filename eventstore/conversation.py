@@ -181,7 +181,7 @@ class Conversation:
         return self._appender.do(self.id, decide, then, expected_version, ids)
 
     def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
-        """Add a message: text, or parts (`Text`, `Image`, `Opaque`).
+        """Add a message: text, or parts (`Text`, `Image`, `Document`, `Opaque`).
 
         Raises:
             ValueError: the role is not system, developer, user or assistant.

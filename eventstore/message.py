@@ -29,8 +29,18 @@ class Image(
     detail: str | None = None
 
 
+class Document(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="document", tag_field="type"
+):
+    """A PDF document: either a `url` or base64 `data`; `name` is what it is called."""
+
+    url: str | None = None
+    data: str | None = None
+    name: str | None = None
+
+
 class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
-    """A part that only its provider understands (thinking, a document, audio), kept whole.
+    """A part that only its provider understands (thinking, a search result), kept whole.
 
     `data` is the provider's own JSON. It is written back to that provider alone.
     """
@@ -39,7 +49,7 @@ class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="typ
     data: Any
 
 
-Part = Text | Image | Opaque
+Part = Text | Image | Document | Opaque
 
 
 def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part, ...]:
@@ -50,12 +60,13 @@ def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part,
     """
     if isinstance(content, str):
         return (Text(content),)
-    if isinstance(content, Text | Image | Opaque):
+    if isinstance(content, Part):
         return (content,)
     parts = tuple(Text(part) if isinstance(part, str) else part for part in content)
     for part in parts:
-        if not isinstance(part, Text | Image | Opaque):
+        if not isinstance(part, Part):
             raise TypeError(
-                f"a message part is {type(part).__name__}: pass text, Text, Image or Opaque"
+                f"a message part is {type(part).__name__}: "
+                "pass text, Text, Image, Document or Opaque"
             )
     return parts

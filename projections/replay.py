@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventstore import (
+    Document,
     Image,
     MessageAdded,
     Part,
@@ -170,8 +171,8 @@ def _message(event: MessageAdded) -> str:
 def _part(part: Part) -> str:
     if isinstance(part, Text):
         return part.text
-    if isinstance(part, Image):
-        return "<image>"
+    if isinstance(part, Image | Document):
+        return f"<{type(part).__name__.lower()}>"
     data = part.data if isinstance(part.data, dict) else {}
     text = data.get("text")
     return text if isinstance(text, str) else f"<{data.get('type', 'part')}>"

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import ROLES, Image, Opaque, Part, Text
+from eventstore.message import ROLES, Document, Image, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire.content import beside_image, copy, named_part, refers, unheld
+from eventstore.wire.content import beside, copy, named_part, refers, unheld
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -124,40 +124,52 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
 
 
 def _crossed(turn: Turn, name: str, changes: list[Change]) -> Turn:
-    """`turn` with the images in other providers' parts as images."""
+    """`turn` with the images and documents in other providers' parts as such."""
     if turn.hidden or (turn.provider == name and turn.exact):
         return turn
-    if all(type(part) is Text for part in turn.parts):
+    for part in turn.parts:
+        if type(part) is not Text:
+            break
+    else:
         return turn
     found: list[Change] = []
-    parts = tuple(_as_image(part, name, found) for part in turn.parts)
+    parts = tuple(_neutral(part, name, found) for part in turn.parts)
     changes += dict.fromkeys(found)
-    return turn if parts == turn.parts else msgspec.structs.replace(turn, parts=parts)
+    return msgspec.structs.replace(turn, parts=parts)
 
 
-def _as_image(part: Part, name: str, changes: list[Change]) -> Part:
-    """`part`, as the image that it shows where it is another provider's, as `name` takes it."""
-    image, beside = part, []
-    if isinstance(part, Opaque) and part.provider != name:
-        image = media(part) or part
-        beside = [*beside_image(part.data)] if image is not part else []
-    detail = image.detail if isinstance(image, Image) else None
-    if detail is not None and detail not in getattr(provider(name), "DETAILS", ()):
-        beside += ["detail"] if detail != "auto" else []
-        image = msgspec.structs.replace(image, detail=None)
-    if beside:
-        why = f"{', '.join(dict.fromkeys(beside))} of an image has no place here"
+def _neutral(part: Part, name: str, changes: list[Change]) -> Part:
+    """What another provider's part shows, as `name` takes it."""
+    shown = media(part) if isinstance(part, Opaque) and part.provider != name else part
+    if not isinstance(shown, Image | Document):
+        return part
+    taken = _taken(shown, provider(name))
+    given = part.data if isinstance(part, Opaque) else msgspec.to_builtins(part)
+    dropped = dict.fromkeys(beside(taken, given))
+    if dropped:
+        kind = "an image" if isinstance(shown, Image) else "a document"
+        why = f"{', '.join(dropped)} of {kind} has no place here"
         changes.append(Change("dropped", "foreign-part", why))
-    return image
+    return taken
 
 
-def media(part: Opaque) -> Image | None:
-    """The image that a provider's part shows, where others can show it, too."""
+def _taken(shown: Image | Document, module: ModuleType) -> Image | Document:
+    """An image without the detail, a document without the name, that a provider does not take."""
+    if isinstance(shown, Image):
+        known = shown.detail is None or shown.detail in getattr(module, "DETAILS", ())
+        return shown if known else msgspec.structs.replace(shown, detail=None)
+    takes = getattr(module, "takes_name", None)
+    known = takes is None or takes(shown)
+    return shown if known else msgspec.structs.replace(shown, name=None)
+
+
+def media(part: Opaque) -> Image | Document | None:
+    """The image or document that a provider's part shows, where others can show it, too."""
     if part.provider not in PROVIDERS or not isinstance(part.data, dict):
         return None
     read = getattr(provider(part.provider), "media", None)
-    image: Image | None = read(part.data) if read is not None else None
-    return image
+    shown: Image | Document | None = read(part.data) if read is not None else None
+    return shown
 
 
 def _is_foreign(said: Turn | Answer) -> bool:
@@ -203,12 +215,12 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
     if all(isinstance(part, Text) for part in parts):
         return
     dropped: list[Change] = []
-    answer.parts = tuple(_as_image(part, name, dropped) for part in parts)
+    answer.parts = tuple(_neutral(part, name, dropped) for part in parts)
     shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
     if shows and not answer.is_error:
         for change in dict.fromkeys(dropped):
             yield msgspec.structs.replace(change, call_id=call.id)
-        parts = tuple(part for part in answer.parts if not isinstance(part, Image))
+        parts = tuple(part for part in answer.parts if isinstance(part, Opaque))
     if names := dict.fromkeys(named_part(part) for part in parts if not isinstance(part, Text)):
         why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
         yield Change("wrapped", "foreign-part", why, call.id)

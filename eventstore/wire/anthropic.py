@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eventstore.fingerprint import content_id
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
+    PDF,
     as_text,
     bare,
     beyond,
@@ -21,6 +22,8 @@ from eventstore.wire.content import (
     foreign_text,
     function_call,
     in_order,
+    in_words,
+    named_part,
     object_arguments,
     plain_text,
 )
@@ -157,16 +160,29 @@ def _part(block: Any) -> Iterator[Part]:
         yield Text(as_text(block))
 
 
-def media(block: dict[str, Any]) -> Image | None:
-    """The image that a block of ours shows, whatever else it says."""
+def media(block: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a block of ours shows, whatever else it says."""
     source = block.get("source")
-    if block.get("type") != "image" or not isinstance(source, dict):
+    if not isinstance(source, dict):
+        return None
+    if block.get("type") == "document":
+        return _document(source, block.get("title"))
+    if block.get("type") != "image":
         return None
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return Image(source["url"])
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         media_type = source.get("media_type")
         return Image(None, source["data"], media_type if isinstance(media_type, str) else None)
+    return None
+
+
+def _document(source: dict[str, Any], title: Any) -> Document | None:
+    name = title if isinstance(title, str) and title else None
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return Document(source["url"], None, name)
+    if source.get("media_type") == PDF and isinstance(source.get("data"), str):
+        return Document(None, source["data"], name)
     return None
 
 
@@ -450,19 +466,25 @@ def _blocks(
 def _block(part: Part, changes: list[Change], role: str) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text.strip() else None
-    if isinstance(part, Image) and role == "assistant":
-        changes.append(Change("wrapped", "AN13", "an assistant shows no image here"))
-        return {"type": "text", "text": f"[image {part.url}]" if part.url else "[image]"}
+    if isinstance(part, Image | Document) and role == "assistant":
+        why = f"an assistant shows no {named_part(part)} here"
+        changes.append(Change("wrapped", "AN13", why))
+        return {"type": "text", "text": in_words(part)}
     if isinstance(part, Image):
-        if part.url is not None:
-            return {"type": "image", "source": {"type": "url", "url": part.url}}
-        media_type = part.media_type or "image/png"
-        source = {"type": "base64", "media_type": media_type, "data": part.data or ""}
-        return {"type": "image", "source": source}
+        return {"type": "image", "source": _source(part, part.media_type or "image/png")}
+    if isinstance(part, Document):
+        title = {"title": part.name} if part.name else {}
+        return {"type": "document", "source": _source(part, PDF), **title}
     if part.provider == NAME and _is_at_home(part.data, role):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text and text.strip() else None
+
+
+def _source(shown: Image | Document, media_type: str) -> dict[str, Any]:
+    if shown.url is not None:
+        return {"type": "url", "url": shown.url}
+    return {"type": "base64", "media_type": media_type, "data": shown.data or ""}
 
 
 def render_result(call: Call, name: str) -> dict[str, Any]:

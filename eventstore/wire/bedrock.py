@@ -7,11 +7,12 @@ as base64 under a mark of ours, and go back as bytes. A result that is blank say
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
     as_text,
     bare,
@@ -21,8 +22,10 @@ from eventstore.wire.content import (
     foreign_text,
     function_call,
     in_order,
+    in_words,
     object_arguments,
     plain_text,
+    spoken,
 )
 from eventstore.wire.items import (
     Call,
@@ -217,17 +220,19 @@ def _part(block: Any) -> Iterator[Part]:
 _NONE = (None, None)
 
 
-def media(block: dict[str, Any]) -> Image | None:
-    """The image that a block of ours shows, whatever else it says."""
+def media(block: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a block of ours shows, whatever else it says."""
     guarded = block.get("guardContent")
-    body = (guarded if isinstance(guarded, dict) else block).get("image")
+    body = (guarded if isinstance(guarded, dict) else block).get("image", block.get("document"))
     source = body.get("source") if isinstance(body, dict) else None
     data = source.get("bytes") if isinstance(source, dict) else None
     if isinstance(data, dict):
         data = data.get(BYTES)
     if not isinstance(body, dict) or not isinstance(data, str):
         return None
-    return Image(None, data, f"image/{body.get('format')}")
+    if "document" not in block:
+        return Image(None, data, f"image/{body.get('format')}")
+    return Document(None, data, body.get("name")) if body.get("format") == "pdf" else None
 
 
 def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
@@ -329,6 +334,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if shown:
             results = [_answer(call, name, changes) for call, name in shown]
             messages.append(closed(turn, NAME, BLOCKS, results, _unpacked))
+    _name_documents(messages, changes)
     for message in messages:
         kinds = {kind for block in message["content"] for kind in block}
         if "document" in kinds and "text" not in kinds:
@@ -355,7 +361,7 @@ def _add_assistant(
                 each["toolUseId"] = name
             messages.append(native)
             return
-    content = _blocks(turn.parts, changes)
+    content = _blocks(spoken(turn.parts, changes), changes)
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
         whole = content
         content = [block for block in whole if "reasoningContent" not in block]
@@ -434,6 +440,8 @@ def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
         return {"text": part.text} if part.text.strip() else None
     if isinstance(part, Image):
         return _image_block(part, changes)
+    if isinstance(part, Document):
+        return _document_block(part, changes)
     if part.provider == NAME:
         return _unpacked(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
@@ -447,7 +455,46 @@ def _image_block(image: Image, changes: list[Change]) -> dict[str, Any]:
         if data:
             return {"image": {"format": form, "source": {"bytes": data}}}
     changes.append(Change("wrapped", "image", "only png, jpeg, gif and webp can be sent, as bytes"))
-    return {"text": f"[image {image.url}]" if image.url else "[image]"}
+    return {"text": in_words(image)}
+
+
+def _document_block(document: Document, changes: list[Change]) -> dict[str, Any]:
+    data = _decoded(document.data)
+    if not data:
+        changes.append(Change("wrapped", "document", "a document can be sent only as bytes"))
+        return {"text": in_words(document)}
+    name = document.name or "document"
+    return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
+
+
+def _name_documents(messages: list[dict[str, Any]], changes: list[Change]) -> None:
+    """Give documents names that the API takes, each its own; what it takes stays."""
+    used: set[str] = set()
+    for document in (each for message in messages for each in _documents(message["content"])):
+        given = as_text(document.get("name"))
+        plain = " ".join(_UNNAMED.sub(" ", given.removesuffix(".pdf")).split())[:180].rstrip()
+        name = plain = given if _NAME.fullmatch(given) else plain or "document"
+        number = 2
+        while name.casefold() in used:
+            name, number = f"{plain} {number}", number + 1
+        used.add(name.casefold())
+        if name != given:
+            why = f"the document {given!r} is {name!r} here"
+            changes.append(Change("re-keyed", "document", why))
+            document["name"] = name
+
+
+def _documents(blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The documents in a message, and those in its results."""
+    for block in blocks:
+        if isinstance(block.get("document"), dict):
+            yield block["document"]
+        elif _is_ours(block, "toolResult"):
+            yield from _documents(block["toolResult"]["content"])
+
+
+_NAME = re.compile(r"(?=.{1,200}$)[\w\-()\[\]]+(\s[\w\-()\[\]]+)*", re.ASCII)
+_UNNAMED = re.compile(r"[^\w\-()\[\]]+", re.ASCII)  # what no document's name holds
 
 
 def render_result(call: Call, name: str) -> dict[str, Any]:

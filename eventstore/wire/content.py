@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore.fingerprint import canonical
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Answer, Call, Change, Turn
@@ -81,8 +81,8 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
 
 def named_part(part: Part) -> str:
     """What a part is, and the members that it has, by their names."""
-    if isinstance(part, Image):
-        return "image"
+    if isinstance(part, Image | Document):
+        return type(part).__name__.lower()
     data = part.data if isinstance(part, Opaque) and isinstance(part.data, dict) else {}
     kind = _kind(data)
     held = [data, data.get(kind)]
@@ -161,44 +161,96 @@ def image_of(url: Any, detail: Any = None) -> Image | None:
     if not isinstance(url, str):
         return None
     told = detail if isinstance(detail, str) else None
-    if url.startswith("data:") and ";base64," in url:
-        media_type, _, data = url[5:].partition(";base64,")
-        return Image(None, data, media_type, told)
-    return Image(url, detail=told)
+    media_type, data = _held(url)
+    return Image(url, detail=told) if data is None else Image(None, data, media_type, told)
 
 
-def bare(image: Image | None, part: dict[str, Any]) -> Image | None:
+def document_of(url: Any, name: Any = None) -> Document | None:
+    """The PDF document at an address, which may hold it; None where it may be something else."""
+    if not isinstance(url, str):
+        return None
+    told = name if isinstance(name, str) and name else None
+    media_type, data = _held(url)
+    if data is not None:
+        return Document(None, data, told) if media_type == PDF else None
+    is_pdf = url.startswith("https://") and url.partition("?")[0].lower().endswith(".pdf")
+    return Document(url, None, told) if is_pdf else None
+
+
+PDF = "application/pdf"
+
+
+def _held(url: str) -> tuple[str | None, str | None]:
+    """The media type and base64 that an address holds, if it does."""
+    if not (url.startswith("data:") and ";base64," in url):
+        return None, None
+    media_type, _, data = url[5:].partition(";base64,")
+    return media_type, data
+
+
+def bare(image: Image | Document | None, part: dict[str, Any]) -> Image | None:
     """`image`, where the part that shows it says nothing else."""
-    if image is None or image.detail is not None or any(beside_image(part)):
+    if not isinstance(image, Image) or image.detail is not None or any(beside(image, part)):
         return None
     return image
 
 
-def beside_image(part: dict[str, Any]) -> Iterator[str]:
-    """What a part that shows an image says beside it, by its names; its detail is told apart."""
+def beside(shown: Image | Document, part: dict[str, Any]) -> Iterator[str]:
+    """The members of a part that say more than the image or document that it shows."""
+    if isinstance(shown, Image):
+        told = _OF_IMAGES | _DETAIL if shown.detail else _OF_IMAGES
+    else:
+        told = _OF_DOCUMENTS | _NAMES if shown.name else _OF_DOCUMENTS
     for key, value in part.items():
-        if key not in _OF_IMAGES:
-            yield from () if value is None else (str(key),)
+        if key not in told:
+            yield from () if value in (None, "auto") else (str(key),)
         elif isinstance(value, dict):
-            yield from beside_image(value)
+            yield from beside(shown, value)
 
 
-_OF_IMAGES = frozenset({
-    "$bytes", "bytes", "data", "detail", "fileData", "fileUri", "file_data", "file_uri", "format",
-    "image", "image_url", "inlineData", "inline_data", "media_type", "mimeType", "mime_type",
-    "source", "type", "url",
+_HELD = frozenset({
+    "$bytes", "bytes", "data", "fileData", "fileUri", "file_data", "file_uri", "format",
+    "inlineData", "inline_data", "media_type", "mimeType", "mime_type", "source", "type", "url",
+})  # fmt: skip
+_OF_IMAGES = _HELD | {"image", "image_url"}
+_OF_DOCUMENTS = _HELD | {"document", "document_url", "file", "file_url"}
+_DETAIL = frozenset({"detail"})
+_NAMES = frozenset({
+    "displayName", "display_name", "document_name", "filename", "name", "title",
 })  # fmt: skip
 
 
-def image_url(image: Image) -> str:
-    """The address of an image, which holds it where it has no other."""
-    return image.url or f"data:{image.media_type or 'image/png'};base64,{image.data}"
+def address(shown: Image | Document) -> str:
+    """The address of an image or document, which holds it where it has no other."""
+    media_type = (shown.media_type or "image/png") if isinstance(shown, Image) else PDF
+    return shown.url or f"data:{media_type};base64,{shown.data}"
+
+
+def in_words(shown: Image | Document) -> str:
+    """What stands for an image or document where none can be shown."""
+    name = shown.name if isinstance(shown, Document) else None
+    return f"[{' '.join(filter(None, (named_part(shown), name, shown.url)))}]"
+
+
+def spoken(parts: tuple[Part, ...], changes: list[Change]) -> tuple[Part, ...]:
+    """What the user alone may show, as text."""
+    kinds = dict.fromkeys(named_part(p) for p in parts if isinstance(p, Image | Document))
+    changes += (Change("wrapped", kind, f"only the user shows {kind}s here") for kind in kinds)
+    return tuple(
+        Text(in_words(part)) if isinstance(part, Image | Document) else part for part in parts
+    )
+
+
+def file_name(document: Document) -> str:
+    """What a document's file is called."""
+    name = document.name or "document"
+    return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def chat_image(image: Image) -> dict[str, Any]:
     """An image as Chat Completions, and what is like it, show one."""
     detail = {"detail": image.detail} if image.detail else {}
-    return {"type": "image_url", "image_url": {"url": image_url(image), **detail}}
+    return {"type": "image_url", "image_url": {"url": address(image), **detail}}
 
 
 def chat_answer(answer: Answer, name: str, provider: str) -> dict[str, Any]:
@@ -224,9 +276,9 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
     for part in parts:
         if isinstance(part, Text):
             said.append(part.text)
-        elif isinstance(part, Image):
-            changes.append(Change("wrapped", "image", "only text can stand here"))
-            said.append(f"[image {part.url}]" if part.url else "[image]")
+        elif isinstance(part, Image | Document):
+            changes.append(Change("wrapped", named_part(part), "only text can stand here"))
+            said.append(in_words(part))
         else:
             said.append(foreign_text(part, changes) or "")
     return "\n".join(filter(None, said))

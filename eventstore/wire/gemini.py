@@ -15,8 +15,9 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
+    PDF,
     as_text,
     bare,
     beyond,
@@ -62,6 +63,7 @@ INLINE = ("inlineData", "inline_data")
 FILE = ("fileData", "file_data")
 MIME = ("mimeType", "mime_type")
 URI = ("fileUri", "file_uri")
+CALLED = ("displayName", "display_name")
 
 Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
@@ -177,23 +179,24 @@ def _part(part: Any) -> Iterator[Part]:
         yield Opaque(NAME, part)
 
 
-def media(part: dict[str, Any]) -> Image | None:
-    """The image that a part of ours shows, where other providers could show it."""
+def media(part: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a part of ours shows, where others could show it."""
     if part.get("thought"):
         return None
     inline, file = _of(part, INLINE), _of(part, FILE)
     body = inline if isinstance(inline, dict) else file
     media_type = _of(body, MIME)
-    if not (isinstance(media_type, str) and media_type.startswith("image/")):
+    if not (isinstance(media_type, str) and (media_type.startswith("image/") or media_type == PDF)):
         return None
-    data, url = body.get("data"), _of(body, URI)
+    data, url, name = body.get("data"), _of(body, URI), _of(body, CALLED)
     if isinstance(data, bytes):  # in a dict for the SDK
         data = b64encode(data).decode()
     if body is inline and isinstance(data, str):
-        return Image(None, data.replace("-", "+").replace("_", "/"), media_type)
+        data = data.replace("-", "+").replace("_", "/")
+        return Document(None, data, name) if media_type == PDF else Image(None, data, media_type)
     # Files that were uploaded to Google are for Google alone.
     if isinstance(url, str) and url.startswith("https://") and "googleapis.com/" not in url:
-        return Image(url, None, media_type)
+        return Document(url, None, name) if media_type == PDF else Image(url, None, media_type)
     return None
 
 
@@ -465,6 +468,11 @@ def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
     return part
 
 
+def takes_name(_: Document) -> bool:
+    """Whether a document may have a name: in Vertex alone."""
+    return False
+
+
 def result_parts(native: Any) -> tuple[Part, ...]:
     """What a response of ours shows."""
     body = _of(native, RESPONSE)
@@ -491,12 +499,12 @@ def _parts(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any
 def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text.strip() else None
-    if isinstance(part, Image):
+    if isinstance(part, Image | Document):
+        media_type = part.media_type if isinstance(part, Image) else PDF
         if part.url is not None:
-            kind = {"mimeType": part.media_type} if part.media_type else {}
+            kind = {"mimeType": media_type} if media_type else {}
             return {"fileData": {**kind, "fileUri": part.url}}
-        media_type = part.media_type or "image/png"
-        return {"inlineData": {"mimeType": media_type, "data": part.data or ""}}
+        return {"inlineData": {"mimeType": media_type or "image/png", "data": part.data or ""}}
     if part.provider == NAME:
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)

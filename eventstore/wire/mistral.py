@@ -12,19 +12,22 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
+    address,
     as_text,
     bare,
     chat_answer,
     chat_image,
     chat_untold,
     copy,
+    document_of,
     foreign_text,
     function_call,
     image_of,
     object_arguments,
     plain_text,
+    spoken,
 )
 from eventstore.wire.items import (
     Call,
@@ -148,8 +151,10 @@ def _part(chunk: Any) -> Iterator[Part]:
         yield Text(as_text(chunk))
 
 
-def media(chunk: dict[str, Any]) -> Image | None:
-    """The image that a chunk of ours shows, whatever else it says."""
+def media(chunk: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a chunk of ours shows, whatever else it says."""
+    if chunk.get("type") == "document_url":
+        return document_of(chunk.get("document_url"), chunk.get("document_name"))
     if chunk.get("type") != "image_url":
         return None
     shown = chunk.get("image_url")
@@ -276,7 +281,7 @@ def _system(turn: Turn, before: str | None, changes: list[Change]) -> dict[str, 
         return {"role": "user", "content": f"[system] {said}"} if said else None
     if _is_own(turn):
         return copy(turn.native)  # type: ignore[no-any-return]
-    content = _content(_spoken(turn.parts, changes), changes)
+    content = _content(spoken(turn.parts, changes), changes)
     return None if content is None else {"role": "system", "content": content}
 
 
@@ -290,7 +295,7 @@ def _assistant(
         return native
     whole = len(shown) == len(turn.calls)
     parts = turn.parts if whole else _without_thinking(turn.parts, changes)
-    content = _content(_spoken(parts, changes), changes)
+    content = _content(spoken(parts, changes), changes)
     extras = _copied_extras(turn) if whole else {}
     if not shown:
         return None if content is None else {**extras, "role": "assistant", "content": content}
@@ -339,17 +344,6 @@ def _is_thinking(part: Part) -> bool:
     return isinstance(data, dict) and data.get("type") == "thinking"
 
 
-def _spoken(parts: tuple[Part, ...], changes: list[Change]) -> tuple[Part, ...]:
-    """What the user alone may send, as text."""
-    if not any(isinstance(part, Image) for part in parts):
-        return parts
-    changes.append(Change("wrapped", "image", "only the user sends images here"))
-    return tuple(
-        Text(f"[image {part.url}]" if part.url else "[image]") if isinstance(part, Image) else part
-        for part in parts
-    )
-
-
 def _content(parts: tuple[Part, ...], changes: list[Change]) -> Any:
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text or None
@@ -361,6 +355,9 @@ def _chunk(part: Part, changes: list[Change]) -> dict[str, Any] | None:
         return {"type": "text", "text": part.text} if part.text else None
     if isinstance(part, Image):
         return chat_image(part)
+    if isinstance(part, Document):
+        name = {"document_name": part.name} if part.name else {}
+        return {"type": "document_url", "document_url": address(part), **name}
     if part.provider == NAME:
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)

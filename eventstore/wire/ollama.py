@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
     answer_text,
     as_text,
@@ -18,6 +18,8 @@ from eventstore.wire.content import (
     copy,
     foreign_text,
     function_call,
+    in_words,
+    named_part,
     object_arguments,
 )
 from eventstore.wire.items import (
@@ -246,12 +248,12 @@ def _sort(
     """Put a part where it belongs in a message."""
     if isinstance(part, Text):
         texts.append(part.text)
-    elif isinstance(part, Image):
-        if part.data is not None:
-            images.append(part.data)
-        else:
-            changes.append(Change("wrapped", "image", "an address of an image became text"))
-            texts.append(f"[image {part.url}]")
+    elif isinstance(part, Image) and part.data is not None:
+        images.append(part.data)
+    elif isinstance(part, Image | Document):
+        kind = "an address of an image" if isinstance(part, Image) else "a document"
+        changes.append(Change("wrapped", named_part(part), f"{kind} became text"))
+        texts.append(in_words(part))
     elif part.provider == NAME and isinstance(part.data, dict):
         if part.data.get("type") == "thinking":
             thoughts.append(as_text(part.data.get("thinking")))

@@ -12,18 +12,23 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.tool import FunctionCall
 from eventstore.wire.content import (
+    address,
     as_text,
     bare,
     chat_answer,
     chat_image,
     chat_untold,
     copy,
+    document_of,
+    file_name,
     foreign_text,
     function_call,
     image_of,
+    in_words,
+    named_part,
     object_arguments,
 )
 from eventstore.wire.items import (
@@ -212,16 +217,20 @@ def _beside(message: dict[str, Any]) -> Iterator[Opaque]:
 
 def _image(item: dict[str, Any]) -> Image | None:
     """The image of an item that says nothing else, or says it as in Responses."""
-    image = media(item)
-    return bare(image, item) if item.get("type") == "image_url" else image
+    if item.get("type") == "input_image":
+        return image_of(item.get("image_url"), item.get("detail"))
+    return bare(media(item), item)
 
 
-def media(part: dict[str, Any]) -> Image | None:
-    """The image that a part of ours shows, whatever else it says."""
-    kind, shown = part.get("type"), part.get("image_url")
-    if kind == "image_url" and isinstance(shown, dict):
-        return image_of(shown.get("url"), shown.get("detail"))
-    return image_of(shown, part.get("detail")) if kind == "input_image" else None
+def media(part: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a part of ours shows, whatever else it says."""
+    kind = part.get("type")
+    shown = part.get(kind) if kind in ("image_url", "file") else None
+    if not isinstance(shown, dict):
+        return None
+    if kind == "file":
+        return document_of(shown.get("file_data"), shown.get("filename"))
+    return image_of(shown.get("url"), shown.get("detail"))
 
 
 def _is_text_parts(content: Any) -> bool:
@@ -429,15 +438,25 @@ def _is_only_beside(part: Part) -> bool:
 def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    if isinstance(part, Image) and role != "user":
-        changes.append(Change("wrapped", "OA11", "only a user shows images here"))
-        return {"type": "text", "text": f"[image {part.url}]" if part.url else "[image]"}
+    if isinstance(part, Image | Document) and role != "user":
+        changes.append(Change("wrapped", "OA11", f"only a user shows {named_part(part)}s here"))
+        return {"type": "text", "text": in_words(part)}
     if isinstance(part, Image):
         return chat_image(part)
+    if isinstance(part, Document):
+        return _file(part, changes)
     if part.provider == NAME and _is_at_home(part.data, role):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None
+
+
+def _file(document: Document, changes: list[Change]) -> dict[str, Any]:
+    if document.data is None:
+        changes.append(Change("wrapped", "document", "an address of a document became text"))
+        return {"type": "text", "text": in_words(document)}
+    file = {"filename": file_name(document), "file_data": address(document)}
+    return {"type": "file", "file": file}
 
 
 def render_result(call: Call, name: str) -> dict[str, Any]:

@@ -13,17 +13,21 @@ from typing import Any
 
 import msgspec
 
-from eventstore.message import Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
+    address,
     as_text,
     bare,
     beyond,
     copy,
+    document_of,
+    file_name,
     foreign_text,
     function_call,
     has_words,
     image_of,
-    image_url,
+    in_words,
+    named_part,
     object_arguments,
     unheld,
 )
@@ -180,18 +184,19 @@ def _part(item: Any) -> Iterator[Part]:
 
 def _image(item: dict[str, Any]) -> Image | None:
     """The image of an item that says nothing else, or says it as in Chat Completions."""
-    image = media(item)
-    return bare(image, item) if item.get("type") == "input_image" else image
+    if item.get("type") == "image_url" and isinstance(item.get("image_url"), dict):
+        return image_of(item["image_url"].get("url"), item["image_url"].get("detail"))
+    return bare(media(item), item)
 
 
-def media(part: dict[str, Any]) -> Image | None:
-    """The image that a part of ours shows, whatever else it says."""
+def media(part: dict[str, Any]) -> Image | Document | None:
+    """The image or document that a part of ours shows, whatever else it says."""
+    if part.get("type") == "input_file":
+        return document_of(part.get("file_data") or part.get("file_url"), part.get("filename"))
     if part.get("type") not in ("input_image", "image_url"):
         return None
-    shown = part.get("image_url")
-    held = shown if isinstance(shown, dict) else {**part, "url": shown}
-    detail = held.get("detail")
-    return image_of(held.get("url"), None if detail == "auto" else detail)  # as all of ours say
+    detail = part.get("detail")
+    return image_of(part.get("image_url"), None if detail == "auto" else detail)  # all say auto
 
 
 def _is_exact(item: dict[str, Any]) -> bool:
@@ -280,16 +285,30 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | 
     kind = "output_text" if role == "assistant" else "input_text"
     if isinstance(part, Text):
         return {"type": kind, "text": part.text}
+    if isinstance(part, Image | Document) and role == "assistant":
+        why = f"an assistant shows no {named_part(part)} here"
+        changes.append(Change("wrapped", "foreign-part", why))
+        return {"type": kind, "text": in_words(part)}
     if isinstance(part, Image):
-        if role == "assistant":
-            changes.append(Change("wrapped", "foreign-part", "an assistant shows no image here"))
-            return {"type": kind, "text": "[image]"}
         detail = part.detail or "auto"
-        return {"type": "input_image", "image_url": image_url(part), "detail": detail}
+        return {"type": "input_image", "image_url": address(part), "detail": detail}
+    if isinstance(part, Document):
+        return _file(part)
     if part.provider == NAME and part.data.get("type") in (GIVEN if role != "assistant" else SAID):
         return copy(part.data)  # type: ignore[no-any-return]
     text = foreign_text(part, changes)
     return {"type": kind, "text": text} if text else None
+
+
+def _file(document: Document) -> dict[str, Any]:
+    if not takes_name(document):
+        return {"type": "input_file", "file_url": document.url}
+    return {"type": "input_file", "filename": file_name(document), "file_data": address(document)}
+
+
+def takes_name(document: Document) -> bool:
+    """Whether a document may have a name: one at an address may not."""
+    return document.url is None
 
 
 def untold(native: Any) -> Iterator[str]:

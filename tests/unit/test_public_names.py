@@ -31,6 +31,7 @@ EVENTSTORE = [
     "DefaultRetryClassifier",
     "Denial",
     "Dispatcher",
+    "Document",
     "ErrorClass",
     "ErrorEnvelope",
     "ErrorKind",

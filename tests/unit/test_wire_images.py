@@ -48,7 +48,7 @@ PNG = {"format": "png", "source": {"bytes": BYTES}}
 IMAGES = [
     ("openai", openai(chat_image(detail="low")), ["detail"]),
     ("openai", openai({**CACHED, **chat_image()}), ["cache_control"]),
-    ("openai", openai({**chat_image(detail="high"), **CACHED}), ["cache_control", "detail"]),
+    ("openai", openai({**chat_image(detail="high"), **CACHED}), ["detail", "cache_control"]),
     ("anthropic", openai({"type": "image", "source": SOURCE, **CACHED}), ["cache_control"]),
     ("openai-responses", {"role": "user", "content": [
         {"type": "input_text", "text": "look"}, responses_image(detail="low")]}, ["detail"]),

@@ -300,7 +300,7 @@ def test_turns_from_elsewhere_become_items() -> None:
             {"type": "input_image", "image_url": URL, "detail": "auto"},
             {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
         ]),
-        says("assistant", "so"), says("assistant", "[image]"),
+        says("assistant", "so"), says("assistant", f"[image {URL}]"),
         call("a", arguments='{"x":1}'), call("b", name=name),
         output("a"), output("b", '{"error":"E"}\n[note]'),
         says("assistant", "a"), says("assistant", "b"),

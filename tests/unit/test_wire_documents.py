@@ -1,0 +1,198 @@
+"""A PDF document stays one for every provider that can be given one."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from eventstore import Document, EventStore, Opaque, Text, validate
+from eventstore.wire import PROVIDERS, Turn, list_key, render
+from projections import model_history, repair_messages
+
+BYTES = b"%PDF pages"
+DATA = base64.b64encode(BYTES).decode()
+HELD = f"data:application/pdf;base64,{DATA}"
+URL = "https://a.b/c.pdf?page=1"
+
+
+def user(*parts: Any) -> dict[str, Any]:
+    """A user's message, with its parts as Anthropic, OpenAI, Mistral and Bedrock have them."""
+    return {"role": "user", "content": [*parts]}
+
+
+def gemini(*parts: Any) -> dict[str, Any]:
+    """A user's content."""
+    return {"role": "user", "parts": [*parts]}
+
+
+def block(**beside: Any) -> dict[str, Any]:
+    """A document of Anthropic."""
+    source = {"type": "base64", "media_type": "application/pdf", "data": DATA}
+    return {"type": "document", "source": source, **beside}
+
+
+def bedrock(name: str = "document", **beside: Any) -> dict[str, Any]:
+    """A document of Bedrock."""
+    return {"document": {"format": "pdf", "name": name, "source": {"bytes": BYTES}, **beside}}
+
+
+def file(name: str = "document.pdf") -> dict[str, Any]:
+    """A document of Chat Completions."""
+    return {"type": "file", "file": {"filename": name, "file_data": HELD}}
+
+
+def input_file(name: str = "document.pdf") -> dict[str, Any]:
+    """A document of Responses."""
+    return {"type": "input_file", "filename": name, "file_data": HELD}
+
+
+INLINE = {"inlineData": {"mimeType": "application/pdf", "data": DATA}}
+
+
+def held_by(provider: str, name: str | None) -> dict[str, Any]:
+    """A message that holds the document under that name, as each provider has it."""
+    if provider == "gemini":  # where none has a name
+        return gemini(INLINE)
+    if provider == "bedrock":  # whose names have no endings
+        return user(bedrock((name or "document").removesuffix(".pdf")), {"text": "[document]"})
+    if provider == "anthropic":
+        return user(block(title=name) if name else block())
+    if provider == "mistral":
+        told = {"document_name": name} if name else {}
+        return user({"type": "document_url", "document_url": HELD, **told})
+    whole = (name or "document").removesuffix(".pdf") + ".pdf"
+    return user(file(whole) if provider == "openai" else input_file(whole))
+
+
+PROVIDES = ("anthropic", "bedrock", "gemini", "mistral", "openai", "openai-responses")
+
+
+@pytest.mark.parametrize("target", PROVIDES)
+@pytest.mark.parametrize("provider", PROVIDES)
+def test_a_document_stays_one(provider: str, target: str) -> None:
+    """From a log as from a list, with its name where one can be told."""
+    given = held_by(provider, "c.pdf")
+    repaired = repair_messages([given], provider, target)
+    assert validate(repaired.messages, target) == []
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.record_messages([given], provider)
+        logged, repairs = model_history(chat.events()).rendered(target)
+    assert (logged[list_key(target)], repairs) == (repaired.messages, repaired.repairs)
+    if provider == target:
+        assert (repaired.messages, repairs) == ([given], [])
+    name = {"bedrock": "c", "gemini": None}.get(provider, "c.pdf")
+    key = "parts" if target == "gemini" else "content"
+    assert repaired.messages[0][key][0] == held_by(target, name)[key][0]
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "target", "arrived", "why"),
+    [
+        ("anthropic", block(title="c", context="words", citations={"enabled": True}), "openai",
+         file("c.pdf"), ["context, citations of a document has no place here"]),
+        ("anthropic", block(cache_control={"type": "ephemeral"}), "openai-responses", input_file(),
+         ["cache_control of a document has no place here"]),
+        ("anthropic", block(title="c"), "gemini", INLINE,
+         ["title of a document has no place here"]),
+        ("openai-responses", {**input_file("c.pdf"), "detail": "low"}, "anthropic",
+         block(title="c.pdf"), ["detail of a document has no place here"]),
+        ("openai-responses", {**input_file("c.pdf"), "detail": "auto"}, "anthropic",
+         block(title="c.pdf"), []),
+        ("bedrock", bedrock("c", context="words"), "anthropic", block(title="c"),
+         ["context of a document has no place here"]),
+        ("gemini", {"inlineData": {**INLINE["inlineData"], "displayName": "c"}}, "anthropic",
+         block(title="c"), []),
+        ("anthropic", {"type": "document", "source": {"type": "url", "url": URL}, "title": "c"},
+         "openai-responses", {"type": "input_file", "file_url": URL},
+         ["title of a document has no place here"]),
+        ("openai-responses", {"type": "input_file", "file_url": URL}, "anthropic",
+         {"type": "document", "source": {"type": "url", "url": URL}}, []),
+        ("mistral", {"type": "document_url", "document_url": URL}, "gemini",
+         {"fileData": {"mimeType": "application/pdf", "fileUri": URL}}, []),
+        ("gemini", {"fileData": {"mimeType": "application/pdf", "fileUri": URL}}, "mistral",
+         {"type": "document_url", "document_url": URL}, []),
+        ("anthropic", {"type": "document", "source": {"type": "url", "url": URL}, "title": "c"},
+         "openai", {"type": "text", "text": f"[document c {URL}]"},
+         ["an address of a document became text"]),
+        ("openai-responses", {"type": "input_file", "file_url": URL}, "bedrock",
+         {"text": f"[document {URL}]"}, ["a document can be sent only as bytes"]),
+    ],
+)  # fmt: skip
+def test_what_stands_beside_a_document_is_named(
+    provider: str, given: Any, target: str, arrived: Any, why: list[str]
+) -> None:
+    """As it is of images; an address goes where one is taken."""
+    message = gemini(given) if provider == "gemini" else user(given)
+    if provider == "bedrock":
+        message["content"].append({"text": "look"})
+    repaired = repair_messages([message], provider, target)
+    assert repaired.messages[0]["parts" if target == "gemini" else "content"][0] == arrived
+    assert [repair.why for repair in repaired.repairs] == why
+
+
+def test_a_document_is_named_where_none_can_be_shown() -> None:
+    """Most providers take one from the user alone."""
+    made = Document(None, DATA, "c")
+    for role in ("system", "assistant"):
+        turns = [Turn("user", (Text("look"),)), Turn(role, (made,)), Turn("user", (Text("a"),))]
+        for target in PROVIDERS:
+            rendered = render(turns, target)
+            said = str(rendered.arguments)
+            shown = (role, target) in {("assistant", "gemini"), ("system", "openai-responses")}
+            assert (DATA in said or str(BYTES) in said) is shown, (role, target)
+            assert ("[document" in said) is not shown, (role, target)
+            assert shown is not any(change.what == "wrapped" for change in rendered.changes)
+    (told,) = render([Turn("user", (made,))], "ollama").arguments["messages"]
+    assert told == {"role": "user", "content": "[document c]"}
+
+
+def test_what_may_be_no_pdf_does_not_cross() -> None:
+    """It is named, and told in words where it has some."""
+    for provider, part in (
+        ("anthropic", {"type": "document", "source": {"type": "file", "file_id": "f"}}),
+        ("openai", {"type": "file", "file": {"file_id": "f"}}),
+        ("openai", {"type": "file", "file": {"file_data": "data:text/csv;base64,AAEC"}}),
+        ("mistral", {"type": "document_url", "document_url": "https://a.b/c.docx"}),
+        ("bedrock", bedrock() | {"document": {**bedrock()["document"], "format": "csv"}}),
+        ("gemini", {"inlineData": {"mimeType": "application/zip", "data": DATA}}),
+    ):
+        message = gemini(part) if provider == "gemini" else user(part)
+        target = "anthropic" if provider != "anthropic" else "openai"
+        repaired = repair_messages([message], provider, target)
+        assert DATA not in str(repaired.messages), part
+        assert "became text" in str(repaired.repairs), part
+
+
+def test_bedrocks_documents_have_each_their_own_plain_name() -> None:
+    """Whatever their names were, in results, too; a name that the API takes stays."""
+    titles = ["C: a_b (1).pdf", "c a_b (1)", "c", "c", "", "é", "x" * 300]
+    content = [block(title=title) for title in titles]
+    calls = [
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "t", "content": [block(title="c")]}]},
+    ]  # fmt: skip
+    repaired = repair_messages([user(*content), *calls], "anthropic", "bedrock")
+    assert validate(repaired.messages, "bedrock") == []
+    names = [part["document"]["name"] for part in repaired.messages[0]["content"][:-1]]
+    assert names == [
+        "C a_b (1)", "c a_b (1) 2", "c", "c 2", "document", "document 2", "x" * 180,
+    ]  # fmt: skip
+    (shown,) = repaired.messages[2]["content"][0]["toolResult"]["content"]
+    assert shown == bedrock("c 3")
+    assert [repair.rule for repair in repaired.repairs].count("document") == 6
+    again = repair_messages(repaired.messages, "bedrock")
+    assert (again.messages, again.repairs) == (repaired.messages, [])
+
+
+def test_a_document_is_a_part_of_ours() -> None:
+    """A log holds it, and it is shown like any other."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.add_message("user", [Document(None, DATA, "c"), Opaque("anthropic", block(title="d"))])
+        made = model_history(chat.events()).render("anthropic")
+    assert made["messages"] == [user(block(title="c"), block(title="d"))]
