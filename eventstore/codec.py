@@ -51,14 +51,33 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(tag, schema) to the function that turns that schema's object into the next schema's."""
 
 _classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
-DECODERS: Decoders = {
-    (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(cls).decode for cls in EVENT_CLASSES
-}
+
+
+class _Readers(dict[Any, Callable[[str | bytes], Any]]):
+    """By class; each is made when it is first wanted, as to make all takes milliseconds."""
+
+    def __missing__(self, cls: Any) -> Callable[[str | bytes], Any]:
+        if cls not in EVENT_CLASSES:
+            raise KeyError(cls)
+        read = self[cls] = msgspec.json.Decoder(cls).decode
+        return read
+
+
+class _Decoders(Decoders):
+    """By tag and schema, likewise."""
+
+    def __missing__(self, key: tuple[str, int]) -> Callable[[str | bytes], Any]:
+        tag, schema = key
+        if SCHEMAS.get(tag) != schema:
+            raise KeyError(key)
+        read = self[key] = _readers[_classes[tag]]
+        return read
+
+
+_readers = _Readers()
+DECODERS: Decoders = _Decoders()
 """(tag, schema) to what reads a sound payload of it; `decode` reads any."""
 
-_readers: dict[Any, Callable[[bytes], Any]] = {
-    cls: DECODERS[cls.tag, SCHEMAS[cls.tag]] for cls in EVENT_CLASSES
-}
 _encode = msgspec.json.Encoder().encode
 _UNFIT = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
 
@@ -85,8 +104,9 @@ def as_stored(event: Any) -> tuple[Any, bytes]:
     Raises:
         UnencodableEvent: a member is no JSON value, or not what its field says.
     """
-    read = _readers.get(type(event))
-    if read is None:
+    try:
+        read = _readers[type(event)]
+    except KeyError:
         return event, encode(event)
     payload = None
     try:
@@ -109,9 +129,8 @@ def _unencodable(event: Any, error: Exception) -> UnencodableEvent:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """The event of a stored payload; an `UnknownEvent` where this version cannot read it."""
     try:
-        decoder = DECODERS.get((tag, schema))
-        if decoder is not None:
-            event: Event = decoder(payload)
+        if schema == SCHEMAS.get(tag):
+            event: Event = DECODERS[tag, schema](payload)
             return event
         if tag in _classes and schema < SCHEMAS[tag]:
             upcast: Event = msgspec.convert(_upcast(tag, schema, payload), _classes[tag])

@@ -15,7 +15,6 @@ from eventstore.events import Recorded
 from eventstore.feed import Cursor, Feed, cursor_at
 from eventstore.fingerprint import parse
 from eventstore.storage import Damage, Storage
-from eventstore.watch import Watch
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.following import Follow, Stop
+    from eventstore.watch import Watch
 
 
 def system_clock() -> int:
@@ -48,7 +48,9 @@ class EventStore:
         _stores.add(self)
 
     def _watch(self) -> None:
-        self.watch = Watch(self._storage, self.appender.bell)
+        from eventstore.watch import Watch  # noqa: PLC0415 - of who opens a store
+
+        self.watch: Watch = Watch(self._storage, self.appender.bell)
 
     @classmethod
     def open(

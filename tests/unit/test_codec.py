@@ -117,11 +117,18 @@ def test_older_schemas_go_through_their_upcasters(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(codec.SCHEMAS, "run_ended", 3)
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 1), lambda old: {"why": old["end"]})
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 2), lambda old: {"reason": old["why"]})
-    monkeypatch.delitem(codec.DECODERS, ("run_ended", 1))
     assert codec.decode("run_ended", 1, '{"end":"completed"}') == RunEnded("completed")
     assert codec.decode("run_ended", 2, '{"why":"error"}') == RunEnded("error")
     damaged = codec.decode("run_ended", 1, '{"nothing":1}')
     assert damaged == UnknownEvent("run_ended", 1, '{"nothing":1}')
+
+
+@pytest.mark.parametrize("key", [("running", 2), ("nope", 1)])
+def test_there_is_a_decoder_for_what_this_version_writes_alone(key: tuple[str, int]) -> None:
+    """One that there is stays the same."""
+    with pytest.raises(KeyError):
+        codec.DECODERS[key]
+    assert codec.DECODERS["running", 1] is codec.DECODERS["running", 1]
 
 
 class Foreign:
