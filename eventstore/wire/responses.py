@@ -171,7 +171,7 @@ def _part(item: Any) -> Iterator[Part]:
             yield Text(said)
         return
     kind = item.get("type")
-    if kind in ("input_text", "output_text", "text") and not item.get("annotations"):
+    if kind in ("input_text", "output_text", "text") and not any(beyond(item, _PLAIN)):
         if said := as_text(item.get("text")):
             yield Text(said)
     elif image := _image(item):
@@ -180,6 +180,9 @@ def _part(item: Any) -> Iterator[Part]:
         yield Opaque(NAME, item)
     elif item:
         yield Text(as_text(item))
+
+
+_PLAIN = frozenset({"type", "text", "logprobs"})
 
 
 def _image(item: dict[str, Any]) -> Image | None:

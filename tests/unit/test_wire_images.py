@@ -150,6 +150,18 @@ def test_a_detail_that_another_does_not_know_is_dropped() -> None:
     assert render([hidden], "anthropic").changes == []
 
 
+def test_what_stands_beside_a_text_is_named_too() -> None:
+    """As of an image; its own provider gets it back in a message that is mended."""
+    text = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    message = {"role": "user", "content": [text]}
+    repaired = repair_messages([message], "openai-responses", "openai")
+    assert repaired.messages == [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
+    (told,) = repaired.repairs
+    assert told.why == "prompt_cache_breakpoint of a text is only for openai-responses"
+    broken = {"role": "user", "content": [text, "b"]}
+    assert repair_messages([broken], "openai-responses").messages[0]["content"][0] == text
+
+
 def test_many_images_of_a_message_make_one_repair() -> None:
     """The same member, dropped of each."""
     repaired = repair_messages([openai(*[chat_image(detail="low")] * 3)], "openai", "gemini")
