@@ -33,6 +33,9 @@ _numbers = count(1)
 class AtOnceStorage(NotifyingStorage):
     """The events of one tenant; an event that goes alone goes in one statement."""
 
+    def _reads(self, connection: Any) -> Any:
+        return connection.cursor(binary=True)  # what a read takes here is its numbers and digests
+
     def _connect(self) -> None:
         super()._connect()
         self._prepared: _Prepared | None = None

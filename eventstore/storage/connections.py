@@ -115,11 +115,11 @@ class Connections:
         if self._database.shared():
             with self._lock:
                 self._check()
-                yield self._connection().cursor()
+                yield self._reads(self._connection())
             return
         pool, connection = self._engine.pool, self._pooled()
         try:
-            yield connection.cursor()
+            yield self._reads(connection)
         except BaseException:
             connection.invalidate()  # gone, or out of step with its server
             raise
@@ -127,6 +127,10 @@ class Connections:
             connection.close()
             if self._closed:  # meanwhile: nobody else would close what is given back
                 pool.dispose()
+
+    def _reads(self, connection: Any) -> Any:
+        """A cursor to read with."""
+        return connection.cursor()
 
     def _ask(self, job: Callable[[Any], Done]) -> Done:
         with self._reading() as cursor:
