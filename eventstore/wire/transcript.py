@@ -348,13 +348,13 @@ class _Writer:
                 self.events[number].append(self._orphan(item, item.id))
 
     def _orphan(self, item: WireResult, call_id: str | None) -> MessageAdded:
-        parts = (*((Text(item.text),) if item.text else ()), *self._images(item))
+        parts = (*((Text(item.text),) if item.text else ()), *self._shown(item))
         if self._provider not in _WITH_REFERENCES or not item.exact:
             return MessageAdded("tool", parts, call_id=call_id)
         return MessageAdded("tool", parts, None, 0, self._provider, item.native, call_id=call_id)
 
-    def _images(self, item: WireResult) -> Iterator[Part]:
-        """The images in a result: its text only names them."""
+    def _shown(self, item: WireResult) -> Iterator[Part]:
+        """The images and documents in a result: its text only names them."""
         from eventstore.wire import PROVIDERS, media  # noqa: PLC0415 - which imports this
 
         read = getattr(PROVIDERS.get(self._provider), "result_parts", None)
