@@ -207,10 +207,10 @@ def test_a_commit_whose_answer_is_lost_is_recognised(through: tuple[proxies.Prox
         chat = store.conversation("chat")
         chat.append(message("a"))
         proxy.strike(proxies.behind(b"lost", proxies.swallow_answer))
-        (second,) = chat.append(message("lost"))
+        second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
-        assert chat.append(message("c"))[0].version == 3
-        assert texts(store._storage) == ["a", "lost", "c"]
+        assert chat.append(message("c"))[0].version == 4
+        assert texts(store._storage) == ["a", "lost", "too", "c"]
         assert list(store.verify()) == []
 
 
@@ -232,9 +232,9 @@ def test_a_commit_that_is_late_is_waited_for(
         chat = store.conversation("chat")
         chat.append(message("a"))
         proxy.strike(proxies.behind(b"lost", late))
-        (second,) = chat.append(message("lost"))
+        second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
-        assert texts(store._storage) == ["a", "lost"]
+        assert texts(store._storage) == ["a", "lost", "too"]
         assert list(store.verify()) == []
 
 
@@ -245,9 +245,9 @@ def test_a_commit_that_never_arrived_is_made_again(through: tuple[proxies.Proxy,
         chat = store.conversation("chat")
         chat.append(message("a"))
         proxy.strike(proxies.behind(b"lost", proxies.swallow_message))
-        (second,) = chat.append(message("lost"))
+        second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
-        assert texts(store._storage) == ["a", "lost"]
+        assert texts(store._storage) == ["a", "lost", "too"]
         assert list(store.verify()) == []
 
 
