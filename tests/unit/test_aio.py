@@ -342,7 +342,7 @@ def test_an_attempt_records_how_it_ends(run: Callable[[Main], Any]) -> None:
         with pytest.raises(SilentAttempt):
             async with chat.running(calls[1]):
                 pass
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError):  # noqa: PT012
             async with asyncio.timeout(None) as limit, chat.running(calls[2]):
                 limit.reschedule(0)  # it has begun
                 await asyncio.Event().wait()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from eventstore import EventStore
 from eventstore.storage import reading
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_feed_looks_names_up_many_at_a_time(
