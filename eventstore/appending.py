@@ -49,8 +49,7 @@ class Appender:
         self.bell = bell_of(self._storage.epoch)
         self._lock = RLock()
         self._states: dict[str, ConversationState] = {}  # the last used comes last
-        self._gate = RLock()  # held for a moment: who leads, and who waits to be carried out
-        self._led = False
+        self._led = False  # somebody leads: who comes waits to be taken along
         self._waiting: deque[Task] = deque()
         self._leader = 0  # the thread that appends
 
@@ -82,21 +81,16 @@ class Appender:
         task = Task(self, conversation_id, decide, expected_version, ids, alone or bool(ids))
         leads = False
         try:
-            with self._gate:
-                if self._led:
-                    turn = task.turn = Lock()
-                    turn.acquire()
-                    self._waiting.append(task)
-                else:
-                    self._led = leads = True
-            if not leads:
-                self._wait(task)
+            if self._led:
+                leads = self._wait(task)
             if not task.ended:
+                # Several may do so at once: then they lead one after the other.
+                self._led = leads = True
                 with self._lock:
                     if not task.ended:
                         self._lead(task)
         finally:
-            if leads or not task.ended or task.leads:
+            if leads or not task.ended:
                 self._pass_on(task)
         if task.error is not None:
             raise task.error
@@ -133,13 +127,15 @@ class Appender:
 
     # who leads, and who waits
 
-    def _wait(self, task: Task) -> None:
-        """Until another has carried out the task, or it is its turn to lead."""
+    def _wait(self, task: Task) -> bool:
+        """Until another has carried out the task, or it is its turn to lead; whether it is."""
         self._forbid_nesting()
-        if not task.turn.acquire(timeout=PATIENCE):
-            # A leader may have been interrupted just as it should have passed on. If not, there
-            # are two for a while, and one waits for the other.
-            task.leads = True
+        turn = task.turn = Lock()
+        turn.acquire()
+        self._waiting.append(task)
+        # A leader may have been interrupted just as it should have passed on. If not, there
+        # are two for a while, and one waits for the other.
+        return not (self._led and turn.acquire(timeout=PATIENCE)) or task.leads
 
     def _forbid_nesting(self) -> None:
         if self._leader == get_ident():
@@ -166,24 +162,26 @@ class Appender:
                 self.bell.ring({task.conversation_id for task in tasks})
 
     def _others(self, own: Task) -> list[Task]:
-        with self._gate:
-            waiting = self._waiting
-            taken = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+        taken: list[Task] = []
+        with suppress(IndexError):
+            while len(taken) < TOGETHER:
+                taken.append(self._waiting.popleft())
         return [task for task in taken if task is not own and not task.ended]
 
     def _pass_on(self, task: Task) -> None:
         """Let another lead; and take the task out of the queue, should it be there still."""
-        with self._gate:
-            waiting = self._waiting
-            if not task.ended:
-                with suppress(ValueError):
-                    waiting.remove(task)
-            if task.turn is None or task.leads:
-                heir = waiting[0] if waiting else None
-                self._led = heir is not None
-                if heir is not None:
-                    heir.leads = True
-                    heir.wake()
+        waiting = self._waiting
+        if not task.ended:
+            with suppress(ValueError):
+                waiting.remove(task)
+        if not waiting:
+            self._led = False
+        # Behind that: who has just come to wait has seen it, or is seen here.
+        if waiting:
+            with suppress(IndexError):  # another leads, and has taken them along
+                heir = waiting[0]
+                self._led = heir.leads = True
+                heir.wake()
 
     # carrying out
 

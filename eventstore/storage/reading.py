@@ -231,10 +231,11 @@ class Reader(Connections):
 
     def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         """The versions of those that have begun; see `Storage.versions`."""
+        wanted = list(conversation_ids)  # read again where the connection was lost
 
         def job(cursor: Any) -> dict[str, int]:
             names: dict[tuple[int, int], str] = {}
-            for name in conversation_ids:
+            for name in wanted:
                 key = self._key(cursor, name)
                 if key is not None:
                     names[key] = name
