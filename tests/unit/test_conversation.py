@@ -84,7 +84,7 @@ def test_a_message_has_a_role_that_people_and_models_have(chat: Conversation, ro
 def test_a_part_of_another_kind_is_refused(chat: Conversation) -> None:
     """The error says what it is and what to pass."""
     with pytest.raises(
-        TypeError, match="a message part is int: pass text, Text, Image, Document or Opaque"
+        TypeError, match="a message part is int 5: pass text, Text, Image, Document or Opaque"
     ):
         chat.add_message("user", ["hello", 5])  # type: ignore[list-item]
 

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from eventstore import Completed, Conversation, EventStore, Failed, Image, Opaque, Text, validate
+from eventstore import (
+    Completed,
+    Conversation,
+    EventStore,
+    Failed,
+    Image,
+    MessageAdded,
+    Opaque,
+    Text,
+    validate,
+)
 from eventstore.wire import parse
 from projections import model_history, repair_messages
 
@@ -248,10 +258,10 @@ def test_what_is_no_form_of_bedrocks_is_read_for_what_it_says(chat: Conversation
 
 def test_parts_made_by_hand_are_sent_as_they_are(chat: Conversation) -> None:
     """A mark of ours without base64 under it gives no bytes, and never an error."""
-    chat.add_message("user", [
+    chat.append(MessageAdded("user", (
         Text(" "), Text("a"), Opaque("bedrock", {"video": {"source": {"bytes": {"$bytes": 5}}}}),
         Image(data="", media_type="image/png"),
-    ])  # fmt: skip
+    )))  # fmt: skip
     (shown,) = model_history(chat.events()).render("bedrock")["messages"]
     assert shown["content"] == [
         {"text": "a"}, {"video": {"source": {"bytes": b""}}}, {"text": "[image]"},
