@@ -73,6 +73,8 @@ def import_(
     if provider is not None and provider not in PROVIDERS:
         known = ", ".join(PROVIDERS)
         raise typer.BadParameter(f"{provider!r}: pass one of {known}", param_hint="--provider")
+    if name == "":
+        raise typer.BadParameter("'': pass a name that is not empty", param_hint="--id")
     reports: list[Report] = []
     with open_store(url, create=True) as store:
         try:

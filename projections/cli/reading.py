@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -215,10 +216,9 @@ def tools(
     if status is not None:
         _one_of(status, get_args(Choice), "--status")
     with open_store(url) as store:
-        events = existing(store, conversation_id).events() if conversation_id else store.read()
         calls = [
             (name, tool)
-            for name, tool in CurrentTools().extend(events).calls()
+            for name, tool in CurrentTools().extend(_events(store, conversation_id)).calls()
             if status is None or tool.status.name.lower() == status
         ]
     if as_json:
@@ -237,6 +237,11 @@ def tools(
     )  # fmt: skip
     counts = Counter(tool.status.name.lower() for _, tool in calls)
     say(f"{len(calls):,} calls" + "".join(f", {n:,} {name}" for name, n in sorted(counts.items())))
+
+
+def _events(store: EventStore, conversation_id: str | None) -> Iterable[Recorded]:
+    """The events of a conversation; without an id, of all."""
+    return store.read() if conversation_id is None else existing(store, conversation_id).events()
 
 
 def stats(
@@ -261,8 +266,7 @@ def stats(
     found: Any
     with open_store(url) as store:
         if tables is None:
-            chat = existing(store, conversation_id) if conversation_id else None
-            found = error_statistics(chat.events() if chat else store.read())
+            found = error_statistics(_events(store, conversation_id))
         else:
             with kept_up(store, tables) as projector:
                 found = projector.timeline(*span) if over_time else projector.statistics()

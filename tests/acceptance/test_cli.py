@@ -191,6 +191,7 @@ def test_it_runs_where_typer_is_not_installed(run: Command, tmp_path: Path) -> N
         (["tail", "--every", "0"], "--every"),
         (["migrate", "--down", "9999"], "pass one of base"),
         (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, claude-code"),
+        (["import", "x.json", "--id", ""], "--id: '': pass a name that is not empty"),
         (["demo", "--keep", "x.db", "--url", "sqlite:///y.db"], "give one of"),
     ],
 )
@@ -237,6 +238,13 @@ def test_an_unknown_conversation_is_refused(
     """And the line says how to find those that are there."""
     line = run.refused(*arguments, "--url", run.url)
     assert "there is no conversation 'x': `toolledger show` lists them" in line
+
+
+@pytest.mark.parametrize("command", ["show", "prompt", "tools", "stats", "replay"])
+def test_an_empty_id_is_refused(run: Command, store: EventStore, command: str) -> None:
+    """It is a variable of the shell that is not set, and never means all."""
+    line = run.refused(command, "", "--url", run.url)
+    assert "a conversation id is text and not empty, got '': pass for example" in line
 
 
 def test_the_environment_names_the_store(run: Command, store: EventStore) -> None:
