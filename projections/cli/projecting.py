@@ -21,16 +21,26 @@ Tables = Annotated[
         "--tables", metavar="URL", help="Keep up projections there, and read those: long logs."
     ),
 ]
+Rebuild = Annotated[
+    bool, typer.Option("--rebuild", help="Build what is in --tables anew, as after an upgrade.")
+]
 
 
 @contextmanager
-def kept_up(store: EventStore, tables: str) -> Iterator[Projector]:
-    """The projections of a store in the database at `tables`, up to the log's end."""
+def kept_up(store: EventStore, tables: str, *, rebuild: bool = False) -> Iterator[Projector]:
+    """The projections of a store in the database at `tables`, up to the log's end.
+
+    With `rebuild` they are built anew.
+    """
     from projections.projector import Projector  # noqa: PLC0415 - loads SQLAlchemy
 
-    with Projector(store, tables) as projector:
+    try:
+        projector = Projector(store, tables)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--tables") from error
+    with projector:
         with _bar() as step:
-            projector.catch_up(step)
+            (projector.rebuild if rebuild else projector.catch_up)(step)
         yield projector
 
 

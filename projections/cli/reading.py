@@ -29,7 +29,7 @@ from projections.cli.output import (
     say,
     show_table,
 )
-from projections.cli.projecting import Tables, kept_up
+from projections.cli.projecting import Rebuild, Tables, kept_up
 from projections.cli.requests import request_lines
 from projections.history import model_history
 from projections.repair import Repair
@@ -252,12 +252,15 @@ def stats(
     to: To = None,
     url: Url = URL,
     *,
+    rebuild: Rebuild = False,
     as_json: Json = False,
 ) -> None:
     """Count what became of the tool calls: failures, retries, rejections, times."""
     over_time = not (every is None and from_ is None and to is None)
     if tables is None and over_time:
         raise typer.BadParameter("numbers over time are read from --tables: pass a database's URL")
+    if tables is None and rebuild:
+        raise typer.BadParameter("only --tables are built anew: pass a database's URL with it")
     if tables is not None and conversation_id is not None:
         raise typer.BadParameter(
             "they count all conversations: leave out ID", param_hint="--tables"
@@ -268,7 +271,7 @@ def stats(
         if tables is None:
             found = error_statistics(_events(store, conversation_id))
         else:
-            with kept_up(store, tables) as projector:
+            with kept_up(store, tables, rebuild=rebuild) as projector:
                 found = projector.timeline(*span) if over_time else projector.statistics()
     if as_json:
         print_json(found)

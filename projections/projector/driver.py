@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from eventstore import Cursor, EventStore, Feed, Lag, Recorded, StorageError, Tool
+from eventstore import Cursor, EventStore, Feed, Lag, Recorded, SchemaTooNew, StorageError, Tool
 from projections.approvals import PendingApproval, order
 from projections.figures import KindNumbers, Statistics, ToolNumbers
 from projections.projector import tables
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 HOUR = 3_600_000_000
 FORMAT = 2
-"""What the tables hold, and how; another format is built anew."""
+"""What the tables hold, and how; an older format is built anew, a newer one left alone."""
+
+REMEDY = (
+    "rebuild them: Projector(store, url).rebuild() or `toolledger stats --tables URL --rebuild`"
+)
 
 VIEWS = ("statistics", "tools")
 CHUNK = 1_000
@@ -92,6 +96,7 @@ class Projector:
     Raises:
         ValueError: an argument makes no sense.
         StorageError: the database cannot be used.
+        SchemaTooNew: a newer version of the library made the tables.
     """
 
     def __init__(
@@ -118,7 +123,11 @@ class Projector:
         self._clock = clock
         self._states: dict[tuple[int, int], LaneState] = {}
         self._database = Database(store.url if url is None else url)
-        live = self._find("live")
+        try:
+            live = self._find("live")
+        except BaseException:
+            self.close()
+            raise
         self._settings = Settings(
             tuple(sorted(set(views))) if views else tuple(live.views.split(",")) if live else VIEWS,
             bucket * 1_000_000 if bucket else live.bucket if live else HOUR,
@@ -379,7 +388,7 @@ class Projector:
         if position > head:
             raise StorageError(
                 f"the projection is at position {position} of lane {lane}, where the log ends at "
-                f"{head}: the log was restored from an older copy; rebuild() the projection"
+                f"{head}: the log was restored from an older copy, not the tables; {REMEDY}"
             )
 
     # generations
@@ -389,6 +398,7 @@ class Projector:
 
         Raises:
             ValueError: it was made with other settings.
+            StorageError: it was made by another version of the library.
         """
         for _ in range(_PATIENCE):
             found = self._find("live")
@@ -402,12 +412,16 @@ class Projector:
         raise StorageError("no projection could be made: try again")
 
     def _check(self, found: _Generation) -> None:
+        if found.format != FORMAT:
+            raise StorageError(
+                f"{self._database.name}: another version of toolledger made the tables (format "
+                f"{found.format}, not {FORMAT}); {REMEDY}"
+            )
         if not self._is_mine(found):
             raise ValueError(
-                f"the projection was made with views {found.views}, buckets of "
-                f"{found.bucket // 1_000_000} s and format {found.format}, not with "
-                f"{','.join(self._settings.views)}, {self._settings.bucket // 1_000_000} s and "
-                f"{FORMAT}: pass the same, or rebuild() it with these"
+                f"the projection was made with views {found.views} and buckets of "
+                f"{found.bucket // 1_000_000} s, not with {','.join(self._settings.views)} and "
+                f"{self._settings.bucket // 1_000_000} s: pass the same, or rebuild() it with these"
             )
 
     def _is_mine(self, found: _Generation) -> bool:
@@ -420,7 +434,16 @@ class Projector:
                 return self._find(state, opened)
         columns = ("id", "format", "views", "bucket")
         rows = tables.find(connection, tables.projections, columns, owner=self._owner, state=state)
-        return _Generation(*rows[0]) if rows else None
+        if not rows:
+            return None
+        found = _Generation(*rows[0])
+        if found.format > FORMAT:
+            raise SchemaTooNew(
+                f"{self._database.name}: a newer version of toolledger made the tables (format "
+                f"{found.format}, this one knows {FORMAT}): upgrade toolledger, or keep the "
+                "projections of this one in another database"
+            )
+        return found
 
     def _create(self, state: str) -> _Generation:
         views = ",".join(self._settings.views)

@@ -43,8 +43,8 @@ from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
-from eventstore import StorageError, StoreBusy
-from eventstore.storage.sqlite import driver
+from eventstore import StorageError, StoreCorrupt
+from eventstore.storage.sqlite import Sqlite, driver
 
 Row = dict[str, Any]
 Reading = Callable[[], AbstractContextManager[Connection]]
@@ -243,8 +243,10 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
-        self._name = self._engine.url.render_as_string()
-        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        self.name = self._engine.url.render_as_string()
+        """The URL without its password."""
+        is_sqlite = self._engine.dialect.name == "sqlite"
+        self._file = Sqlite(self._engine.url, "normal", BUSY_TIMEOUT) if is_sqlite else None
         try:
             with self._translated():
                 self._create()
@@ -272,7 +274,7 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A connection to read from: everything as it was at one moment."""
         with self._translated(), self._engine.connect() as connection:
-            if self._is_sqlite:
+            if self._file is not None:
                 connection.exec_driver_sql("BEGIN")
             else:
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -286,7 +288,7 @@ class Database:
             LostRace: another transaction was first.
         """
         with self._translated(), self._engine.connect() as connection:
-            if self._is_sqlite:
+            if self._file is not None:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 connection.execution_options(isolation_level="READ COMMITTED")
@@ -305,22 +307,43 @@ class Database:
                 code = next(iter(error.orig.args), None)
             if code in _LOST_RACES:
                 raise LostRace(str(error.orig)) from error
-            text = f"{self._name}: {error.orig}: nothing was projected, try again"
-            is_busy = self._is_sqlite and "locked" in str(error.orig)
-            raise (StoreBusy if is_busy else StorageError)(text) from error
+            raise self._told(error.orig or error) from error
+
+    def _told(self, error: BaseException) -> StorageError:
+        """The library's error for a driver's: of a file, what a store in it says."""
+        told = error
+        if self._file is not None:
+            try:
+                if "unable to open" in str(error):
+                    self._file.check_file()
+            except StorageError as found:
+                told = found
+            told = self._file.translate(told)
+        damaged = isinstance(told, StoreCorrupt)  # but `verify` looks at the log, not here
+        if isinstance(told, StorageError) and not damaged:
+            return told
+        return (StoreCorrupt if damaged else StorageError)(
+            f"{self.name}: {' '.join(str(error).split())}: nothing was projected; see that the "
+            "database is there and whole, and that it can be written to, then try again"
+        )
 
 
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
+    except Exception as error:
+        raise ValueError(
+            f"{url!r} is not a database URL: for a file write for example sqlite:///agent.db"
+        ) from error
+    try:
         name = parsed.drivername
         if name.startswith("sqlite"):
             return _sqlite(url)
         return create_engine(parsed.set(drivername=_DRIVERS.get(name, name)), pool_pre_ping=True)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise ValueError(
-            f"{url!r} cannot be used for projections ({error}): pass a database URL, for example "
-            "sqlite:///agent.db or postgresql://user@host/name, with its driver installed"
+            f"{parsed.render_as_string()} cannot be used for projections ({error}): pass for "
+            "example sqlite:///agent.db or postgresql://user@host/name, with its driver installed"
         ) from error
 
 

@@ -600,6 +600,24 @@ def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStor
     assert row.split()[2:4] == ["5", "1"]
 
 
+def test_stats_builds_tables_of_another_version_anew(run: Command, store: EventStore) -> None:
+    """When asked to; also where nothing is wrong. Those of a newer one it leaves alone."""
+    place = f"sqlite:///{run.folder}/tables.db"
+    tables = ("--tables", place, "--url", run.url)
+    before = run.json("stats", *tables, "--rebuild")
+    for made, remedy in ((1, "stats --tables URL --rebuild`"), (3, "upgrade toolledger")):
+        with sqlite3.connect(run.folder / "tables.db") as connection:
+            connection.execute("UPDATE toolledger_projections SET format = ?", (made,))
+        connection.close()
+        for command in ("stats", "approvals"):
+            told = run.refused(command, *tables, status=1)
+            assert told.startswith(f"toolledger: {place}: a")
+            assert remedy in told
+        if made == 1:
+            assert run.json("stats", *tables, "--rebuild") == before
+    assert "upgrade toolledger" in run.refused("stats", *tables, "--rebuild", status=1)
+
+
 @pytest.mark.parametrize(
     ("given", "complaint", "status"),
     [
@@ -609,7 +627,9 @@ def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStor
         (["--tables", "sqlite://", "--every", "1"], "pass for example 30m, 1h or 7d", 2),
         (["--tables", "sqlite://", "--from", "soon"], "pass a time, for example 2026", 2),
         (["--tables", "sqlite://", "--every", "1m"], "pass a multiple of the buckets", 1),
-        (["--tables", "nonsense"], "pass a database URL", 1),
+        (["--tables", "nonsense"], "--tables: 'nonsense' is not a database URL", 2),
+        (["--tables", "sqlite:////no/x.db"], "/no/x.db: the folder /no does not exist: make it", 1),
+        (["--rebuild"], "only --tables are built anew: pass a database's URL with it", 2),
     ],
 )
 def test_stats_refuses_what_it_cannot_count(

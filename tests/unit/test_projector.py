@@ -18,9 +18,13 @@ from eventstore import (
     Failure,
     FunctionCall,
     Lag,
+    NotAStore,
     Pending,
+    SchemaTooNew,
     StorageError,
     StoreBusy,
+    StoreCorrupt,
+    StoreReadOnly,
     ToolCompleted,
     ToolPending,
 )
@@ -369,8 +373,11 @@ def test_a_retry_that_another_was_faster_with_does_nothing(
         ({"bucket": 0}, "bucket is 0: pass 1 or more"),
         ({"batch": 0}, "batch is 0: pass 1 or more"),
         ({"fingerprints": 0}, "fingerprints is 0: pass 1 or more"),
-        ({"url": "nonsense"}, "pass a database URL, for example sqlite:///agent.db"),
-        ({"url": "oracle+nobody://x"}, "pass a database URL"),
+        ({"url": "nonsense"}, "'nonsense' is not a database URL: for a file write for example"),
+        (
+            {"url": "oracle+nobody://me:secret@x"},
+            r"nobody://me:\*\*\*@x cannot be used .* pass for",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(store: EventStore, options: dict[str, Any], told: str) -> None:
@@ -412,12 +419,43 @@ def test_only_what_is_kept_can_be_read(store: EventStore, tmp_path: Path) -> Non
         run(store, "a")
         assert projector.catch_up() == 3
     with Projector(store, url, views=["statistics"], bucket=60) as projector:
-        with pytest.raises(ValueError, match="made with views tools, buckets of 60 s and format"):
+        with pytest.raises(ValueError, match="made with views tools and buckets of 60 s, not with"):
             projector.catch_up()
         assert projector.rebuild() == 6
         assert projector.statistics().overall.calls == 2
         with pytest.raises(ValueError, match="the tools are not projected"):
             projector.pending_approvals()
+
+
+def test_tables_of_an_older_format_are_built_anew(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """Where that is asked for: the error names the database, and both ways."""
+    run(store, "a")
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_projections SET format = 1")
+    told = r"sqlite:.*log\.db: another version of toolledger .*format 1, not 2.* --rebuild`"
+    for old in (projector.catch_up, projector.statistics):
+        with pytest.raises(StorageError, match=told):
+            old()
+    with Projector(store, bucket=60) as other, pytest.raises(StorageError, match=r"\.rebuild\(\)"):
+        other.catch_up()
+    assert projector.rebuild() == 3
+    check(projector, store)
+
+
+def test_tables_of_a_newer_format_are_left_alone(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """Also by a rebuild, and by who looks at them first."""
+    run(store, "a")
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_projections SET format = 3")
+    for attempt in (projector.catch_up, projector.rebuild, lambda: Projector(store)):
+        with pytest.raises(SchemaTooNew, match=r"log\.db: a newer .*: upgrade toolledger, or"):
+            attempt()
+    execute(path, "UPDATE toolledger_projections SET format = 2")
+    check(projector, store)
 
 
 def test_a_half_built_one_with_other_settings_is_thrown_away(
@@ -477,7 +515,9 @@ def test_a_database_that_is_held_by_others_is_busy(
     with Projector(store) as hasty:
         holder = driver().connect(str(path), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreBusy, match="nothing was projected, try again"):
+        with pytest.raises(
+            StoreBusy, match="another writer holds it; nothing was written, try again"
+        ):
             hasty.catch_up()
         holder.execute("ROLLBACK")
         holder.close()
@@ -501,13 +541,23 @@ def test_a_lost_race_on_a_server_is_run_again(error: Exception) -> None:
     database.close()
 
 
-def test_tables_that_cannot_be_made_are_told(tmp_path: Path) -> None:
-    """After trying, as others may have been making them."""
-    (tmp_path / "x.db").write_bytes(b"this is no database, and it is long enough to be seen" * 20)
-    with pytest.raises(StorageError, match="file is not a database"):
-        tables.Database(f"sqlite:///{tmp_path}/x.db")
-    with pytest.raises(StorageError, match="unable to open"):
-        tables.Database(f"sqlite:///{tmp_path}/nowhere/x.db")
+@pytest.mark.parametrize(
+    ("name", "kind", "told"),
+    [
+        ("text.db?uri=true", NotAStore, "text.db: file is not a database: .* name another file"),
+        ("?uri=true", NotAStore, "is a folder: name a file in it"),
+        ("nowhere/x.db?uri=true", StorageError, "x.db: the folder .*/nowhere does not exist"),
+        ("x.db?mode=rw&uri=true", StorageError, "unable to open .* it must be there"),
+        ("log.db?mode=ro&uri=true", StoreReadOnly, "make the file and its folder writable"),
+    ],
+)
+def test_tables_that_cannot_be_made_are_told(
+    store: EventStore, tmp_path: Path, name: str, kind: type[StorageError], told: str
+) -> None:
+    """As a store tells it; after trying, as others may have been making them."""
+    (tmp_path / "text.db").write_bytes(b"this is no database, and it is long enough for one" * 20)
+    with pytest.raises(kind, match=told):
+        tables.Database(f"sqlite:///file:{tmp_path}/{name}")
 
 
 def test_a_race_to_be_the_first_has_one_winner(
@@ -599,3 +649,20 @@ def test_errors_of_the_database_are_the_librarys(projector: Projector) -> None:
     with pytest.raises(StorageError, match=r"sqlite:///.*log\.db: boom"), \
             projector._database.reading():  # fmt: skip
         raise OperationalError("x", None, Exception("boom"))
+
+
+def test_of_damaged_tables_no_verify_is_offered(projector: Projector) -> None:
+    """It would look at the log."""
+    broken = driver().OperationalError("no such table: toolledger_parked")
+    told = r"log\.db: no such table: .*: nothing was projected; see that the database is there"
+    with pytest.raises(StoreCorrupt, match=told), projector._database.reading():
+        raise OperationalError("x", None, broken)
+
+
+def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the password."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(tables, "TRIES", 1)
+    told = r"//me:\*\*\*@.*refused.* see that the database is there"
+    with pytest.raises(StorageError, match=told):
+        tables.Database("postgresql://me:secret@127.0.0.1:1/x")
