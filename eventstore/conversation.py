@@ -317,13 +317,14 @@ class Conversation:
     def record(self, message: Any, provider: str = "openai") -> list[Tool]:
         """Record a provider's message: a dict, or the SDK's own object.
 
-        Returns the calls that it makes (pending) or answers. See `record_messages`.
+        Of a whole response, the message in it. Returns the calls that it makes (pending) or
+        answers. See `record_messages`.
         """
         return self._record([message], provider, None, None, imported=False)
 
     def record_messages(
         self,
-        messages: Sequence[Any],
+        messages: Sequence[Any] | dict[str, Any],
         provider: str = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
@@ -334,15 +335,18 @@ class Conversation:
         Ids that the provider repeats, leaves out or leaves empty are qualified or minted, the
         same on both halves. A result that answers no call is kept as text. `is_error` tells of
         a result, as its provider wrote it, whether it is a failure, `is_rejection` whether a
-        person refused the call.
+        person refused the call. Of a whole request, its list is recorded.
 
         Returns the calls that they make or answer, in order.
+
+        Raises:
+            ValueError: the calls, or results, are in another provider's form.
         """
         return self._record(messages, provider, is_error, is_rejection, imported=True)
 
     def import_messages(
         self,
-        messages: Iterable[Any],
+        messages: Iterable[Any] | dict[str, Any],
         provider: str = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
@@ -357,6 +361,7 @@ class Conversation:
 
         Raises:
             ImportConflict: the conversation holds other messages; none were added.
+            ValueError: the calls, or results, are in another provider's form.
         """
         from eventstore.importing import Import  # noqa: PLC0415 - loads the wires
 
@@ -367,16 +372,22 @@ class Conversation:
 
     def _record(
         self,
-        messages: Sequence[Any],
+        messages: Sequence[Any] | dict[str, Any],
         provider: str,
         is_error: Callable[[Any], bool] | None,
         is_rejection: Callable[[Any], bool] | None,
         *,
         imported: bool,
     ) -> list[Tool]:
-        from eventstore.wire import compact, parse, transcribe  # noqa: PLC0415 - likewise
+        from eventstore.wire import (  # noqa: PLC0415 - likewise
+            MESSAGES,
+            compact,
+            parse_own,
+            transcribe,
+        )
 
-        given = parse(messages, provider, is_error, is_rejection)
+        place = MESSAGES if imported else "the message"
+        given = parse_own(messages, provider, is_error, is_rejection, place)
         items = [compact(item, provider) for item in given]
 
         def decide(state: ConversationState) -> Sequence[Event]:

@@ -17,7 +17,16 @@ from eventstore.events import Event, MessageAdded, RunStarted, ToolPending
 from eventstore.fingerprint import content_id
 from eventstore.readable import readable
 from eventstore.state import ConversationState, Identified, mint
-from eventstore.wire import WireItem, WireMessage, compact, parse, plain
+from eventstore.wire import (
+    WireItem,
+    WireMessage,
+    compact,
+    list_key,
+    listed,
+    parse,
+    plain,
+    refuse_foreign,
+)
 from eventstore.wire.transcript import Finding, transcribe
 
 if TYPE_CHECKING:
@@ -75,22 +84,28 @@ class Import:
         self._place = b""  # of the last message taken in
         self._key: str | None = None  # of the last assistant message
         self._end = _End()
+        self._calls = False  # of the provider's form were seen
 
-    def extend(self, messages: Iterable[Any]) -> Imported:
+    def extend(self, messages: Iterable[Any] | dict[str, Any]) -> Imported:
         """Take in messages."""
-        for batch in _batches(messages, self._provider):
-            self._append([self._message(message) for message in batch])
+        given = map(plain, listed(messages, list_key(self._provider)))
+        for batch in _batches(given, self._provider):
+            taken = [self._message(message) for message in batch]
+            if not self._calls:
+                items = [item for message in taken for item in message.items]
+                first = self.done.messages
+                self._calls = refuse_foreign(batch, items, self._provider, first=first)
+            self._append(taken)
         return self.done
 
     def _message(self, message: Any) -> _Message:
-        given = plain(message)
         try:
-            form = _encode(given)
+            form = _encode(message)
         except TypeError:  # keys of objects that are no text
-            given = readable(given)[0]
-            form = _encode(given)
+            message = readable(message)[0]
+            form = _encode(message)
         self._place = content_id(self._place, form)[:_PLACE]
-        items = parse([given], self._provider, *self._tests)
+        items = parse([message], self._provider, *self._tests)
         return _Message(self._place, [compact(item, self._provider) for item in items])
 
     def _append(self, batch: list[_Message]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore import ToolPending
-from eventstore.wire import copy, is_valid, list_key, parse_in_place, transcribe_alone
+from eventstore.wire import copy, is_valid, list_key, parse_in_place, transcribe_alone, unwrapped
 from projections.history import History
 from projections.repair import Repair
 from projections.view import Collapse
@@ -26,7 +26,7 @@ class RepairedMessages(msgspec.Struct):
 
 
 def repair_messages(
-    messages: Sequence[Any],
+    messages: Sequence[Any] | dict[str, Any],
     provider: str,
     to: str | None = None,
     *,
@@ -37,14 +37,15 @@ def repair_messages(
 
     Never raises on a bad history, leaves its input alone, gives valid input back equal, and
     changes nothing when run on its own output. A call without a result is answered, a result
-    moves behind its call, and one that answers no call becomes text. `is_error` tells of a
-    result, as its provider wrote it, whether it is a failure; `collapse` is as in
-    `model_history`.
+    moves behind its call, and one that answers no call becomes text. Of a whole request, its
+    list is repaired. `is_error` tells of a result, as its provider wrote it, whether it is a
+    failure; `collapse` is as in `model_history`.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
     target = to or provider
+    messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and collapse == "none":
         whole = messages if isinstance(messages, str) else given

@@ -16,6 +16,8 @@ import broken_histories
 import broken_items
 import broken_wires
 
+from eventstore.wire import parse_own
+
 LONG = bool(os.environ.get("TOOLLEDGER_LONG"))
 
 GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
@@ -33,6 +35,16 @@ def histories(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]:
     """`count` broken histories, the same in every run."""
     for seed in range(count):
         yield GENERATORS[provider](random.Random(f"{salt}{provider}{seed}"))
+
+
+def recordable(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]:
+    """Those that a log takes: not one whose only calls, or results, are in another's form."""
+    for messages in histories(provider, count, salt):
+        try:
+            parse_own(messages, provider)
+        except ValueError:
+            continue
+        yield messages
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -18,6 +18,7 @@ import msgspec
 from eventstore.message import ROLES, Document, Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.wire.content import beside, copy, named_part, refers, unheld
+from eventstore.wire.given import MESSAGES, listed, refuse_foreign, unwrapped
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -68,7 +69,7 @@ def list_key(name: str) -> str:
 
 
 def parse(
-    messages: Sequence[Any],
+    messages: Sequence[Any] | dict[str, Any],
     name: str,
     is_error: Callable[[Any], bool] | None = None,
     is_rejection: Callable[[Any], bool] | None = None,
@@ -76,14 +77,42 @@ def parse(
     """The items of messages in a provider's form: dicts, or the SDK's own objects.
 
     `is_error` tells of a result, as the provider wrote it, whether it is a failure; without it,
-    the mark `is_error` does. `is_rejection` tells whether a person refused the call. Never raises
-    on the messages themselves.
+    the mark `is_error` does. `is_rejection` tells whether a person refused the call. Of a whole
+    request, its messages are taken. Never raises on the messages themselves.
     """
-    module = provider(name)
-    if isinstance(messages, str | dict):  # one, which would be taken to pieces
-        messages = [messages]
-    given = [plain(message) for message in messages]
-    return list(module.parse(given, is_error or bears_error_mark, is_rejection or _never))
+    return _parsed(_plain_list(messages, name), name, is_error, is_rejection)
+
+
+def parse_own(
+    messages: Sequence[Any] | dict[str, Any],
+    name: str,
+    is_error: Callable[[Any], bool] | None = None,
+    is_rejection: Callable[[Any], bool] | None = None,
+    place: str = MESSAGES,
+) -> list[WireItem]:
+    """The items of messages that are to be kept; see `parse`.
+
+    Raises:
+        ValueError: the calls, or results, are in another provider's form.
+    """
+    given = _plain_list(messages, name)
+    items = _parsed(given, name, is_error, is_rejection)
+    refuse_foreign(given, items, name, place)
+    return items
+
+
+def _parsed(
+    given: list[Any],
+    name: str,
+    is_error: Callable[[Any], bool] | None,
+    is_rejection: Callable[[Any], bool] | None,
+) -> list[WireItem]:
+    tests = (is_error or bears_error_mark, is_rejection or _never)
+    return list(provider(name).parse(given, *tests))
+
+
+def _plain_list(messages: Any, name: str) -> list[Any]:
+    return [plain(message) for message in listed(messages, list_key(name))]
 
 
 def parse_in_place(
@@ -289,6 +318,7 @@ _HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's obje
 def _dumped(value: Any) -> Any:
     """A dict of an SDK's object; members that are None say nothing, but for `content`."""
     try:
+        value = _spoken(value)
         dump = getattr(value, "model_dump", None)
         if not callable(dump):
             return value
@@ -302,7 +332,16 @@ def _dumped(value: Any) -> Any:
     return fields
 
 
+def _spoken(value: Any) -> Any:
+    """The message in an SDK's whole response, or a choice of it."""
+    choices = getattr(value, "choices", None)
+    choice = choices[0] if isinstance(choices, list) and choices else value
+    held = getattr(choice, "message", None)
+    return held if callable(getattr(held, "model_dump", None)) else value
+
+
 __all__ = [
+    "MESSAGES",
     "PROVIDERS",
     "ROLES",
     "Answer",
@@ -323,13 +362,17 @@ __all__ = [
     "copy",
     "is_valid",
     "list_key",
+    "listed",
     "parse",
     "parse_in_place",
+    "parse_own",
     "plain",
     "provider",
     "refers",
+    "refuse_foreign",
     "render",
     "transcribe",
     "transcribe_alone",
+    "unwrapped",
     "validate",
 ]

@@ -80,7 +80,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    output = message.get("output")
+    output = message.get("output", message)
     if isinstance(output, dict) and isinstance(output.get("message"), dict):
         message = output["message"]  # a whole response
     given = message.get("role")

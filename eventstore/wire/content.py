@@ -128,6 +128,16 @@ def chat_untold(message: Any, told: Collection[str]) -> Iterator[str]:
         yield from beyond(call.get("function") if isinstance(call, dict) else None, _FUNCTION)
 
 
+def chat_message(message: dict[str, Any]) -> dict[str, Any]:
+    """The message that a whole response in the form of a chat holds, or a choice of it."""
+    if "role" in message:
+        return message
+    choices = message.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else message
+    held = choice.get("message") if isinstance(choice, dict) else None
+    return held if isinstance(held, dict) else message
+
+
 _CALL = frozenset({"id", "type", "function", "custom", "index"})
 _FUNCTION = frozenset({"name", "arguments", "index"})
 

@@ -86,11 +86,13 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _content(message: dict[str, Any]) -> dict[str, Any]:
-    """The content that a whole response holds, or that a part alone is."""
+    """The content that a whole response or a candidate holds, or that a part alone is."""
     candidates = message.get("candidates")
     if isinstance(candidates, list) and candidates and isinstance(candidates[0], dict):
         content = candidates[0].get("content")
         return content if isinstance(content, dict) else {}
+    if "role" not in message and isinstance(message.get("content"), dict):
+        return dict(message["content"])
     if "parts" not in message and "role" not in message and message:
         return {"role": "user", "parts": [message]}
     if message.get("parts") in _NOTHING and "content" in message:  # in the form of a chat

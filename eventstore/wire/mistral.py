@@ -19,6 +19,7 @@ from eventstore.wire.content import (
     bare,
     chat_answer,
     chat_image,
+    chat_message,
     chat_untold,
     copy,
     document_of,
@@ -74,10 +75,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    choices = message.get("choices")
-    for choice in choices[:1] if isinstance(choices, list) else ():  # a whole response
-        if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            message = choice["message"]
+    message = chat_message(message)
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:

@@ -14,6 +14,7 @@ from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
     answer_text,
     as_text,
+    chat_message,
     chat_untold,
     copy,
     foreign_text,
@@ -60,8 +61,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    if isinstance(message.get("message"), dict):
-        message = message["message"]  # a whole response
+    message = chat_message(message)
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:

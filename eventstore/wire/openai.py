@@ -20,6 +20,7 @@ from eventstore.wire.content import (
     bare,
     chat_answer,
     chat_image,
+    chat_message,
     chat_untold,
     copy,
     document_of,
@@ -91,6 +92,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
+    message = chat_message(message)
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from eventstore.wire import PROVIDERS, list_key
+from eventstore.wire.given import LISTS, key_of, request_of
 from projections.sources import claude_code, messages, read
 from projections.sources.lines import TextFile
 from projections.sources.problems import Problem, Problems, SourceError
 
-_KEYS = {"messages": None, "contents": "gemini", "input": "openai-responses"}
-_WRAPPED = ("body", "params", "request")  # around it in the lines of a batch, or of a proxy's log
+_WHOSE = {"contents": "gemini", "input": "openai-responses"}  # the rest is guessed
 _HELD = ("previous_response_id", "conversation")  # members that name what the server holds
 _LINES = (".jsonl", ".ndjson", ".log")
 
@@ -71,7 +71,7 @@ class RequestFile:
             first = f"; {self.problems[0]}" if self.problems else ""
             raise SourceError(
                 f"{self.path} holds no messages{first}: pass a list of them, or an object with "
-                f"{', '.join(_KEYS)}"
+                f"{', '.join(LISTS)}"
             )
 
     def _requests(self) -> Iterator[Request]:
@@ -98,7 +98,7 @@ class RequestFile:
         values = chain(head, values)
         if any(map(claude_code.is_record, kinds)):
             yield from self._of_session()
-        elif any(isinstance(value, list) or _sent(value) is not None for value in kinds):
+        elif any(isinstance(value, list) or request_of(value) is not None for value in kinds):
             for number, value in values:
                 name = f"{place} {number}"
                 request = self._of_list(value, name) or self._of_object(value, name)
@@ -117,17 +117,17 @@ class RequestFile:
             self._found.add(problem.what, problem.line, last=problem.last, detail=problem.detail)
 
     def _of_object(self, value: Any, name: str) -> Request | None:
-        sent = _sent(value)
+        sent = request_of(value)
         if sent is None:
             return None
-        key = next(key for key in _KEYS if _is_list(sent, key))
-        if self._provider is not None and _is_list(sent, list_key(self._provider)):
-            key = list_key(self._provider)
+        key = key_of(sent, self._provider and list_key(self._provider))
         given = sent[key]
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
         named, own = messages.name_of(value, "", ())
-        whose = self._provider or _named(value) or _KEYS[key] or _guess(given, "system" in sent)
+        whose = (
+            self._provider or _named(value) or _WHOSE.get(key) or _guess(given, "system" in sent)
+        )
         continues = any(sent.get(key) is not None for key in _HELD)
         return Request(named if own else name, whose, given, continues)
 
@@ -135,22 +135,6 @@ class RequestFile:
         if not isinstance(value, list) or not any(isinstance(each, dict) for each in value):
             return None
         return Request(name, self._provider or _guess(value, has_system=False), value)
-
-
-def _sent(value: Any) -> dict[str, Any] | None:
-    """The arguments of a request, wrapped or not."""
-    if not isinstance(value, dict):
-        return None
-    inside = [value.get(key) for key in _WRAPPED]
-    for arguments in (value, *inside):
-        if isinstance(arguments, dict) and any(_is_list(arguments, key) for key in _KEYS):
-            return arguments
-    return None
-
-
-def _is_list(arguments: dict[str, Any], key: str) -> bool:
-    given = arguments.get(key)
-    return isinstance(given, list) or (key == "input" and isinstance(given, str))
 
 
 def _named(value: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from broken import GENERATORS, LONG, histories, lines, lost, parallel, said
+from broken import GENERATORS, LONG, histories, lines, lost, parallel, recordable, said
 
 from eventstore import EventStore, validate
 from eventstore.wire import is_valid
@@ -78,7 +78,7 @@ def test_a_turn_of_thousands_of_parallel_calls_keeps_every_result(provider: str)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
     """Wherever a log is cut, both providers accept what is shown."""
-    for number, messages in enumerate(histories(provider, max(ROUNDS // 4, 60), "log")):
+    for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "log")):
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)
@@ -99,7 +99,7 @@ def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
     """Recording a history and repairing it are one pipeline: the same messages come out."""
-    for number, messages in enumerate(histories(provider, max(ROUNDS // 4, 60), "same")):
+    for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "same")):
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)

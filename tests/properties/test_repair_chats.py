@@ -8,7 +8,7 @@ from typing import Any
 
 import broken_wires
 import pytest
-from broken import GENERATORS, LONG, histories
+from broken import GENERATORS, LONG, histories, recordable
 
 from eventstore import EventStore, validate
 from eventstore.wire import list_key
@@ -29,7 +29,7 @@ def store() -> Iterator[EventStore]:
 @pytest.mark.parametrize("provider", OURS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str, store: EventStore) -> None:
     """Wherever a log is cut, every provider accepts what is shown."""
-    for number, messages in enumerate(histories(provider, max(ROUNDS // 20, 20), "log")):
+    for number, messages in enumerate(recordable(provider, max(ROUNDS // 20, 20), "log")):
         chat = store.conversation(f"{provider}{number}")
         chat.record_messages(messages, provider)
         events = list(chat.events())

