@@ -317,10 +317,11 @@ class Conversation:
     def record(self, message: Any, provider: str = "openai") -> list[Tool]:
         """Record a provider's message: a dict, or the SDK's own object.
 
-        Of a whole response, the message in it. Returns the calls that it makes (pending) or
-        answers. See `record_messages`.
+        Of a whole response, the message in it; of a whole request, its list. Returns the calls
+        that it makes (pending) or answers. See `record_messages`.
         """
-        return self._record([message], provider, None, None, imported=False)
+        given = message if isinstance(message, dict) else [message]
+        return self._record(given, provider, None, None, imported=False)
 
     def record_messages(
         self,

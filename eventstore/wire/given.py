@@ -124,7 +124,8 @@ def _signs(given: Any, depth: int = _DEPTH) -> Iterator[_Sign]:
     elif isinstance(given, dict):
         yield from _signs_of(given)
         for holder in _HOLDERS:
-            yield from _signs(given.get(holder), depth - 1)
+            if holder in given:
+                yield from _signs(given[holder], depth - 1)
 
 
 def _signs_of(given: dict[str, Any]) -> Iterator[_Sign]:

@@ -246,6 +246,9 @@ def test_of_a_whole_request_the_list_is_taken(
     assert repair_messages(request_, provider) == repair_messages(messages, provider)
     with EventStore.open("sqlite://") as store:
         assert store.conversation("c").import_messages(request_, provider).added == 2
+        assert [call.call.name for call in store.conversation("d").record(request_, provider)] == [
+            "f"
+        ]
 
 
 def test_a_text_is_a_whole_input(chat: Conversation) -> None:
