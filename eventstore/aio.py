@@ -378,7 +378,7 @@ class AsyncConversation:
 
     async def record_messages(
         self,
-        messages: Sequence[Any],
+        messages: Sequence[Any] | dict[str, Any],
         provider: str = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,

@@ -184,7 +184,9 @@ class Conversation:
         """Add a message: text, or parts (`Text`, `Image`, `Document`, `Opaque`).
 
         Raises:
-            ValueError: the role is not system, developer, user or assistant.
+            ValueError: the role is not system, developer, user or assistant, or an image or a
+                document has not one content of its kind.
+            TypeError: the content is none.
         """
         if role not in ROLES or role == "tool":
             raise ValueError(
