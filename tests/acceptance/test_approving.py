@@ -163,7 +163,7 @@ def test_a_call_that_was_not_shown_is_not_decided_on(
         (["approve", "chat", "a", "--shown", "5"], "'5' is no JSON object", 2),
         (["reject", "chat", "x"], "has no call 'x'", 1),
         (["approve", "chat"], "Missing argument 'CALL'", 2),
-        (["approvals", "--tables", "nonsense"], "pass a database URL", 1),
+        (["approvals", "--tables", "nonsense"], "is not a database URL", 2),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
