@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import reprlib
-from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
+
+PDF = "application/pdf"
+"""The media type of a document."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False, tag="text", tag_field="type"):
@@ -96,9 +98,9 @@ def _placed(shown: Image | Document) -> Image | Document:
         return msgspec.structs.replace(shown, data=None)
     told, data = _held(shown, source)
     if isinstance(shown, Document):
-        if told not in ("", _PDF):
+        if told not in ("", PDF):
             raise ValueError(
-                f"Document is {reprlib.repr(told)}: pass a PDF ({_PDF}), "
+                f"Document is {reprlib.repr(told)}: pass a PDF ({PDF}), "
                 "an image as Image, or words as Text"
             )
         return msgspec.structs.replace(shown, url=None, data=data)
@@ -127,9 +129,9 @@ def _source(shown: Image | Document) -> str:
 
 def _held(shown: Image | Document, source: str) -> tuple[str, str]:
     """The media type, where it is told, and the base64 of a `data:` address or of base64 alone."""
-    address = _DATA.fullmatch(source)
+    address = re.fullmatch(_DATA, source, re.IGNORECASE | re.DOTALL)
     told, data = address.groups() if address else ("", source)
-    if not _is_base64(data):
+    if not is_base64(data):
         raise ValueError(
             f"{type(shown).__name__} has {reprlib.repr(source)}, which is no base64: "
             f"pass {_ENCODED}"
@@ -137,13 +139,15 @@ def _held(shown: Image | Document, source: str) -> tuple[str, str]:
     return told.lower(), data
 
 
-def _is_base64(text: str) -> bool:
+def is_base64(text: str) -> bool:
+    """Whether the text is base64, and of something."""
+    from base64 import b64decode  # noqa: PLC0415 - of who has images
+
     try:
         return bool(b64decode(text, validate=True))
     except ValueError:
         return False
 
 
-_DATA = re.compile("data:([^,;]*)(?:;[^,]*)?;base64,(.*)", re.IGNORECASE | re.DOTALL)
-_PDF = "application/pdf"
+_DATA = "data:([^,;]*)(?:;[^,]*)?;base64,(.*)"
 _ENCODED = "data=base64.b64encode(content).decode()"

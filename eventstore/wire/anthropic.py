@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eventstore.fingerprint import content_id
-from eventstore.message import Document, Image, Opaque, Part, Text
+from eventstore.message import PDF, Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
-    PDF,
     as_text,
     bare,
     beyond,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore.fingerprint import canonical
-from eventstore.message import Document, Image, Opaque, Part, Text
+from eventstore.message import PDF, Document, Image, Opaque, Part, Text
 from eventstore.readable import readable
 from eventstore.tool import FunctionCall
 from eventstore.wire.items import Answer, Call, Change, Turn
@@ -185,9 +185,6 @@ def document_of(url: Any, name: Any = None) -> Document | None:
         return Document(None, data, told) if media_type == PDF else None
     is_pdf = url.startswith("https://") and url.partition("?")[0].lower().endswith(".pdf")
     return Document(url, None, told) if is_pdf else None
-
-
-PDF = "application/pdf"
 
 
 def _held(url: str) -> tuple[str | None, str | None]:

@@ -15,9 +15,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Document, Image, Opaque, Part, Text
+from eventstore.message import PDF, Document, Image, Opaque, Part, Text
 from eventstore.wire.content import (
-    PDF,
     as_text,
     bare,
     beyond,

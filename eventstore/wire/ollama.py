@@ -6,11 +6,11 @@ content is one text, images stand beside it, and so does what the model thought.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eventstore.message import Document, Image, Opaque, Part, Text
+from eventstore.message import Document, Image, Opaque, Part, Text, is_base64
 from eventstore.wire.content import (
     answer_text,
     as_text,
@@ -137,17 +137,10 @@ def _parts(message: dict[str, Any]) -> Iterator[Part]:
         yield Text(text)
     images = message.get("images")
     for image in images if isinstance(images, list) else ():
-        if isinstance(image, str) and _is_base64(image):
+        if isinstance(image, str) and is_base64(image):
             yield Image(None, image)
         elif isinstance(image, str):  # a path on the machine that made the request
             yield Opaque(NAME, {"type": "image", "image": image})
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        return bool(b64decode(text, validate=True))
-    except ValueError:
-        return False
 
 
 def _is_exact(message: dict[str, Any], role: str) -> bool:
