@@ -168,6 +168,13 @@ class UnknownEvent(msgspec.Struct, frozen=True, gc=False):
     schema: int
     payload: str
 
+    @property
+    def is_newer(self) -> bool:
+        """Whether it is of a newer version, whose tag or schema this one does not know."""
+        from eventstore.codec import SCHEMAS  # noqa: PLC0415 - which imports this
+
+        return self.schema > SCHEMAS.get(self.tag, 0)
+
 
 ToolEvent = ToolPending | ToolApproved | ToolRunning | ToolCompleted | ToolFailed | ToolRejected
 Event = ToolEvent | MessageAdded | ToolsOffered | RunStarted | RunEnded | UnknownEvent

@@ -70,7 +70,10 @@ def unreadable(event: UnknownEvent) -> str | None:
     """What is wrong with an event that could not be read; None for a tag that is not ours."""
     if event.tag not in _TAGS:
         return None
-    return f"{event.tag} (schema {event.schema}) cannot be read: damaged, or from a newer version"
+    name = f"{event.tag} (schema {event.schema})"
+    if event.is_newer:
+        return f"{name} is of a newer version of toolledger: upgrade to read it"
+    return f"{name} cannot be read: it is damaged"
 
 
 def fingerprint_of(recorded: Recorded, call: FunctionCall) -> str | None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from eventstore import EventStore, FunctionCall, Recorded, StorageError, ToolApproved, ToolPending
+from eventstore import (
+    EventStore,
+    FunctionCall,
+    Recorded,
+    StorageError,
+    ToolApproved,
+    ToolPending,
+    UnknownEvent,
+)
 from eventstore.migrate import REVISIONS, move
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, print_json, say
+from projections.fold import unreadable
+from projections.text import plural
 from projections.tools import CurrentTools
 
 SHOWN = 20
@@ -51,10 +62,11 @@ class Found(msgspec.Struct, frozen=True):
 
 def verify(url: Url = URL, *, as_json: Json = False) -> None:
     """Check digests, gaps, transitions and heads; name the first bad event."""
+    newer: Counter[str] = Counter()
     with open_store(url) as store:
-        found = sorted(_found(store), key=lambda item: item.order)
+        found = sorted(_found(store, newer), key=lambda item: item.order)
         events, conversations = _counted(store) if not found else (None, None)
-    notes = _notes(url)
+    notes = [*_unchecked(newer), *_notes(url)]
     if as_json:
         print_json({
             "ok": not found, "first": found[0] if found else None, "found": found,
@@ -74,7 +86,8 @@ def verify(url: Url = URL, *, as_json: Json = False) -> None:
     raise typer.Exit(1)
 
 
-def _found(store: EventStore) -> Iterator[Found]:
+def _found(store: EventStore, newer: Counter[str]) -> Iterator[Found]:
+    """What is wrong; `newer` counts, by conversation, the events that only newer versions read."""
     try:
         for damage in store.verify():
             lane = None if damage.lane < 0 else damage.lane
@@ -84,8 +97,12 @@ def _found(store: EventStore) -> Iterator[Found]:
         tools = CurrentTools()
         lanes: dict[str, int] = {}
         for recorded in store.read():
-            lanes[recorded.conversation_id] = recorded.lane
-            tools.apply(recorded)
+            name, event = recorded.conversation_id, recorded.event
+            lanes[name] = recorded.lane
+            if isinstance(event, UnknownEvent) and unreadable(event) and event.is_newer:
+                newer[name] += 1
+            if name not in newer:
+                tools.apply(recorded)
             if not _is_marked(recorded):
                 yield _at(recorded, "the fingerprint is not that of the call's arguments")
     except StorageError as error:  # the database itself cannot read on
@@ -95,6 +112,16 @@ def _found(store: EventStore) -> Iterator[Found]:
         lane = lanes[anomaly.conversation_id]
         yield Found(
             anomaly.problem, lane, anomaly.position, anomaly.conversation_id, anomaly.version
+        )
+
+
+def _unchecked(newer: Counter[str]) -> Iterator[str]:
+    """What could not be judged by this version."""
+    if newer:
+        yield (
+            f"{plural(newer.total(), 'event')} of {plural(len(newer), 'conversation')} are of a "
+            "newer version of toolledger; what their calls went through from there on was not "
+            "checked: upgrade to check it"
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore, validate
+from eventstore import EventStore, UnknownEvent, validate
 from projections.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -752,6 +752,28 @@ def test_verify_checks_the_transitions(run: Command) -> None:
     )
     found = run.json("verify", "--url", run.url, status=1)
     assert any("attempt 9 cannot start" in item["problem"] for item in found["found"])
+
+
+def test_verify_tells_newer_events_from_damaged_ones(run: Command) -> None:
+    """What a newer version wrote is no damage, nor is what follows from it."""
+    with EventStore.open(run.url) as store:
+        chat = store.conversation("chat")
+        chat.request("f", {}, "a")
+        chat.append(UnknownEvent("completed", 2, '{"call_id":"a","answer":1}'))
+        chat.start("a")
+        chat.append(UnknownEvent("pending", 2, "{}"), UnknownEvent("hologram", 1, "{}"))
+        assert list(store.verify()) == []
+    found = run.json("verify", "--url", run.url)
+    assert (found["ok"], found["events"]) == (True, 5)
+    note = found["notes"][0]
+    assert note.startswith("2 events of 1 conversation are of a newer version of toolledger; what")
+    assert f"note: {note}" in run.here("verify", "--url", run.url).stdout
+    with EventStore.open(run.url) as store:
+        store.conversation("old").add_message("user", "hello")
+    tamper(run, "UPDATE toolledger_events SET tag = 'failed' WHERE tag = 'message'")
+    found = run.json("verify", "--url", run.url, status=1)
+    assert found["first"]["problem"] == "failed (schema 1) cannot be read: it is damaged"
+    assert found["notes"][0] == note
 
 
 def test_verify_goes_on_where_a_row_cannot_be_read(run: Command, store: EventStore) -> None:

@@ -198,6 +198,16 @@ def test_an_event_that_nobody_can_parse_is_kept_as_unknown() -> None:
     assert codec.decode("running", 1, payload) == UnknownEvent("running", 1, payload)
 
 
+def test_an_unknown_event_says_whether_it_is_newer_or_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tag or a schema of tomorrow is newer; what this version writes, and before, is not."""
+    monkeypatch.setitem(codec.SCHEMAS, "running", 2)
+    newer = [UnknownEvent(*of, "{") for of in (("running", 3), ("failed", 2), ("hologram", 1))]
+    damaged = [UnknownEvent(*of, "{") for of in (("running", 2), ("running", 1), ("failed", 1))]
+    assert [event.is_newer for event in newer + damaged] == [True] * 3 + [False] * 3
+
+
 def test_a_parser_that_runs_out_of_stack_is_not_mistaken_for_damage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -117,8 +117,8 @@ def test_a_clean_log_has_no_anomalies() -> None:
         ([pending("a"), completed("a", 1), completed("a", 2)], 3, "the first completion stands"),
         ([pending("a", q=1), pending("a", q=2)], 2, "another call of this id exists"),
         ([ToolPending(FunctionCall("search", {}))], 1, "the call has no id"),
-        ([UnknownEvent("completed", 1, "{")], 1, "completed (schema 1) cannot be read"),
-        ([UnknownEvent("run_ended", 7, "{}")], 1, "run_ended (schema 7) cannot be read"),
+        ([UnknownEvent("completed", 1, "{")], 1, "(schema 1) cannot be read: it is damaged"),
+        ([UnknownEvent("run_ended", 7, "{}")], 1, "run_ended (schema 7) is of a newer version"),
     ],
 )
 def test_an_event_that_does_not_fit_is_named(events: list[Event], version: int, told: str) -> None:
