@@ -1,37 +1,37 @@
-"""PostgreSQL: one event in one statement, which is prepared and gets its values in binary.
+"""PostgreSQL: rows go in binary, one event in one statement and many by COPY.
 
-It moves the counter, if nobody else has, and only then inserts: one way to the server and back,
-and nothing is sent twice. It goes past psycopg's cursor, whose conversions take as long as the
-server's work.
+The statement is prepared. It moves the counter, if nobody else has, and only then inserts: one way
+to the server and back, and nothing is sent twice. It goes past psycopg's cursor, whose conversions
+take as long as the server's work.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from itertools import count
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from eventstore.storage import Appended
+from eventstore.storage.binary import copied_events, copied_marks, parameters
 from eventstore.storage.notices import NotifyingStorage
-from eventstore.storage.rows import payload_digest
 from eventstore.storage.schema import events, fingerprints, lanes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from sqlalchemy import Table
 
-    from eventstore.storage import Append, Draft
+    from eventstore.storage import Append
+    from eventstore.storage.rows import Batch
 
-_int = Struct(">i").pack
-_big = Struct(">q").pack
 _BINARY = [1] * len(events.columns)
 _numbers = count(1)
 
 
 class AtOnceStorage(NotifyingStorage):
-    """The events of one tenant; an event that goes alone goes in one statement."""
+    """The events of one tenant; one that goes alone goes in one statement, others by COPY."""
 
     def _reads(self, connection: Any) -> Any:
         return connection.cursor(binary=True)  # what a read takes here is its numbers and digests
@@ -55,7 +55,7 @@ class AtOnceStorage(NotifyingStorage):
         self._ends = {lane: base + 1}
         self._torn = True
         try:
-            row = _row(lane, base + 1, conversation, request.version + 1, draft)
+            row = parameters(lane, conversation, base + 1, request.version + 1, draft)
             prepared = self._prepared
             if prepared is None or prepared.connection is not connection:
                 prepared = self._prepared = _Prepared(connection, self._driver)
@@ -69,6 +69,22 @@ class AtOnceStorage(NotifyingStorage):
             return None
         self._heads[lane] = base + 1
         return done
+
+    def _insert(self, cursor: Any, batches: Sequence[Batch]) -> None:
+        # Even few rows take less of our time so than with `executemany`.
+        _copy(cursor, events, copied_events(batches))
+        _copy(cursor, fingerprints, copied_marks(batches))
+
+
+def _copy(cursor: Any, table: Table, pieces: Iterator[bytes]) -> None:
+    first = next(pieces, None)
+    if first is None:
+        return
+    columns = ", ".join(column.name for column in table.columns)
+    with cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.write(first)
+        for piece in pieces:
+            copy.write(piece)
 
 
 class _Prepared:
@@ -100,18 +116,6 @@ class _Prepared:
         if results[0].status != self._fine:
             raise self._psycopg.errors.error_from_result(results[0])
         return results[0]
-
-
-def _row(
-    lane: int, position: int, conversation: int, version: int, draft: Draft
-) -> list[bytes | None]:
-    """The event's columns in PostgreSQL's binary form."""
-    payload = draft.payload
-    return [
-        _int(lane), _big(position), _big(conversation), _int(version), draft.event_id,
-        _big(draft.recorded_at), draft.tag.encode(), _int(draft.schema), draft.fingerprint,
-        payload_digest(payload), payload,
-    ]  # fmt: skip
 
 
 @cache

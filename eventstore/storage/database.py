@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
-
-    from eventstore.storage.statements import Statements
 
 
 class Database(Protocol):
@@ -32,11 +30,6 @@ class Database(Protocol):
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the database cannot hold."""
-
-    def insert(
-        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
-    ) -> None:
-        """Write the rows of events, and those of the fingerprints' index."""
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, or the same error."""

@@ -6,12 +6,9 @@ All is done under READ COMMITTED: whoever waited for the row sees what the other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from eventstore.errors import (
     NotAStore,
@@ -21,15 +18,13 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage import schema as tables
 from eventstore.storage.at_once import AtOnceStorage
 from eventstore.storage.server import CONNECTING, Server
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
 
     from eventstore.storage.sql import SqlStorage
-    from eventstore.storage.statements import Statements
 
 LOCK = 0x746F6F6C
 """The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
@@ -137,18 +132,8 @@ class Postgresql(Server):
         """Nothing is ever left: the schema is changed in one transaction."""
 
     def storage(self, tenant: str) -> SqlStorage:
-        """One that appends a lone event in one statement, and tells other processes."""
+        """One that appends in binary, and tells other processes."""
         return AtOnceStorage(self, tenant)
-
-    def insert(self, cursor: Any, _: Statements, rows: Sequence[Any], marks: Sequence[Any]) -> None:
-        """Write the rows of events, and those of the fingerprints' index, by COPY.
-
-        Even few rows take less of our time so than with `executemany`.
-        """
-        if rows:
-            _copy(cursor, tables.events, rows)
-        if marks:
-            _copy(cursor, tables.fingerprints, marks)
 
     def meaning(self, error: Any) -> tuple[type[StorageError], str]:
         """By the SQLSTATE; an error without one is the connection's."""
@@ -177,29 +162,6 @@ class Postgresql(Server):
     def damage(self, _: Callable[[str], list[Any]]) -> Iterator[str]:
         """Nothing: it checks its pages as it reads them."""
         yield from ()
-
-
-def _copy(cursor: Any, table: Table, rows: Sequence[Any]) -> None:
-    statement, types = _copying(table)
-    with cursor.copy(statement) as copy:
-        copy.set_types(types)
-        write = copy.write_row
-        for row in rows:
-            write(row)
-
-
-@cache
-def _copying(table: Table) -> tuple[str, list[str]]:
-    """The statement, and the names of its columns' types: in binary, nothing is converted."""
-    columns = ", ".join(column.name for column in table.columns)
-    types = [column.type.compile(_dialect).lower() for column in table.columns]
-    return (
-        f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)",
-        [name.partition("(")[0] for name in types],
-    )
-
-
-_dialect = PGDialect()  # type: ignore[no-untyped-call]
 
 
 def _state(error: Any) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventstore.codec import DECODERS, Decoders, decode
 from eventstore.events import Recorded
 from eventstore.fingerprint import PREFIX
+from eventstore.storage import Draft
 
-if TYPE_CHECKING:
-    from eventstore.storage import Draft
-    from eventstore.storage.statements import Statements
+Batch = tuple[tuple[int, int], int, int, Sequence[Draft]]
+"""Drafts of a conversation: its lane and key, the position and the version that they go behind."""
 
 _blank = blake2b(digest_size=16)
 
@@ -40,14 +40,6 @@ def event_row(
 def index_row(lane: int, conversation: int, version: int, draft: Draft) -> tuple[Any, ...]:
     """What finds it by its fingerprint."""
     return lane, bytearray(draft.fingerprint or b""), conversation, version
-
-
-def insert_many(cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]) -> None:
-    """Write the rows of events, and those of the fingerprints' index."""
-    if rows:
-        cursor.executemany(sql.insert, rows)
-    if marks:
-        cursor.executemany(sql.index, marks)
 
 
 def recorded(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
@@ -22,10 +22,8 @@ from eventstore import migrate
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage.connections import unforked
 from eventstore.storage.database import translated
-from eventstore.storage.rows import insert_many
 from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
 from eventstore.storage.sql import SqlStorage
-from eventstore.storage.statements import Statements
 
 DURABILITIES = ("full", "normal")
 
@@ -127,12 +125,6 @@ class Server(ABC):
     def storage(self, tenant: str) -> SqlStorage:
         """What reads and writes there, once it has been looked at."""
         return SqlStorage(self, tenant)
-
-    def insert(
-        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
-    ) -> None:
-        """Write the rows of events, and those of the fingerprints' index."""
-        insert_many(cursor, sql, rows, marks)
 
     def is_lost(self, error: BaseException) -> bool:
         """Whether the connection is gone; or out of step with the server, as after a Ctrl-C."""

@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.errors import StoreCorrupt
 from eventstore.fingerprint import slice_of
-from eventstore.storage import Append, Appended, Damage, Draft
+from eventstore.storage import Append, Appended, Damage
 from eventstore.storage.checking import verify
 from eventstore.storage.connections import pauses
 from eventstore.storage.database import translated
 from eventstore.storage.reading import Reader
-from eventstore.storage.rows import event_row, index_row
+from eventstore.storage.rows import Batch, event_row, index_row
 
 if TYPE_CHECKING:
     from eventstore.events import Recorded
 
 Asked = TypeVar("Asked")
 Done = TypeVar("Done")
-
-_Batch = tuple[tuple[int, int], int, int, Sequence[Draft]]
 
 
 class SqlStorage(Reader):
@@ -236,7 +234,7 @@ class SqlStorage(Reader):
         ends = dict(heads)
         keys: dict[str, tuple[int, int] | None] = {}
         versions: dict[str, int] = {}
-        batches: list[_Batch] = []
+        batches: list[Batch] = []
         done: list[Appended | Exception] = []
         for request in requests:
             name = request.conversation_id
@@ -291,15 +289,18 @@ class SqlStorage(Reader):
             "the database was replaced by an older copy; nothing was written"
         )
 
-    def _insert(self, cursor: Any, batches: Sequence[_Batch]) -> None:
-        """Write the rows of batches: a conversation, and what stands before its drafts."""
+    def _insert(self, cursor: Any, batches: Sequence[Batch]) -> None:
+        """Write the events of batches, and what finds them by their fingerprints."""
         rows, found = [], []
         for key, position, version, drafts in batches:
             for place, draft in enumerate(drafts, 1):
                 rows.append(event_row(*key, position + place, version + place, draft))
                 if draft.begins:
                     found.append(index_row(*key, version + place, draft))
-        self._database.insert(cursor, self._sql, rows, found)
+        if rows:
+            cursor.executemany(self._sql.insert, rows)
+        if found:
+            cursor.executemany(self._sql.index, found)
 
     def _head(self, cursor: Any, lane: int) -> int:
         """The lane's last position, while nobody else can write."""

@@ -16,7 +16,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -39,9 +39,7 @@ from eventstore.errors import (
 )
 from eventstore.storage.connections import unforked
 from eventstore.storage.database import translated
-from eventstore.storage.rows import insert_many
 from eventstore.storage.sql import SqlStorage
-from eventstore.storage.statements import Statements
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -161,12 +159,6 @@ class Sqlite:
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the database cannot hold: SQLite holds any."""
-
-    def insert(
-        self, cursor: Any, sql: Statements, rows: Sequence[Any], marks: Sequence[Any]
-    ) -> None:
-        """Write the rows of events, and those of the fingerprints' index."""
-        insert_many(cursor, sql, rows, marks)
 
     def is_lost(self, _: BaseException) -> bool:
         """Whether the connection is gone: to a file it never is."""

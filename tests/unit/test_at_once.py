@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from eventstore import EventStore
+from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.at_once import AtOnceStorage
 
@@ -109,6 +109,27 @@ def test_it_is_stored_as_it_is_in_a_transaction(
     rows = postgresql.execute(f"SELECT {columns} FROM toolledger_events", database=url)  # noqa: S608
     assert len(rows) == 7
     assert len(set(rows)) == 1
+
+
+def test_many_are_stored_as_each_alone(store: EventStore) -> None:
+    """More than is sent at once; those that are found by their fingerprint, too."""
+    chat, alone = store.conversation("many"), store.conversation("alone")
+    events = [
+        ToolPending(FunctionCall("search", {"q": "ä\x00'\\" * n}, f"call_{n}"), f"call_{n}", n, 0)
+        for n in range(200)
+    ]
+    said = MessageAdded("user", (Text("hello"),))
+    chat.append(said, *events)
+    for event in (said, *events):
+        alone.append(event)
+    assert list(store.verify()) == []
+    assert [r.event for r in chat.events()] == [r.event for r in alone.events()] == [said, *events]
+    for recorded in list(chat.events())[1::50]:
+        assert recorded.fingerprint is not None
+        found = [
+            (r.conversation_id, r.version) for r in store.read_fingerprint(recorded.fingerprint)
+        ]
+        assert sorted(found) == [("alone", recorded.version), ("many", recorded.version)]
 
 
 def test_where_others_have_written_it_goes_behind_them(
