@@ -27,8 +27,8 @@ INDEX = (
     "VALUES (?, ?, ?, ?)"
 )
 READ = (
-    "SELECT lane, position, conversation, version, event_id, recorded_at, tag, schema, "
-    "fingerprint, payload FROM toolledger_events"
+    "SELECT position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
+    "payload FROM toolledger_events"
 )
 
 

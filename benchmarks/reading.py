@@ -39,8 +39,8 @@ EACH = 1000
 
 AT_ONCE = 10_000
 READ = (
-    "SELECT lane, position, conversation, version, event_id, recorded_at, tag, schema, "
-    "fingerprint, payload FROM toolledger_events ORDER BY lane, position"
+    "SELECT position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
+    "payload FROM toolledger_events ORDER BY lane, position"
 )
 
 

@@ -181,7 +181,7 @@ class HostedStorage:
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
             rows = self._told(self._read, at=lane, key=key, after=after)
-            yield from recorded(rows, {key: name})
+            yield from recorded(lane, rows, {key: name})
             if len(rows) < CHUNK:
                 return
             after = rows[-1].version

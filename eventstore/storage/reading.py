@@ -98,7 +98,7 @@ class Reader(Connections):
         self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
     ) -> list[Recorded]:
         cursor.execute(self._sql.tail, (*key, after))
-        return recorded(cursor.fetchall(), {key[1]: conversation_id})
+        return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id})
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version; see `Storage.conversation`."""
@@ -108,7 +108,7 @@ class Reader(Connections):
             if key is None:
                 return []
             cursor.execute(self._sql.conversation, (*key, after, CHUNK))
-            return recorded(cursor.fetchall(), {key[1]: conversation_id})
+            return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id})
 
         while True:
             found = self._read(job)
@@ -148,22 +148,22 @@ class Reader(Connections):
             while left > 0 and position < end:
                 count = min(CHUNK, end - position)
                 rows = self.rows(self._sql.feed, lane, position, count)
-                names = self.names_of(lane, (row[2] for row in rows))
+                names = self.names_of(lane, (row[1] for row in rows))
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
-                ours = rows if all(names.values()) else [row for row in rows if names[row[2]]]
+                ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
                 if ours:
-                    yield recorded(ours[:left], names, decoders)
+                    yield recorded(lane, ours[:left], names, decoders)
                 left -= len(ours)
                 if len(rows) < CHUNK:
                     break
-                position = rows[-1][1]
+                position = rows[-1][0]
 
     def _check_gapless(self, lane: int, after: int, count: int, rows: Sequence[Any]) -> None:
         """Refuse to pass over a position that should be there."""
-        if len(rows) == count and rows[-1][1] == after + count:
+        if len(rows) == count and rows[-1][0] == after + count:
             return  # they are distinct and in order: so none is missing
-        there = {row[1] for row in rows}
+        there = {row[0] for row in rows}
         missing = next(at for at in range(after + 1, after + count + 1) if at not in there)
         self._raise(StoreCorrupt(
             f"lane {lane} has no event at position {missing}, though it goes on behind it: run "

@@ -43,12 +43,12 @@ def index_row(lane: int, conversation: int, version: int, draft: Draft) -> tuple
 
 
 def recorded(
-    rows: Iterable[Any], names: Mapping[int, Any], decoders: Decoders = DECODERS
+    lane: int, rows: Iterable[Any], names: Mapping[int, Any], decoders: Decoders = DECODERS
 ) -> list[Recorded]:
-    """The events of rows; `names` are the ids of their conversations."""
+    """The events of a lane's rows; `names` are the ids of their conversations."""
     # The loop that every event read goes through: nothing is called that need not be.
     found = []
-    for lane, position, key, version, event_id, at, tag, schema, digest, payload in rows:
+    for position, key, version, event_id, at, tag, schema, digest, payload in rows:
         event: Any
         try:
             event = decoders[tag, schema](payload)

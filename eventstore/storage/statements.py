@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _e = tables.events.c
 _READ = (
-    _e.lane, _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag,
-    _e.schema, _e.fingerprint,
+    _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag, _e.schema,
+    _e.fingerprint,
 )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def _as_bytes(dialect: Dialect) -> Any:
 
 
 def columns(dialect: Dialect) -> tuple[Any, ...]:
-    """What is read of an event."""
+    """What is read of an event, of one lane."""
     # PostgreSQL holds text to be UTF-8
     return (*_READ, _e.payload if dialect.name == "postgresql" else _as_bytes(dialect))
 
