@@ -61,7 +61,8 @@ class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `attempt` is 0 when no attempt was recorded; `synthetic` when no tool ran; `lossy` when the
     result was no JSON and is stored in its nearest readable form. `native` is the result as
-    `provider` wrote it, where our own form would not give it back byte for byte.
+    `provider` wrote it, where our own form would not give it back byte for byte. `in_parts`: the
+    result is a list of `Text`, `Image` and `Document`, which the model is shown as such.
     """
 
     tag: ClassVar[str] = "completed"
@@ -73,6 +74,7 @@ class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     lossy: bool = False
     provider: str | None = None
     native: Any = None
+    in_parts: bool = False
 
 
 class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

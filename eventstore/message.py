@@ -56,6 +56,7 @@ class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="typ
 
 
 Part = Text | Image | Document | Opaque
+_SHOWN = (Text, Image, Document)
 
 
 def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part, ...]:
@@ -72,6 +73,18 @@ def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part,
     if isinstance(content, Mapping | bytes) or not isinstance(content, Iterable):
         raise _no_part(content)
     return tuple(map(_part, content))
+
+
+def result_parts(result: Any) -> tuple[Part, ...]:
+    """What a tool's result shows, where that is text, images and documents; else nothing."""
+    given = result if type(result) in (list, tuple) else (result,)
+    kinds = {*map(type, given)}
+    if kinds.isdisjoint(_SHOWN) or not kinds <= {str, *_SHOWN}:
+        return ()
+    try:
+        return as_parts(given)
+    except (TypeError, ValueError):  # it is kept all the same, as data
+        return ()
 
 
 def _part(value: Any) -> Part:

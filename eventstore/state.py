@@ -28,6 +28,7 @@ from eventstore.events import (
     UnknownEvent,
 )
 from eventstore.fingerprint import content_id, render
+from eventstore.message import result_parts
 from eventstore.readable import nests_deeply, readable
 from eventstore.storage import Draft
 from eventstore.tool import (
@@ -296,9 +297,9 @@ def _brought(event: Any) -> Any:
 def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
     """The event exactly as the log will hold it, its stored payload, and the digest it brings.
 
-    It shares nothing with what the caller passed. A result that JSON cannot say takes its
-    nearest readable form and is marked lossy. A digest is of the arguments that the event
-    brings into force, where it brings any.
+    It shares nothing with what the caller passed. A result of text, images and documents is
+    stored in parts; another that JSON cannot say takes its nearest readable form and is marked
+    lossy. A digest is of the arguments that the event brings into force, where it brings any.
 
     Raises:
         UnhashableArguments: arguments that JSON cannot say.
@@ -344,6 +345,9 @@ def _settle_result(event: Any) -> tuple[Any, bytes, None]:
             return stored, payload, None
     except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
         pass
+    if parts := result_parts(response.result):
+        shown = FunctionResponse(response.name, to_builtins(parts), response.id)
+        return _settle_other(msgspec.structs.replace(event, response=shown, in_parts=True))
     result, lossy = readable(response.result)
     event = msgspec.structs.replace(
         event,

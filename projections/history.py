@@ -14,7 +14,9 @@ from eventstore import (
     Event,
     IllegalTransition,
     MessageAdded,
+    Part,
     Recorded,
+    Text,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -33,8 +35,8 @@ from projections.view import (
     ModelHistory,
     OpenCalls,
     orphan_text,
-    result_text,
     show,
+    shown,
 )
 from projections.window import Window
 
@@ -155,16 +157,16 @@ class History:
 
     def _misplaced(self, version: int, event: Any, error: IllegalTransition) -> None:
         """A result that the lifecycle has no place for: what it says is kept as text."""
-        text = None
+        text: str = event.failure.model_text if isinstance(event, ToolFailed) else ""
+        parts: tuple[Part, ...] = ()
         if isinstance(event, ToolCompleted):
-            text = result_text(event.response.result)
-        elif isinstance(event, ToolFailed):
-            text = event.failure.model_text
+            text, parts = shown(event)
         if not text:
             self._repaired(version, event.call_id, "dropped", "transition", str(error))
             return
         entry = Entry("user", None, version)
-        entry.text = orphan_text(event.call_id, text)
+        seen = (part for part in parts if not isinstance(part, Text))
+        entry.stray = (Text(orphan_text(event.call_id, text)), *seen)
         self._entries.append(entry)
         self._repaired(version, event.call_id, "wrapped", "transition", str(error))
 

@@ -17,6 +17,7 @@ from eventstore import (
     Failed,
     MessageAdded,
     NonResolvedToolError,
+    Part,
     Pending,
     Rejected,
     Text,
@@ -25,7 +26,17 @@ from eventstore import (
     ToolFailed,
     ToolRejected,
 )
-from eventstore.wire import ROLES, Answer, Call, Change, Closing, Turn, render
+from eventstore.wire import (
+    ROLES,
+    Answer,
+    Call,
+    Change,
+    Closing,
+    Turn,
+    plain_text,
+    render,
+    stored_parts,
+)
 from projections.explanation import explanation
 from projections.repair import Repair
 from projections.text import plural
@@ -56,15 +67,15 @@ class MadeCall(msgspec.Struct, gc=False):
 class Entry(msgspec.Struct, gc=False):
     """A message, or an assistant turn with its calls, in the order of the log.
 
-    `closing` is the message in which the results of the calls came. `held`: it is the result of a
-    call that the provider's server may keep.
+    `stray` is what a result that has no place says. `closing` is the message in which the results
+    of the calls came. `held`: it is the result of a call that the provider's server may keep.
     """
 
     role: str
     message: MessageAdded | None
     version: int
     calls: list[MadeCall] = []
-    text: str | None = None
+    stray: tuple[Part, ...] = ()
     closing: MessageAdded | None = None
     held: bool = False
 
@@ -156,8 +167,8 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 def _turn(
     entry: Entry, open_calls: OpenCalls, notes: dict[str, str | None], repairs: list[Repair]
 ) -> Turn:
-    if entry.text is not None:
-        return Turn("user", (Text(entry.text),))
+    if entry.stray:
+        return Turn("user", entry.stray)
     message = entry.message
     if message is None:
         turn = Turn(entry.role)
@@ -237,12 +248,12 @@ def _call(
 
 def _answer(made: MadeCall) -> Answer:
     status = made.tool.status
-    event = made.answer
+    event: Any = made.answer
     provider = event.provider if event is not None else None
     native = event.native if event is not None else None
     if type(status) is Completed:
-        return Answer(result_text(status.response.result), is_error=False, provider=provider,
-                      native=native)  # fmt: skip
+        text, parts = shown(event)
+        return Answer(text, is_error=False, provider=provider, native=native, given=parts)
     if type(status) is Failed:
         return Answer(status.failure.model_text, is_error=True, provider=provider, native=native)
     if type(status) is Rejected:
@@ -250,6 +261,13 @@ def _answer(made: MadeCall) -> Answer:
         text = _rejection(status) if native is None else status.reason or ""
         return Answer(text, is_error=True, provider=provider, native=native)
     return Answer(_placeholder(made), is_error=not _is_waiting(made))
+
+
+def shown(event: ToolCompleted) -> tuple[str, tuple[Part, ...]]:
+    """What the model reads of a result, and sees of one that was given in parts."""
+    result = event.response.result
+    parts = stored_parts(result) if event.in_parts else ()
+    return plain_text(parts, []) if parts else result_text(result), parts
 
 
 def result_text(result: Any) -> str:
@@ -316,7 +334,7 @@ def _groups(entries: Sequence[Entry], *, across_users: bool) -> Iterable[list[Ma
     """Calls of one fingerprint, in order: over all entries, or between two user messages."""
     groups: dict[str, list[MadeCall]] = {}
     for entry in entries:
-        if entry.role == "user" and entry.text is None and not across_users:
+        if entry.role == "user" and not entry.stray and not across_users:
             yield from groups.values()
             groups = {}
         for call in entry.calls:

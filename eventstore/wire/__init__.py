@@ -17,7 +17,15 @@ import msgspec
 
 from eventstore.message import ROLES, Document, Image, Opaque, Part, Text
 from eventstore.readable import readable
-from eventstore.wire.content import beside, copy, named_part, refers, unheld
+from eventstore.wire.content import (
+    beside,
+    copy,
+    named_part,
+    plain_text,
+    refers,
+    stored_parts,
+    unheld,
+)
 from eventstore.wire.given import MESSAGES, listed, refuse_foreign, unwrapped
 from eventstore.wire.items import (
     Answer,
@@ -134,12 +142,12 @@ def parse_in_place(
 def render(turns: Sequence[Turn], name: str) -> Rendered:
     """The keyword arguments of the provider's SDK call for `turns`."""
     module = provider(name)
-    told = [turn for turn in turns if turn.provider != name and _is_foreign(turn)]
+    told = [turn for turn in turns if _is_foreign(turn, name)]
     heard = [
         call
         for turn in turns
         for call in turn.calls
-        if call.answer.provider != name and not call.hidden and _is_foreign(call.answer)
+        if not call.hidden and (call.answer.given or _is_foreign(call.answer, name))
     ]
     changes: list[Change] = []
     given = [_crossed(turn, name, changes) for turn in _unclosed(turns, name)]
@@ -201,9 +209,10 @@ def media(part: Opaque) -> Image | Document | None:
     return shown
 
 
-def _is_foreign(said: Turn | Answer) -> bool:
+def _is_foreign(said: Turn | Answer, name: str) -> bool:
+    """Whether it is in another provider's form."""
     told = said.native is not None or (isinstance(said, Turn) and said.held is not None)
-    return told and said.provider in PROVIDERS
+    return told and said.provider != name and said.provider in PROVIDERS
 
 
 def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:
@@ -223,24 +232,22 @@ def _untold(said: Turn | Answer, call_id: str | None = None) -> Iterator[Change]
     elif isinstance(said, Turn) and not (said.parts or said.calls):
         yield Change("dropped", "empty", f"a message of {said.provider} that says nothing")
     native = said.native or {}
-    members = dict.fromkeys(provider(said.provider or "").untold(native))
+    members = dict.fromkeys(provider(said.provider).untold(native)) if said.provider else ()
     if members:
         why = f"{', '.join(members)}: only for {said.provider}"
         yield Change("dropped", "foreign-member", why, call_id)
 
 
 def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
-    """Give another provider's result the parts that it shows; a change where `name` cannot.
+    """Give a result that is not `name`'s own the parts that it shows; a change where it cannot.
 
     A provider whose results hold more than text has `result_parts`.
     """
     answer = call.answer
-    speaker = answer.provider or ""
-    if answer.is_error and speaker in _FLAG_ERRORS and name not in _FLAG_ERRORS:
+    if answer.is_error and answer.provider in _FLAG_ERRORS and name not in _FLAG_ERRORS:
         why = "an error has no flag here: its text says so"
         yield Change("wrapped", "error", why, call.id)
-    read = getattr(provider(speaker), "result_parts", None)
-    parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
+    parts = answer.given or _result_parts(answer)
     if all(isinstance(part, Text) for part in parts):
         return
     dropped: list[Change] = []
@@ -253,6 +260,13 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
     if names := dict.fromkeys(named_part(part) for part in parts if not isinstance(part, Text)):
         why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
         yield Change("wrapped", "foreign-part", why, call.id)
+
+
+def _result_parts(answer: Answer) -> tuple[Part, ...]:
+    """The parts of a provider's own result."""
+    read = getattr(provider(answer.provider or ""), "result_parts", None)
+    parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
+    return parts
 
 
 _FLAG_ERRORS = frozenset({"anthropic", "bedrock", "gemini"})  # whose results bear a mark for it
@@ -367,10 +381,12 @@ __all__ = [
     "parse_in_place",
     "parse_own",
     "plain",
+    "plain_text",
     "provider",
     "refers",
     "refuse_foreign",
     "render",
+    "stored_parts",
     "transcribe",
     "transcribe_alone",
     "unwrapped",

@@ -291,6 +291,14 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
     return "\n".join(filter(None, said))
 
 
+def stored_parts(result: Any) -> tuple[Part, ...]:
+    """The parts of a result that is stored in parts; of a damaged one, none."""
+    try:
+        return msgspec.convert(result, tuple[Text | Image | Document, ...])
+    except msgspec.ValidationError:
+        return ()
+
+
 _BESIDE = ("thoughtSignature", "thought_signature")  # what no part is, but stands on one
 _ADDRESSES = ("fileUri", "file_uri", "url", "file_url", "document_url", "filename", "file_id")
 

@@ -60,7 +60,8 @@ WireItem = WireMessage | WireResult
 class Answer(msgspec.Struct, gc=False):
     """What the model reads as a call's result. `note` is a line of ours under it.
 
-    `parts` is what another provider's result shows, where that is more than text.
+    `given` is what the result shows, where that is more than text and no provider's own; `parts`
+    is what it, or another provider's, shows here.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Answer(msgspec.Struct, gc=False):
     provider: str | None = None
     native: Any = None
     note: str | None = None
+    given: tuple[Part, ...] = ()
     parts: tuple[Part, ...] = ()
 
 

@@ -11,7 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventstore import EventStore, Image, MessageAdded, Opaque, Text, validate
+from eventstore import (
+    Document,
+    EventStore,
+    FunctionResponse,
+    Image,
+    MessageAdded,
+    Opaque,
+    Recorded,
+    Text,
+    ToolCompleted,
+    validate,
+)
 from eventstore.wire import PROVIDERS, Turn, list_key, render
 from projections import model_history, repair_messages
 
@@ -306,3 +317,95 @@ def test_a_result_without_a_call_keeps_its_image() -> None:
         for target in PROVIDERS:
             repaired = repair_messages(messages, provider, target)
             assert [*shown(repaired.messages)] == [BYTES], (provider, target)
+
+
+def completed(result: Any) -> list[Recorded]:
+    """The log of a tool that gave a result."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.add_message("user", "draw")
+        chat.request("f", {}, "t1")
+        chat.complete("t1", result)
+        return list(chat.events())
+
+
+PHOTO = Image(data=DATA, media_type="image/png")
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_a_tool_shows_the_image_that_it_gives(provider: str) -> None:
+    """As the result's where that can show one, in words elsewhere, which a repair says."""
+    history = model_history(completed([Text("a"), "b", Image(ADDRESS, detail="low")]))
+    for _ in range(2):  # one history is rendered as often as one likes, for whomever
+        for target in (*PROVIDERS, provider):
+            arguments, repairs = history.rendered(target)
+        messages = arguments[list_key(provider)]
+        assert validate(messages, provider) == []
+        if provider in ("openai", "mistral", "ollama"):
+            assert [*shown(messages)] == []
+            assert "a\nb\n[image]" in [message["content"] for message in messages]
+            assert "only text arrives whole: image" in str(repairs)
+        else:
+            assert [*shown(messages)] == [BYTES]
+            assert "only text" not in str(repairs)
+            assert all(text in str(messages) for text in ("'a", "b"))
+        assert ("low" in str(messages)) == (provider == "openai-responses")
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+@pytest.mark.parametrize("result", [PHOTO, (PHOTO,), [Document(data="JVBERi0=")], Text("x")])
+def test_every_provider_takes_what_a_tool_shows(provider: str, result: Any) -> None:
+    """One part, or several, of each kind."""
+    messages = model_history(completed(result)).render(provider)[list_key(provider)]
+    assert validate(messages, provider) == []
+
+
+def test_a_result_in_parts_is_kept_as_json() -> None:
+    """Nothing of it is lost, and the same again is the same."""
+    event: Any = completed(["look", Image(ADDRESS)])[-1].event
+    assert (event.in_parts, event.lossy) == (True, False)
+    assert event.response.result == [
+        {"type": "text", "text": "look"}, {"type": "image", "data": DATA, "media_type": "image/png"}
+    ]  # fmt: skip
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.request("f", {}, "t1")
+        tool = chat.complete("t1", [PHOTO])
+        assert chat.complete("t1", (PHOTO,)) == tool
+        assert chat.version == 2
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        [Image()],
+        [Image(data="no base64!!")],
+        [PHOTO, 7],
+        [PHOTO, Opaque("openai", {})],
+        {"a": PHOTO},
+    ],
+)
+def test_what_shows_no_image_is_kept_as_data(result: Any) -> None:
+    """What a tool did is recorded whatever it gave."""
+    event: Any = completed(result)[-1].event
+    assert (event.in_parts, event.lossy) == (False, True)
+    assert model_history(completed(result)).turns[-1].calls[0].answer.parts == ()
+
+
+def test_a_damaged_result_in_parts_is_shown_as_data() -> None:
+    """A log may hold anything."""
+    (*_, last) = log = completed([PHOTO])
+    event = ToolCompleted("t1", FunctionResponse("f", [{"type": "film"}]), in_parts=True)
+    log[-1] = msgspec.structs.replace(last, event=event)
+    assert model_history(log).turns[-1].calls[0].answer.text == '[{"type":"film"}]'
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_a_result_in_parts_that_has_no_place_keeps_its_image(provider: str) -> None:
+    """The user shows it."""
+    log = completed(["here", PHOTO])
+    del log[1]
+    messages = model_history(log).render(provider)[list_key(provider)]
+    assert [*shown(messages)] == [BYTES]
+    assert "here" in str(messages)
+    assert validate(messages, provider) == []
