@@ -115,19 +115,21 @@ class LaneState:
             LostRace: another worker has moved the lane on, and what is at hand is of no use.
         """
         names = {recorded.conversation_id for recorded in events}
-        new = names - self._streams.keys()
-        if new:
-            self._begin(new, events)
+        if new := names - self._streams.keys():
+            self._meet(new, events)
         streams = {name: self._streams[name] for name in names}
         self._changed |= streams
         for view in self._views:
             view.load(self._reading, self.at, streams, events)
 
-    def _begin(self, names: Iterable[str], events: Iterable[Recorded]) -> None:
+    def _meet(self, names: set[str], events: Iterable[Recorded]) -> None:
         """Have conversations at hand: those that are stored, and those that begin here."""
         streams = self._streams
-        with self._reading() as connection:
-            streams |= load_streams(connection, self.at, names, with_asked=self._with_asked)
+        # What begins behind the checkpoint cannot be stored yet.
+        begun = {r.conversation_id for r in events if r.version == 1 and r.position > self.position}
+        if old := names - begun:
+            with self._reading() as connection:
+                streams |= load_streams(connection, self.at, old, with_asked=self._with_asked)
         for recorded in events:
             name = recorded.conversation_id
             if name not in streams:

@@ -296,6 +296,21 @@ def test_an_unreadable_event_is_parked_with_those_behind_it(
     check(projector, store)
 
 
+def test_a_first_event_that_was_parked_is_retried_by_another(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """Its conversation is known already, though the event is its first."""
+    run(store, "a")
+    payload = damage(path, 1)
+    projector.catch_up()
+    run(store, "b")
+    execute(path, "UPDATE toolledger_events SET payload = ? WHERE position = 1", (payload,))
+    with Projector(store) as other:
+        assert other.retry() == 1
+        other.catch_up()
+        check(other, store)
+
+
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 def test_an_event_that_a_projection_fails_on_is_parked(
     store: EventStore, monkeypatch: pytest.MonkeyPatch, batch: int
