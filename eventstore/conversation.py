@@ -36,6 +36,7 @@ from eventstore.events import (
 )
 from eventstore.failure import ErrorKind, Failure
 from eventstore.message import ROLES, Part, as_parts
+from eventstore.numbers import check_version, is_number
 from eventstore.recovery import unknown_outcome
 from eventstore.state import mint
 from eventstore.tool import FunctionCall, FunctionResponse, Running, Tool, evolve
@@ -85,7 +86,12 @@ class Conversation:
     # reading
 
     def events(self, after: int = 0) -> Iterator[Recorded]:
-        """The events after a version, in order, in bounded memory."""
+        """The events after a version, in order, in bounded memory.
+
+        Raises:
+            ValueError: `after` is no version.
+        """
+        check_version("after", after)
         return self._appender.events(self.id, after)
 
     @property
@@ -160,11 +166,14 @@ class Conversation:
 
         Raises:
             VersionConflict: the conversation is not at `expected_version`.
+            ValueError: that is no version, or an event id no UUID.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
         if connection is not None:
             hosted = self._store.conversation(self.id, connection=connection)
             return hosted.append(*events, expected_version=expected_version, event_ids=event_ids)
+        if expected_version is not None:
+            check_version("expected_version", expected_version)
         events = tuple(map(_checked, events))
         ids = _event_ids(event_ids, len(events))
         unplaced = any(map(_is_unplaced, events))
@@ -520,7 +529,7 @@ def failure_of(error: BaseException | Failure | str) -> Failure:
 def _microseconds(delay: float | None) -> int | None:
     if delay is None:
         return None
-    if not 0 <= delay < math.inf:
+    if not is_number(delay) or not 0 <= delay < math.inf:
         raise ValueError(f"delay is {delay!r}: pass seconds, 0 or more")
     return round(delay * 1_000_000)
 

@@ -17,6 +17,7 @@ import msgspec
 from eventstore.errors import StoreClosed, StoreCorrupt
 from eventstore.events import Recorded
 from eventstore.feed import Cursor, cursor_at, positions_of
+from eventstore.numbers import check_version, is_number
 from eventstore.watch import Wanted
 
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ class ConversationSource:
     """One conversation's events, proven to be without gaps."""
 
     def __init__(self, store: EventStore, conversation_id: str, after: int) -> None:
-        if not isinstance(after, int) or after < 0:
-            raise ValueError(f"after is {after!r}: pass a version of the conversation, 0 or more")
+        check_version("after", after)
         store.appender.opened()
         self._log = store.appender
         self.name = conversation_id
@@ -268,9 +268,9 @@ def check_waiting(timeout: float | None, poll: float) -> None:
     Raises:
         ValueError: one is negative, or no number, or `poll` is 0.
     """
-    if timeout is not None and not (isinstance(timeout, float | int) and timeout >= 0):
+    if timeout is not None and not (is_number(timeout) and timeout >= 0):
         raise ValueError(f"timeout is {timeout!r}: pass None, or seconds, 0 or more")
-    if not (isinstance(poll, float | int) and poll > 0):
+    if not (is_number(poll) and poll > 0):
         raise ValueError(f"poll is {poll!r}: pass seconds, more than 0")
 
 

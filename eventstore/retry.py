@@ -10,6 +10,7 @@ import msgspec
 
 from eventstore.agent_errors import AgentError, InternalError, ToolError
 from eventstore.failure import ErrorKind, Failure, classify
+from eventstore.numbers import is_number
 from eventstore.policy import ToolErrorTerminal
 
 
@@ -74,7 +75,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
             )
         for name in ("initial_backoff", "max_backoff"):
             seconds = getattr(self, name)
-            if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            if not is_number(seconds) or not 0 <= seconds < math.inf:
                 raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
 
     def delay(self, attempt: int, hint: float | None = None, chance: float = 1.0) -> float | None:
@@ -86,10 +87,15 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
         3. Neither is ever longer than `max_backoff`.
 
         It is zero only where `initial_backoff` or `max_backoff` is.
+
+        Raises:
+            ValueError: a number makes no sense.
         """
-        if attempt < 1:
+        if type(attempt) is not int or attempt < 1:
             raise ValueError(f"attempt is {attempt!r}: attempts are counted from 1")
-        if not 0 <= chance <= 1:
+        if hint is not None and not is_number(hint):
+            raise ValueError(f"hint is {hint!r}: pass seconds, or None")
+        if not is_number(chance) or not 0 <= chance <= 1:
             raise ValueError(f"chance is {chance!r}: pass a number from 0 to 1")
         if attempt >= self.max_attempts:
             return None

@@ -139,10 +139,10 @@ class EventStore:
         """The events of all conversations after a cursor, in bounded memory.
 
         Raises:
-            ValueError: the cursor is none, or of another store; the limit is negative.
+            ValueError: the cursor is none, or of another store; the limit makes no sense.
         """
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit is {limit}: pass None, 0 or more")
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise ValueError(f"limit is {limit!r}: pass None, 0 or more")
         return Feed(self.appender.opened(), after, limit)
 
     def follow(

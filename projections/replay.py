@@ -107,9 +107,13 @@ class Replay:
 
     def frames(self, events: Iterable[Recorded], until: int | None = None) -> Iterator[Frame]:
         """The frames of the next events; see `replay`."""
-        for recorded in events:
-            if until is None or recorded.version <= until:
-                yield self.frame(recorded)
+        if until is not None and (type(until) is not int or until < 0):
+            raise ValueError(f"until is {until!r}: pass a version, 0 or more")
+        return (
+            self.frame(recorded)
+            for recorded in events
+            if until is None or recorded.version <= until
+        )
 
 
 class _Past:
@@ -138,10 +142,8 @@ def replay(events: Iterable[Recorded], until: int | None = None) -> Iterator[Fra
     a replay takes time in proportion to the log. Never raises on a log.
 
     Raises:
-        ValueError: `until` is negative.
+        ValueError: `until` is no version.
     """
-    if until is not None and until < 0:
-        raise ValueError(f"until is {until}: pass a version, 1 or more")
     return Replay().frames(events, until)
 
 

@@ -57,8 +57,8 @@ class ErrorStatistics(Projection):
     _call: ClassVar[type[LiveCall]] = LiveCall
 
     def __init__(self, fingerprints: int = FINGERPRINTS) -> None:
-        if fingerprints < 1:
-            raise ValueError(f"fingerprints is {fingerprints}: pass 1 or more")
+        if type(fingerprints) is not int or fingerprints < 1:
+            raise ValueError(f"fingerprints is {fingerprints!r}: pass 1 or more")
         self._limit = fingerprints
         self._events = 0
         self._streams: dict[str, _Stream] = {}

@@ -41,12 +41,17 @@ class Window(msgspec.Struct, frozen=True):
     summary: str | None = None
 
     def __post_init__(self) -> None:
-        if self.last_turns is not None and self.last_turns < 1:
-            raise ValueError(f"last_turns is {self.last_turns}: pass 1 or more, or None for all")
-        if self.since is not None and self.since < 1:
-            raise ValueError(f"since is {self.since}: pass a version (1 or more), or None for all")
+        _whole("last_turns", self.last_turns, "1 or more")
+        _whole("since", self.since, "a version (1 or more)")
+        _whole("max_tokens", self.max_tokens, "1 or more")
+        if self.count_tokens is not None and not callable(self.count_tokens):
+            raise ValueError(
+                f"count_tokens is {self.count_tokens!r}: pass a function from text to a number"
+            )
         if self.max_tokens is None and self.count_tokens is not None:
             raise ValueError("count_tokens counts for nothing without max_tokens: pass both")
+        if self.summary is not None and not isinstance(self.summary, str):
+            raise ValueError(f"summary is {self.summary!r}: pass text, or None")
         if self.summary is not None and not self.summary.strip():
             raise ValueError("summary is blank: pass what it should say, or None")
 
@@ -85,6 +90,11 @@ class Window(msgspec.Struct, frozen=True):
         if self.summary is None or not (is_cut or _outside(turns, start)):
             return start
         return _start_within(turns, most - count(self.summary), count)
+
+
+def _whole(name: str, value: object, wanted: str) -> None:
+    if value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"{name} is {value!r}: pass {wanted}, or None for all")
 
 
 def _outside(turns: Sequence[Turn], start: int) -> list[int]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eventstore.failure import ErrorKind, Failure
+from eventstore.numbers import is_number
 from eventstore.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ Tools = (
 
 
 def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and 0 < seconds < math.inf
+    return is_number(seconds) and 0 < seconds < math.inf
 
 
 def registry(tools: Tools) -> dict[str, FunctionTool]:

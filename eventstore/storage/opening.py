@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, make_url
 
+from eventstore.numbers import is_number
 from eventstore.storage import sqlite
 from eventstore.storage.sql import SqlStorage
 
@@ -32,7 +33,7 @@ def open_storage(
     """
     if durability not in DURABILITIES:
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
-    if not isinstance(busy_timeout, int | float) or not 0 <= busy_timeout <= LONGEST_WAIT:
+    if not is_number(busy_timeout) or not 0 <= busy_timeout <= LONGEST_WAIT:
         raise ValueError(
             f"busy_timeout is {busy_timeout!r}: pass seconds, from 0 to {LONGEST_WAIT:,}"
         )

@@ -113,8 +113,8 @@ class Projector:
         if views is not None and (not views or set(views) - set(VIEWS)):
             raise ValueError(f"views are {tuple(views)!r}: pass some of {', '.join(VIEWS)}")
         for name, number in (("bucket", bucket), ("batch", batch), ("fingerprints", fingerprints)):
-            if number is not None and number < 1:
-                raise ValueError(f"{name} is {number}: pass 1 or more")
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{name} is {number!r}: pass 1 or more")
         self._store = store
         end = store.end()
         self._epoch = end.epoch
