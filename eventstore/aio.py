@@ -23,7 +23,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from eventstore.conversation import NO_RESULT, Begun, Conversation
 from eventstore.errors import EventStoreError, SilentAttempt
@@ -65,6 +65,14 @@ class Opening:
     def __init__(self, open_: Callable[[], AsyncEventStore]) -> None:
         self._open = open_
         self._store: AsyncEventStore | None = None
+
+    if not TYPE_CHECKING:  # for type checkers, there is no such attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"{name!r} of a store that is not open yet: write "
+                "`store = await AsyncEventStore.open(url)`, or `async with`"
+            )
 
     def __await__(self) -> Generator[Any, None, AsyncEventStore]:
         return self._opened().__await__()

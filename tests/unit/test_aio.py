@@ -437,6 +437,15 @@ def test_a_store_is_awaited_or_entered(url: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("name", ["conversation", "read", "appender", "nonsense"])
+def test_a_store_that_was_not_awaited_says_so(url: str, name: str) -> None:
+    """Whatever it is asked for; nothing is opened."""
+    opening = AsyncEventStore.open(f"{url}.none")
+    with pytest.raises(AttributeError, match=r"not open yet: write `store = await .*`async with`"):
+        getattr(opening, name)
+    assert not hasattr(opening, "close")
+
+
 def test_an_opening_that_is_cancelled_leaves_nothing_open(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
