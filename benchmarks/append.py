@@ -87,7 +87,7 @@ def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float
                         clock(memory=memory),
                         lambda chat=chat: lifecycles(chat, calls),  # type: ignore[misc]
                         lambda rest=rest: commits(connection, rest),  # type: ignore[misc]
-                        swap=bool(number % 2),
+                        first=number,
                     )
                 )
         connection.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -69,11 +70,21 @@ def brings_arguments(row: Row) -> bool:
     return bool(row[TAG] == "pending")
 
 
+def commit(connection: Any, rows: Sequence[Row]) -> None:
+    """One commit for all the rows."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany(INSERT, rows)
+    connection.execute(
+        "UPDATE toolledger_lanes SET position = position + ? WHERE lane = 0", (len(rows),)
+    )
+    connection.execute("COMMIT")
+
+
 class Group:
     """Group commit and nothing else: whoever comes first commits the rows of all who wait."""
 
-    def __init__(self, connection: Any) -> None:
-        self._cursor = connection.cursor()
+    def __init__(self, store: Callable[[Sequence[Row]], object]) -> None:
+        self._store = store
         self._gate = Lock()
         self._led = False
         self._waiting: deque[_Turn] = deque()
@@ -101,12 +112,16 @@ class Group:
             if self._led:
                 self._waiting[0].up.release()
 
-    def _store(self, rows: Sequence[Row]) -> None:
-        execute = self._cursor.execute
-        execute("BEGIN IMMEDIATE")
-        self._cursor.executemany(INSERT, rows)
-        execute("UPDATE toolledger_lanes SET position = position + ? WHERE lane = 0", (len(rows),))
-        execute("COMMIT")
+    def commit_all(self, pool: ThreadPoolExecutor, callers: int, rows: Sequence[Row]) -> None:
+        """Store the rows of so many callers, each of whom waits for one before the next."""
+
+        def live(part: Sequence[Row]) -> None:
+            for row in part:
+                self.commit(row)
+
+        parts = [rows[number::callers] for number in range(callers)]
+        for done in [pool.submit(live, part) for part in parts]:
+            done.result()
 
 
 class _Turn:

@@ -85,7 +85,7 @@ def measure(*, memory: bool, rounds: int, events: int) -> list[tuple[float, floa
                         clock(memory=memory),
                         lambda chat=chat, made=made: chat.append(*made),  # type: ignore[misc]
                         lambda rest=rest: commit(connection, rest),  # type: ignore[misc]
-                        swap=bool(number % 2),
+                        first=number,
                     )
                 )
         connection.close()

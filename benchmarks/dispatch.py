@@ -101,7 +101,7 @@ def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tup
             else:
                 dispatch = partial(Dispatcher(ours[0], TOOLS).dispatch, ours[1])
                 hand = partial(by_hand, *theirs)
-            times.append(in_turn(now, dispatch, hand, swap=bool(number % 2)))
+            times.append(in_turn(now, dispatch, hand, first=number))
             assert all(tool.response for tool in ours[0].tools.values())
     return times
 

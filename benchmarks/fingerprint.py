@@ -47,10 +47,7 @@ def main() -> None:
             for _ in range(calls):
                 by_hand("search_orders", value)
 
-        times = [
-            in_turn(time.process_time, ours, theirs, swap=bool(number % 2))
-            for number in range(rounds)
-        ]
+        times = [in_turn(time.process_time, ours, theirs, first=number) for number in range(rounds)]
         us = 1e6 / calls
         figures += [
             Figure(f"{size}: fingerprint", median(a for a, _ in times) * us, "µs", limit),

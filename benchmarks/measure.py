@@ -76,12 +76,11 @@ def timed(now: Clock, work: Work) -> float:
     return now() - began
 
 
-def in_turn(now: Clock, ours: Work, theirs: Work, *, swap: bool) -> tuple[float, float]:
-    """How long each takes, one right after the other; `swap` says that theirs goes first."""
-    if swap:
-        second = timed(now, theirs)
-        return timed(now, ours), second
-    return timed(now, ours), timed(now, theirs)
+def in_turn(now: Clock, *works: Work, first: int) -> tuple[float, ...]:
+    """How long each takes, one right after the other; `first` says which begins (any number)."""
+    turns = [(first + turn) % len(works) for turn in range(len(works))]
+    took = {which: timed(now, works[which]) for which in turns}
+    return tuple(took[which] for which in sorted(took))
 
 
 def apart(expression: str) -> float:

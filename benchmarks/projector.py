@@ -56,7 +56,7 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
                     time.process_time,
                     lambda: project(store, tables),
                     lambda: error_statistics(store.read()),
-                    swap=bool(number % 2),
+                    first=number,
                 )
             )
             driver.append(timed(time.process_time, lambda: read_by_feed(connection)))

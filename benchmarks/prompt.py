@@ -68,7 +68,7 @@ def main() -> None:
         long = log(Path(name) / "long.db", large)
         assert prompt(short) == prompt(long)
         times = [
-            in_turn(now, lambda: prompt(short), lambda: prompt(long), swap=bool(number % 2))
+            in_turn(now, lambda: prompt(short), lambda: prompt(long), first=number)
             for number in range(rounds)
         ]
         events = list(short.events())

@@ -86,9 +86,7 @@ def figures(url: str, events: int, rounds: int) -> list[Figure]:
 
             for number in range(rounds):
                 gc.collect()
-                times.append(
-                    in_turn(time.perf_counter, ours, lambda: bare(url), swap=bool(number % 2))
-                )
+                times.append(in_turn(time.perf_counter, ours, lambda: bare(url), first=number))
             rate, ratio = events / median(a for a, _ in times), median(b / a for a, b in times)
             found += [
                 Figure(f"{name}: events", rate, "per second", least, floor=True),

@@ -83,7 +83,7 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
                         time.process_time,
                         lambda: ours(store),  # noqa: B023 - called at once
                         lambda: theirs(connection),  # noqa: B023
-                        swap=bool(number % 2),
+                        first=number,
                     )
                 )
             rate = events / median(a for a, _ in times)

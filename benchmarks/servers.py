@@ -7,9 +7,12 @@ driver inserts the same events in autocommit mode, one row a statement, and noth
 counter, no index of fingerprints. "counted" is the driver with the counter, as no log without gaps
 can do without.
 
-batch: `Conversation.append` of 1,000 events; the driver's `executemany` of the same rows.
+batch: `Conversation.append` of 1,000 events; the driver's `executemany` of the same rows. Beside it
+its COPY of them, in binary, which is the most that there is to be had.
 
-callers: 16, 64 and 256 threads share one store; the driver's single commits from one thread.
+callers: 16, 64 and 256 threads share one store; the driver's single commits from one thread. Beside
+it a group commit that does nothing else: as many threads hand over rows built beforehand, and
+whoever comes first stores those of all who wait, by COPY.
 
 Both sides work in turn, round for round; a ratio is the median over the rounds. `MYSQL` in the
 environment, not empty, measures MariaDB in the same way.
@@ -20,12 +23,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from append import lifecycles
+from bare import Group
 from measure import ROOT, Figure, arguments, clock, folder, in_turn, median, report
 from together import LIMITS, all_at_once, begun, live
 
@@ -48,7 +54,15 @@ INSERT = (
     "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
-Times = list[tuple[float, float]]
+COPY = (
+    "COPY toolledger_events (lane, position, conversation, version, event_id, recorded_at, tag, "
+    "schema, fingerprint, digest, payload) FROM STDIN (FORMAT BINARY)"
+)
+TYPES = [
+    "int4", "int8", "int8", "int4", "bytea", "int8", "text", "int4", "bytea", "bytea", "text",
+]  # fmt: skip
+
+Times = list[tuple[float, ...]]
 
 
 class Bare:
@@ -89,11 +103,31 @@ class Bare:
         self.cursor.executemany(self.insert, rows)
         self.cursor.execute("COMMIT")
 
+    def copy(self, rows: Sequence[Any]) -> None:
+        """Likewise as fast as the driver can, and the counter moves, too."""
+        advance = f"UPDATE toolledger_lanes SET position = position + {len(rows)} WHERE lane = 0"  # noqa: S608
+        self.cursor.execute("BEGIN")
+        if self.raw:
+            with self.cursor.copy(COPY) as copy:
+                copy.set_types(TYPES)
+                for row in rows:
+                    copy.write_row(row)
+            self.cursor.execute(f"{advance}; COMMIT")
+        else:
+            self.cursor.executemany(self.insert, rows)
+            self.cursor.execute(advance)
+            self.cursor.execute("COMMIT")
+
 
 def rows_of(server: Server, url: str) -> list[Any]:
     """Every event as a row."""
     schema = "`schema`" if isinstance(server, MariaDB) else "schema"
     return [tuple(row) for row in server.execute(SELECT.format(schema=schema), database=url)]
+
+
+def placed(rows: list[Any], lane: int, number: int) -> list[Any]:
+    """The rows as those of a round, in a lane of their own, where they are nobody else's."""
+    return [(lane, number * len(rows) + n, number, *row[3:]) for n, row in enumerate(rows)]
 
 
 def single(server: Server, rounds: int, calls: int, *, counted: bool) -> Times:
@@ -108,13 +142,12 @@ def single(server: Server, rounds: int, calls: int, *, counted: bool) -> Times:
         for number in range(rounds):
             chat = store.conversation(f"chat-{number}")
             chat.add_message("user", "hello")
-            mine = [(99, number * len(rows) + n, number, *row[3:]) for n, row in enumerate(rows)]
             times.append(
                 in_turn(
                     clock(memory=False),
-                    lambda chat=chat: lifecycles(chat, calls),  # type: ignore[misc]
-                    lambda mine=mine: work(mine),  # type: ignore[misc]
-                    swap=bool(number % 2),
+                    partial(lifecycles, chat, calls),
+                    partial(work, placed(rows, 99, number)),
+                    first=number,
                 )
             )
     bare.storage.close()
@@ -122,7 +155,7 @@ def single(server: Server, rounds: int, calls: int, *, counted: bool) -> Times:
 
 
 def batch(server: Server, rounds: int, count: int) -> Times:
-    """The seconds that each round took the library and the driver."""
+    """The seconds that each round took the library, the driver and its COPY."""
     url = server.database(migrated=True)
     bare = Bare(server)
     with EventStore.open(url) as store:
@@ -132,13 +165,13 @@ def batch(server: Server, rounds: int, count: int) -> Times:
         times = []
         for number in range(rounds):
             chat = store.conversation(f"chat-{number}")
-            mine = [(99, number * count + n, number, *row[3:]) for n, row in enumerate(rows)]
             times.append(
                 in_turn(
                     clock(memory=False),
-                    lambda chat=chat: chat.append(*events),  # type: ignore[misc]
-                    lambda mine=mine: bare.batch(mine),  # type: ignore[misc]
-                    swap=bool(number % 2),
+                    partial(chat.append, *events),
+                    partial(bare.batch, placed(rows, 98, number)),
+                    partial(bare.copy, placed(rows, 99, number)),
+                    first=number,
                 )
             )
     bare.storage.close()
@@ -146,7 +179,7 @@ def batch(server: Server, rounds: int, count: int) -> Times:
 
 
 def many(server: Server, callers: int, events: int, rounds: int) -> Times:
-    """The seconds that each round took the library and the driver."""
+    """The seconds that each round took the library, the driver and a bare group commit."""
     calls = max(1, events // callers // 2)
     url, model = server.database(migrated=True), server.database(migrated=True)
     bare = Bare(server)
@@ -157,14 +190,14 @@ def many(server: Server, callers: int, events: int, rounds: int) -> Times:
     with EventStore.open(url) as store, ThreadPoolExecutor(callers) as pool:
         times = []
         for number in range(rounds):
-            work = begun(store, callers, calls, number)
-            mine = [(99, number * len(rows) + n, number, *row[3:]) for n, row in enumerate(rows)]
+            group = Group(bare.copy)
             times.append(
                 in_turn(
                     clock(memory=False),
-                    lambda work=work: all_at_once(pool, work),  # type: ignore[misc]
-                    lambda mine=mine: bare.commits(mine),  # type: ignore[misc]
-                    swap=bool(number % 2),
+                    partial(all_at_once, pool, begun(store, callers, calls, number)),
+                    partial(bare.commits, placed(rows, 98, number)),
+                    partial(group.commit_all, pool, callers, placed(rows, 99, number)),
+                    first=number,
                 )
             )
     bare.storage.close()
@@ -195,16 +228,20 @@ def main() -> None:
         ]  # fmt: skip
         times = batch(server, rounds, 1000)
         figures += [
-            Figure("batch: driver / library", median(b / a for a, b in times), "",
+            Figure("batch: driver / library", median(b / a for a, b, _ in times), "",
                    None if mysql else 2, floor=True),
-            Figure("batch: library", median(a for a, _ in times) * 1e3, "µs/event"),
+            Figure("batch: driver / driver's COPY", median(b / c for _, b, c in times)),
+            Figure("batch: library", median(a for a, *_ in times) * 1e3, "µs/event"),
         ]  # fmt: skip
         for callers, limit in LIMITS.items():
             times = many(server, callers, events, max(3, rounds // 4))
-            figures.append(
+            figures += [
                 Figure(f"{callers} callers: times the driver's rate",
-                       median(b / a for a, b in times), "", None if mysql else limit, floor=True)
-            )  # fmt: skip
+                       median(b / a for a, b, _ in times), "", None if mysql else limit,
+                       floor=True),
+                Figure(f"{callers} callers: bare group, times",
+                       median(b / c for _, b, c in times)),
+            ]  # fmt: skip
         report(__file__, options, figures)
 
 

@@ -104,17 +104,6 @@ def spent(work: Callable[[], object]) -> Spent:
     return Spent(time.perf_counter() - began[0], time.process_time() - began[1])
 
 
-def in_group(pool: ThreadPoolExecutor, group: bare.Group, parts: list[list[bare.Row]]) -> None:
-    """Each part's rows, one after the other, on a thread of its own."""
-
-    def live(part: list[bare.Row]) -> None:
-        for row in part:
-            group.commit(row)
-
-    for done in [pool.submit(live, part) for part in parts]:
-        done.result()
-
-
 def measure(
     callers: int, events: int, rounds: int, run: Callable[..., Callable[[], None]]
 ) -> list[list[Spent]]:
@@ -137,11 +126,11 @@ def measure(
                 work = begun(store, callers, calls, number)
                 before, rest = mine[: -2 * callers * calls], mine[-2 * callers * calls :]
                 commits(driver, before)
-                group, parts = bare.Group(grouped), [rest[n::callers] for n in range(callers)]
+                group = bare.Group(partial(bare.commit, grouped))
                 sides = (
                     run(pool, shared, work),
                     partial(commits, driver, rest),
-                    partial(in_group, pool, group, parts),
+                    partial(group.commit_all, pool, callers, rest),
                 )
                 turns = [(number + turn) % len(sides) for turn in range(len(sides))]
                 took = {side: spent(sides[side]) for side in turns}
@@ -184,7 +173,7 @@ def one_caller(rounds: int) -> float:
         for number in range(rounds):
             chats = [begin(store, number) for store in (grouped, ungrouped)]
             works = [partial(lifecycles, chat, 25) for chat in chats]
-            times.append(in_turn(clock(memory=True), *works, swap=bool(number % 2)))
+            times.append(in_turn(clock(memory=True), *works, first=number))
     return median(b / a for a, b in times)
 
 
