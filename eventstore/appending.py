@@ -10,11 +10,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock, RLock, get_ident
+from time import monotonic
 from typing import Any, TypeVar
 
 from eventstore.bell import bell_of
-from eventstore.errors import EventStoreError, IllegalTransition, StoreClosed, UnknownCall
+from eventstore.errors import (
+    EventStoreError,
+    IllegalTransition,
+    StorageError,
+    StoreClosed,
+    UnknownCall,
+)
 from eventstore.events import Recorded, ToolEvent
+from eventstore.in_vain import InVain
 from eventstore.state import ConversationState, apart
 from eventstore.storage import Append, Appended, Storage
 from eventstore.task import Decide, Task
@@ -52,6 +60,7 @@ class Appender:
         self._led = False  # somebody leads: who comes waits to be taken along
         self._waiting: deque[Task] = deque()
         self._leader = 0  # the thread that appends
+        self._in_vain = InVain()
 
     def opened(self) -> Storage:
         """The storage.
@@ -78,7 +87,8 @@ class Appender:
 
         `decide` is asked again when others have written meanwhile, so it must be pure.
         """
-        task = Task(self, conversation_id, decide, expected_version, ids, alone or bool(ids))
+        alone = alone or bool(ids)
+        task = Task(self, conversation_id, decide, expected_version, ids, alone, asked=monotonic())
         leads = False
         try:
             if self._led:
@@ -188,19 +198,18 @@ class Appender:
     def _carry_out_together(self, tasks: list[Task], storage: Storage) -> None:
         """All in one commit, each with its own outcome; one by one where that fails."""
         states: dict[str, ConversationState] = {}
-        joined = [task for task in tasks if not task.alone]
+        joined = self._joined(tasks)
         try:
             for task in joined:
                 name = task.conversation_id
                 if name not in states:
                     states[name] = self._take(name)
                 task.state = states[name]
-            done = storage.append_all(
-                [
-                    Append(t.conversation_id, t.state.version, t.state.as_of, (), t.join)
-                    for t in joined
-                ]
-            )
+            requests = [
+                Append(t.conversation_id, t.state.version, t.state.as_of, (), t.join)
+                for t in joined
+            ]
+            done = storage.append_all(requests) if requests else []
         except Exception:  # noqa: BLE001 - whose fault it was comes out below
             states.clear()
         else:
@@ -217,7 +226,27 @@ class Appender:
                     task.end(error)
                 task.wake()
 
+    def _joined(self, tasks: Sequence[Task]) -> list[Task]:
+        """Those that may share a commit."""
+        if any(self._in_vain.concerns(task.asked) for task in tasks):
+            return []  # their order stays
+        # One of a group that was broken off may be stored: see `_was_stored`.
+        return [task for task in tasks if not task.alone and task.staged is None]
+
     def _carry_out(self, task: Task, storage: Storage) -> None:
+        """One by itself, unless it has waited for as long as another that waited in vain."""
+        in_vain, name, began = self._in_vain, task.conversation_id, monotonic()
+        if in_vain.concerns(task.asked):
+            error = in_vain.error(storage.lane_of(name), task.asked)
+            if error is not None:
+                raise error
+        try:
+            self._append(task, storage)
+        except StorageError as error:
+            in_vain.note(error, storage.lane_of(name), began, monotonic())
+            raise
+
+    def _append(self, task: Task, storage: Storage) -> None:
         name = task.conversation_id
         state = task.state = self._take(name)
         if task.staged is not None and self._was_stored(task, storage):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,6 +47,8 @@ class Task(msgspec.Struct, eq=False):
     turn: Any = None
     """The lock that whoever waits with it waits for."""
     leads: bool = False
+    asked: float = inf
+    """When it was asked for, by a clock that never jumps."""
 
     def wake(self) -> None:
         """Let its thread go on."""

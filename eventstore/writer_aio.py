@@ -16,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
+from time import monotonic
 from typing import Any
 
 from eventstore.appending import TOGETHER, Appender
@@ -134,7 +135,7 @@ class Asking:
         settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
         self.writer.ask(Asked(
             self._appender, conversation_id, decide, expected_version, ids, alone or bool(ids),
-            context=copy_context(), then=then, settling=settling,
+            asked=monotonic(), context=copy_context(), then=then, settling=settling,
         ))  # fmt: skip
         return settling
 

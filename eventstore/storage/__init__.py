@@ -83,6 +83,9 @@ class Storage(Protocol):
         stored nothing of anybody.
         """
 
+    def lane_of(self, conversation_id: str) -> int:
+        """The lane that a conversation is in, whether it has begun or not."""
+
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """The events of a conversation after a version, in order, in bounded memory."""
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from eventstore import EventStore, IllegalTransition, StorageError, Tool, VersionConflict
+from eventstore.errors import StoreBusy
 from eventstore.storage import Append, Appended, Storage
+from eventstore.task import Task
 from eventstore.testing import completed, message, pending, running
 
 
@@ -22,6 +24,8 @@ class Gate:
         self.groups: list[int] = []
         self.fail: BaseException | None = None
         self.after = False
+        self.tried: list[str] = []
+        self.refuse: Callable[[str], Exception | None] = lambda _: None
         self.inside, self.go = threading.Event(), threading.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -32,6 +36,10 @@ class Gate:
         if not self.inside.is_set():
             self.inside.set()
             assert self.go.wait(30)
+        self.tried.append(request.conversation_id)
+        error = self.refuse(request.conversation_id)
+        if error is not None:
+            raise error
         return self.storage.append(request)
 
     def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
@@ -193,6 +201,81 @@ def test_who_leads_may_be_interrupted_and_the_others_get_through(
     versions = [(r.conversation_id, r.version) for (r,) in results[1:]]
     assert versions == ([("a", 2), ("b", 1)] if after else [("a", 1), ("b", 1)])
     assert len(list(store.read())) == 4 - (not after)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_who_outlives_an_interrupted_group_may_lead_another(
+    store: EventStore, gate: Gate, after: bool
+) -> None:
+    """What the first has stored is not decided again, with those who have come since."""
+    appender = store.appender
+    first, second, newcomer = (
+        Task(appender, name, lambda _, name=name: (message(name),), None, (), alone=False)  # type: ignore[misc]
+        for name in ("a", "b", "new")
+    )
+    gate.fail, gate.after = KeyboardInterrupt(), after
+    with pytest.raises(KeyboardInterrupt):
+        appender._lead(first, [second])
+    appender.append_together([second, newcomer])
+    places = [(r.conversation_id, r.version) for r in second.recorded + newcomer.recorded]
+    assert places == [("b", 1), ("new", 1)]
+    assert (
+        dict(store.conversations()) == {"a": 1, "b": 1, "new": 1} if after else {"b": 1, "new": 1}
+    )
+    assert list(store.verify()) == []
+
+
+def test_who_waited_as_long_as_another_does_not_wait_again(
+    store: EventStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is gone is waited for by one; who asks later tries for himself."""
+    monkeypatch.setattr("eventstore.in_vain.LONG", -1)
+    gate.fail = StorageError("gone")
+    gate.refuse = lambda name: None if name == "first" else StorageError("gone")
+    chats = [store.conversation(name) for name in "abcd"]
+    ids = ["0192f0c1-2222-7000-8000-000000000001"]
+    results = queued(
+        store, gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+        lambda: chats[0].append(message(), event_ids=ids),
+    )  # fmt: skip
+    assert [(type(result), str(result)) for result in results] == [(StorageError, "gone")] * 5
+    assert len({id(result) for result in results}) == 5
+    assert gate.tried == ["first", "a"]
+    with pytest.raises(StorageError, match="gone"):
+        chats[1].append(message())
+    assert gate.tried == ["first", "a", "b"]
+    gate.refuse = lambda _: None
+    assert [chat.append(message())[0].version for chat in chats] == [1] * 4
+
+
+def test_a_lock_is_waited_for_once_in_its_lane(
+    store: EventStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is of another lane gets through; and all keep their order."""
+    monkeypatch.setattr("eventstore.in_vain.LONG", -1)
+    gate.fail = StoreBusy("locked")
+    gate.refuse = lambda name: StoreBusy("locked") if name in "ab" else None
+    gate.lane_of = lambda name: 0 if name in "ab" else 1  # type: ignore[attr-defined]
+    chats = [store.conversation(name) for name in "abcca"]
+    results = queued(
+        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
+    )  # fmt: skip
+    assert gate.tried == ["first", "a", "c", "c"]
+    assert [type(result) for result in results] == [StoreBusy, StoreBusy, list, list, StoreBusy]
+    assert [results[place][0].version for place in (2, 3)] == [1, 2]
+
+
+def test_what_fails_at_once_keeps_nobody_from_trying(store: EventStore, gate: Gate) -> None:
+    """It may be the event's own fault."""
+    gate.fail = StorageError("too large")
+    gate.refuse = lambda name: StorageError("too large") if name == "a" else None
+    chats = [store.conversation(name) for name in "aab"]
+    results = queued(
+        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
+    )  # fmt: skip
+    assert [type(result) for result in results] == [StorageError, StorageError, list]
+    assert gate.tried == ["first", "a", "a", "b"]
 
 
 def test_what_looks_into_the_log_goes_alone(store: EventStore, gate: Gate) -> None:
