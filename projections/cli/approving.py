@@ -14,7 +14,7 @@ import typer
 from eventstore import Conversation, EventStore, FunctionCall, Tool
 from projections.approvals import PendingApproval, pending_approvals
 from projections.cli.options import URL, ConversationId, Json, Url, existing, open_store
-from projections.cli.output import is_terminal, print_json, say, show_table
+from projections.cli.output import clean, print_json, room, say, show_table
 from projections.cli.projecting import Tables, kept_up
 from projections.cli.reading import moment, tool_fields
 from projections.text import arguments_text, plural
@@ -32,6 +32,10 @@ Edit = Annotated[
 ]
 By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who decides.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+
+SHOWN = 300
+"""Characters of a call's arguments that a person is shown."""
+
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -46,18 +50,18 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
     if as_json:
         print_json([_fields(approval) for approval in found])
         return
-    width = 60 if is_terminal() else 1_000_000
+    arguments = [arguments_text(approval.call, room(SHOWN)) for approval in found]
     show_table(
-        "",
-        ("asked", "conversation", "call", "tool", "arguments", "fingerprint"),
+        ("asked", "conversation", "call", "tool", "arguments"),
         [
-            (moment(a.requested_at or 0), a.conversation_id, a.call_id, a.name,
-             arguments_text(a.call, width), a.fingerprint)
-            for a in found
+            (moment(a.requested_at or 0), a.conversation_id, a.call_id, a.name, text)
+            for a, text in zip(found, arguments, strict=True)
         ],
-    )  # fmt: skip
+    )
     waits = "waits" if len(found) == 1 else "wait"
     say(f"{plural(len(found), 'call')} {waits} (toolledger approve CONVERSATION CALL)")
+    if any(len(text) == room(SHOWN) for text in arguments):
+        say("of long arguments only the beginning and the end are shown: --json has all")
 
 
 def approve(
@@ -81,9 +85,15 @@ def approve(
                 "pass --edit with those it should have, or reject it"
             )
         done = chat.approve(call_id, edited, by, reason)
-    # The first decision stands: who repeats it is told whose it was.
-    said = "approved" if tool.is_pending else f"approved already, by {_who(done)}"
-    _tell(said, chat, done, as_json=as_json)
+    # The first decision stands: who repeats it, or was second, is told whose it was.
+    status: Any = done.status
+    first = tool.is_pending and (status.by, status.reason) == (by, reason)
+    _tell(
+        "approved" if first else f"approved already, by {_who(status.by)}",
+        chat,
+        done,
+        as_json=as_json,
+    )
 
 
 def reject(
@@ -121,7 +131,7 @@ def _waiting(
     if shown is not None and not is_shown(tool.call, shown):
         raise ValueError(
             f"call {call_id!r} has other arguments than those shown, nothing was decided; they "
-            f"are: {arguments_text(tool.call, 1_000_000)}"
+            f"are: {arguments_text(tool.call, SHOWN)}"
         )
     return chat, tool
 
@@ -148,11 +158,12 @@ def _tell(what: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
         print_json({"conversation_id": chat.id, **tool_fields(tool)})
         return
     call = tool.effective_call
-    say(f"{what}: {call.name}({arguments_text(call, 1_000_000)}), call {tool.id} of {chat.id}")
+    line = f"{call.name}({arguments_text(call, room(SHOWN))}), call {tool.id} of {chat.id}"
+    say(f"{what}: {clean(line, kept='')}")
 
 
-def _who(approved: Tool) -> str:
-    return getattr(approved.status, "by", None) or "somebody who gave no name"
+def _who(by: str | None) -> str:
+    return by or "somebody who gave no name"
 
 
 def _fields(approval: PendingApproval) -> dict[str, Any]:

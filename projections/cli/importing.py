@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, EventStoreError, RunStarted
+from eventstore.wire import ForeignForm
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, console, print_json, say, show_table
 from projections.sources import PROVIDERS, Source, Transcript, is_refusal, read
@@ -126,6 +127,9 @@ def _import_transcript(
             is_rejection=is_refusal if transcript.provider == "anthropic" else None,
             started=started,
         )
+    except ForeignForm as error:
+        report.refused.append(f"{report.path}: {error.found}: {_remedy(error)}")
+        return
     except EventStoreError as error:
         report.refused.append(f"{report.path}: {error}")
         return
@@ -136,6 +140,14 @@ def _import_transcript(
     report.events += done.events
     found = Counter(finding.problem for finding in done.findings)
     report.findings = dict(Counter(report.findings) + found)
+
+
+def _remedy(error: ForeignForm) -> str:
+    """What to do about messages in another form: not all are read from files."""
+    known = [name for name in error.whose if name in PROVIDERS]
+    if known:
+        return f"pass --provider {known[0]}"
+    return f"in Python, import_messages(messages, {error.whose[0]!r}) takes them"
 
 
 def _stepping(messages: Iterable[Any], step: Any) -> Iterator[Any]:
@@ -201,7 +213,6 @@ class _Lines:
 
 def _tell(reports: list[Report]) -> None:
     show_table(
-        "",
         ("file", "conversations", "messages added", "there already", "events", "problems"),
         [(r.path, r.conversations, r.added, r.skipped, r.events, _problems(r)) for r in reports],
         right=("conversations", "messages added", "there already", "events", "problems"),

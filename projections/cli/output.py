@@ -7,12 +7,13 @@ code. What the log holds is never taken for markup or for control codes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
 import msgspec
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -38,11 +39,13 @@ def _console(stream: TextIO) -> Console:
     )  # fmt: skip
 
 
-def clean(text: str) -> str:
-    """`text` without control codes: they are shown as escapes."""
+def clean(text: str, kept: str = _KEPT) -> str:
+    """`text` without control codes, but for those `kept`: they are shown as escapes."""
+    if text.isprintable():
+        return text
     return "".join(
         char
-        if char.isprintable() or char in _KEPT
+        if char.isprintable() or char in kept
         else char.encode("unicode_escape", "surrogatepass").decode()
         for char in text
     )
@@ -63,22 +66,37 @@ def complain(text: str) -> None:
 
 
 def show_table(
-    title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
+    heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
 ) -> None:
-    """Print a table; the columns named in `right` hold numbers."""
-    box = SIMPLE_HEAD if is_terminal() else None
-    table = Table(box=box, title=title or None, title_justify="left", pad_edge=False)
+    """Print a table, a line for each row; the columns named in `right` hold numbers."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not is_terminal():
+        for line in _aligned([heads, *cells], [head in right for head in heads]):
+            sys.stdout.write(line + "\n")
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in heads:
         table.add_column(head, justify="right" if head in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(clean(_cell(value))) for value in row))
+    for row in cells:
+        table.add_row(*map(Text, row))
     console().print(table)
 
 
 def _cell(value: object) -> str:
+    """A value as it stands in a row: it makes no second one."""
     if value is None:
         return ""
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else clean(str(value), kept="")
+
+
+def _aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = []
+        for cell, width, is_right in zip(line, widths, right, strict=True):
+            space = " " * (width - cell_len(cell))
+            cells.append(space + cell if is_right else cell + space)
+        yield "  ".join(cells).rstrip()
 
 
 def print_json(value: Any) -> None:
@@ -94,3 +112,8 @@ def print_json_line(value: Any) -> None:
 def is_terminal() -> bool:
     """Whether a person looks at the output."""
     return sys.stdout.isatty()
+
+
+def room(width: int) -> int:
+    """How much of a text is shown: to a person `width` characters, to a program all."""
+    return width if is_terminal() else sys.maxsize

@@ -23,9 +23,11 @@ from projections.cli.options import (
     open_store,
 )
 from projections.cli.output import (
+    clean,
     is_terminal,
     print_json,
     print_json_line,
+    room,
     say,
     show_table,
 )
@@ -35,7 +37,7 @@ from projections.history import model_history
 from projections.repair import Repair
 from projections.replay import WIDTH, describe
 from projections.statistics import error_statistics
-from projections.text import arguments_text, duration, share
+from projections.text import arguments_text, duration, plural, share, table
 from projections.tools import CurrentTools
 from projections.view import Collapse, OpenCalls
 
@@ -118,10 +120,11 @@ def moment(microseconds: int) -> str:
 def event_line(recorded: Recorded) -> str:
     """An event on one line, for people."""
     width = WIDTH if is_terminal() else None
-    return (
+    line = (
         f"{recorded.version:>6}  {moment(recorded.recorded_at)}  {recorded.event.tag:<13}  "
         f"{describe(recorded, width)}"
     )
+    return clean(line, kept="")
 
 
 def show(
@@ -144,7 +147,7 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
         for name, version in store.conversations():
             print_json_line({"conversation_id": name, "version": version})
         return
-    show_table("", ("conversation", "events"), store.conversations(), right=("events",))
+    show_table(("conversation", "events"), store.conversations(), right=("events",))
 
 
 def prompt(  # noqa: PLR0913 - its options
@@ -199,7 +202,6 @@ def show_repairs(repairs: list[Repair]) -> None:
         say("nothing had to be repaired")
         return
     show_table(
-        "",
         ("repair", "rule", "call", "events", "why"),
         [(r.what, r.rule, r.call_id, ", ".join(map(str, r.versions)), r.why) for r in repairs],
     )
@@ -224,9 +226,8 @@ def tools(
     if as_json:
         print_json([{"conversation_id": name, **tool_fields(tool)} for name, tool in calls])
         return
-    width = 60 if is_terminal() else 1_000_000
+    width = room(60)
     show_table(
-        "",
         ("conversation", "call", "tool", "status", "attempts", "arguments"),
         [
             (name, tool.id, tool.call.name, tool.status.name, tool.attempts,
@@ -293,7 +294,9 @@ def _show_timeline(buckets: list[TimeBucket]) -> None:
         for bucket in buckets
         for n in (bucket.overall,)
     ]  # fmt: skip
-    show_table("", heads, rows, right=heads[1:])
+    for line in table(heads, rows, left=heads[:1]):
+        say(line)
+    say(f"{plural(sum(bucket.overall.calls for bucket in buckets), 'call')} of that time")
 
 
 def _time(text: str | None, option: str) -> datetime | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
 
-from eventstore import Cursor, EventStore, Feed, Recorded
+from eventstore import Cursor, EventStore, Feed, Follow, Recorded
 from projections.cli.options import (
     URL,
     ConversationId,
@@ -19,7 +18,7 @@ from projections.cli.options import (
     known_provider,
     open_store,
 )
-from projections.cli.output import is_terminal, print_json_line, say
+from projections.cli.output import clean, is_terminal, print_json_line, say
 from projections.cli.reading import event_fields, event_line, tool_fields
 from projections.cli.requests import request_lines
 from projections.replay import WIDTH, Frame
@@ -30,7 +29,7 @@ Prompt = Annotated[
     str | None,
     typer.Option("--prompt", metavar="PROVIDER", help="Also what the model would see then."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for news, until Ctrl-C.")]
+Wait = Annotated[bool, typer.Option("--follow", "-f", help="Wait for news, until Ctrl-C.")]
 Lines = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last events.")]
 After = Annotated[
     str | None, typer.Option("--after", metavar="CURSOR", help="All after a cursor (see --json).")
@@ -89,21 +88,20 @@ def tail(
     every: Every = 0.5,
     url: Url = URL,
     *,
-    follow: Follow = False,
+    follow: Wait = False,
     as_json: Json = False,
 ) -> None:
     """Show the last events of all conversations, and with --follow those that come."""
     with open_store(url) as store:
         cursor = _last(store, lines, as_json=as_json) if after is None else Cursor.parse(after)
-        while follow or after is not None:
-            feed = store.read(cursor)
-            for recorded in feed:
-                _print(recorded, feed, as_json=as_json)
-            cursor = feed.cursor
-            if not follow:
-                return
-            sys.stdout.flush()
-            time.sleep(every)
+        if after is None and not follow:
+            return
+        sys.stdout.flush()
+        feed = store.follow(cursor, poll=every) if follow else store.read(cursor)
+        for recorded in feed:
+            _print(recorded, feed, as_json=as_json)
+            if follow:
+                sys.stdout.flush()
 
 
 def _last(store: EventStore, lines: int, *, as_json: bool) -> Cursor:
@@ -117,9 +115,9 @@ def _last(store: EventStore, lines: int, *, as_json: bool) -> Cursor:
     return feed.cursor
 
 
-def _print(recorded: Recorded, place: Feed | Cursor, *, as_json: bool) -> None:
+def _print(recorded: Recorded, place: Feed | Follow[Cursor] | Cursor, *, as_json: bool) -> None:
     if as_json:
-        cursor = place.cursor if isinstance(place, Feed) else place
+        cursor = place if isinstance(place, Cursor) else place.cursor
         print_json_line({**event_fields(recorded), "cursor": str(cursor)})
     else:
-        say(f"{recorded.conversation_id}  {event_line(recorded)}")
+        say(f"{clean(recorded.conversation_id, kept='')}  {event_line(recorded)}")

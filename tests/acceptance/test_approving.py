@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eventstore import Approved, EventStore, Rejected
-from projections.cli import app
+from projections.cli import app, approving
 
 
 class Terminal(StringIO):
@@ -71,7 +72,7 @@ def test_the_inbox_lists_what_waits_everywhere(run: Command, store: EventStore) 
     """With the arguments, the fingerprint, and when it was asked; as a table and as JSON."""
     out, _ = run("approvals")
     lines = out.splitlines()
-    assert lines[0].split() == ["asked", "conversation", "call", "tool", "arguments", "fingerprint"]
+    assert lines[0].split() == ["asked", "conversation", "call", "tool", "arguments"]
     assert [line.split()[2:5] for line in lines[1:4]] == [
         ["chat", "a", "pay"], ["chat", "c", "pay"], ["other", "a", "mail"],
     ]  # fmt: skip
@@ -83,6 +84,34 @@ def test_the_inbox_lists_what_waits_everywhere(run: Command, store: EventStore) 
     assert found[0]["fingerprint"] == store.conversation("chat").tools["a"].fingerprint
     assert found[1]["raw"] == "{oops"
     assert [one["requested_at"] is not None for one in found] == [True] * 3
+
+
+def test_a_call_takes_one_line_whatever_the_model_calls_it(run: Command) -> None:
+    """No id and no name makes a second line that reads like another call."""
+    with EventStore.open(run.url) as store:
+        store.conversation("chat\nx").request("f\n2026-01-01 rm", {}, "a\t\r\n\x1b[2J")
+    lines = run("approvals")[0].splitlines()
+    assert len(lines) == 3
+    assert lines[1].split()[2:] == ["chat\\nx", "a\\t\\r\\n\\x1b[2J", "f\\n2026-01-01", "rm", "{}"]
+    out, _ = run("approve", "chat\nx", "a\t\r\n\x1b[2J")
+    assert out == "approved: f\\n2026-01-01 rm({}), call a\\t\\r\\n\\x1b[2J of chat\\nx\n"
+
+
+def test_of_long_arguments_a_person_sees_a_part_and_is_told_so(run: Command) -> None:
+    """A program gets all of them; a complaint stays short."""
+    with EventStore.open(run.url) as store:
+        store.conversation("chat").request("send", {"body": "x" * 1_000_000}, "a")
+        store.conversation("chat").request("send", {}, "b")
+    out, _ = run("approvals", terminal=True)
+    assert "only the beginning and the end are shown" in out
+    assert len(out) < 5000
+    out, _ = run("approvals")
+    assert '"' + "x" * 1_000_000 + '"}\n' in out
+    assert len(out) < 1_001_000  # nothing is filled up with blanks
+    assert "only the beginning" not in out
+    assert len(run.refused("approve", "chat", "a", "--shown", "{}")) < 600
+    run("approve", "chat", "a", terminal=True)
+    assert "only the beginning" not in run("approvals", terminal=True)[0]
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -173,6 +202,22 @@ def test_what_cannot_be_is_refused_in_one_line(
     before = store.conversation("chat").version
     assert told in run.refused(*given, status=status)
     assert store.conversation("chat").version == before
+
+
+def test_who_decides_second_is_told_whose_decision_stands(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where both have seen the call wait."""
+    waiting = approving._waiting
+
+    def slow(*given: Any) -> Any:
+        found = waiting(*given)
+        if store.conversation("chat").tools["a"].is_pending:
+            store.conversation("chat").approve("a", by="bob")
+        return found
+
+    monkeypatch.setattr(approving, "_waiting", slow)
+    assert run("approve", "chat", "a", "--by", "ann")[0].startswith("approved already, by bob: ")
 
 
 def test_the_first_decision_stands(run: Command, store: EventStore) -> None:

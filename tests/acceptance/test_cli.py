@@ -379,6 +379,27 @@ def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
     assert len(run.lines("show", "--url", run.url)) == 2
 
 
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]},
+         "has tool_use, which openai does not: pass --provider anthropic"),
+        ({"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+         "has functionCall, which openai does not: in Python, import_messages(messages, 'gemini') "
+         "takes them"),
+    ],
+)  # fmt: skip
+def test_import_names_a_provider_that_it_takes(
+    run: Command, call: dict[str, Any], remedy: str
+) -> None:
+    """Or who else reads the messages; nothing is stored."""
+    path = run.folder / "chat.json"
+    path.write_text(json.dumps([{"role": "user", "content": "hi"}, call]))
+    done = run.here("import", path, "--provider", "openai", "--url", run.url, status=1)
+    assert done.stderr == f"toolledger: {path}: messages[1] {remedy}\n"
+    assert run.here("show", "--json", "--url", run.url).stdout == ""
+
+
 def test_ctrl_c_in_an_import_leaves_nothing_half_written(run: Command) -> None:
     """Status 130, no traceback; the log is sound, and the same command goes on."""
     path = messages(run.folder / "long.jsonl", 20_000)
@@ -595,9 +616,12 @@ def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStor
     assert bucket["overall"]["calls"] == 5
     assert run.json("stats", "--to", "2001-01-01", *tables) == []
     assert len(run.json("stats", "--from", "2001-01-01T12:00+01:00", *tables)) >= 1
-    head, row = run.here("stats", "--every", "24h", *tables).stdout.splitlines()[:2]
+    head, row, foot = run.here("stats", "--every", "24h", *tables).stdout.splitlines()
     assert head.split()[:3] == ["from", "calls", "done"]
+    assert "failed" not in head  # of what never happened there is no column
     assert row.split()[2:4] == ["5", "1"]
+    assert foot == "5 calls of that time"
+    assert run.here("stats", "--to", "2001-01-01", *tables).stdout == "0 calls of that time\n"
 
 
 def test_stats_builds_tables_of_another_version_anew(run: Command, store: EventStore) -> None:
@@ -665,6 +689,20 @@ def test_tail_shows_the_last_events_of_all(run: Command, store: EventStore) -> N
     assert [line["event_id"] for line in later] == [lines[1]["event_id"]]
     assert run.lines("tail", "-n", "0", "--url", run.url) == []
     assert "is no cursor" in run.refused("tail", "--after", "x", "--url", run.url)
+
+
+@pytest.mark.parametrize("command", ["show", "tail", "tools", "replay"])
+def test_an_event_takes_one_line_whatever_stands_in_it(run: Command, command: str) -> None:
+    """Ids and names come from models and providers: none makes a line that reads like another."""
+    name = "chat\nx"
+    with EventStore.open(run.url) as store:
+        chat = store.conversation(name)
+        chat.add_message("user", "one\ntwo\r\x85three\u2028four")
+        chat.request("f\n     3  2026", {"a": "b\nc"}, "a\r\nb")
+        chat.fail("a\r\nb", RuntimeError("one\ntwo"))
+    given = [name] if command in ("show", "replay") else []
+    lines = run.here(command, *given, "--url", run.url).stdout.splitlines()
+    assert len(lines) == 3
 
 
 def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
