@@ -40,6 +40,10 @@ BATCH = 500
 MOST = 5000
 """Messages that are appended together where the user does not speak."""
 
+HELD = 20_000
+"""Messages that are looked at for a call, which shows whose form they have, before any is written.
+Of more, those are judged together, and then the next."""
+
 _PLACE = 12  # bytes of an event id that say the place; the rest counts the message's events
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -84,19 +88,40 @@ class Import:
         self._place = b""  # of the last message taken in
         self._key: str | None = None  # of the last assistant message
         self._end = _End()
-        self._calls = False  # of the provider's form were seen
 
     def extend(self, messages: Iterable[Any] | dict[str, Any]) -> Imported:
         """Take in messages."""
         given = map(plain, listed(messages, list_key(self._provider)))
-        for batch in _batches(given, self._provider):
-            taken = [self._message(message) for message in batch]
-            if not self._calls:
-                items = [item for message in taken for item in message.items]
-                first = self.done.messages
-                self._calls = refuse_foreign(batch, items, self._provider, first=first)
-            self._append(taken)
+        for batch in self._judged(_batches(given, self._provider)):
+            self._append(batch)
         return self.done
+
+    def _judged(self, batches: Iterator[list[Any]]) -> Iterator[list[_Message]]:
+        """The batches, each once it is sure that the messages are of the provider's form.
+
+        Raises:
+            ForeignForm: they are not; none of those that were held back are given.
+        """
+        calls = False
+        given: list[Any] = []
+        held: list[list[_Message]] = []
+        for batch in batches:
+            taken = [self._message(message) for message in batch]
+            if calls:
+                yield taken
+                continue
+            given += batch
+            held.append(taken)
+            if _makes_calls(taken) or len(given) >= HELD:
+                calls = self._judge(given, held)
+                yield from held
+                given, held = [], []
+        self._judge(given, held)
+        yield from held
+
+    def _judge(self, given: list[Any], taken: list[list[_Message]]) -> bool:
+        items = (item for batch in taken for message in batch for item in message.items)
+        return refuse_foreign(given, items, self._provider, first=self.done.messages)
 
     def _message(self, message: Any) -> _Message:
         try:
@@ -214,6 +239,11 @@ def _batches(messages: Iterable[Any], provider: str) -> Iterator[list[Any]]:
         batch.append(message)
     if batch:
         yield batch
+
+
+def _makes_calls(batch: Iterable[_Message]) -> bool:
+    items = (item for message in batch for item in message.items)
+    return any(isinstance(item, WireMessage) and item.calls for item in items)
 
 
 def _is_users(message: Any, provider: str) -> bool:

@@ -26,7 +26,7 @@ from eventstore.wire.content import (
     stored_parts,
     unheld,
 )
-from eventstore.wire.given import MESSAGES, listed, refuse_foreign, unwrapped
+from eventstore.wire.given import MESSAGES, ForeignForm, listed, refuse_foreign, unwrapped
 from eventstore.wire.items import (
     Answer,
     Call,
@@ -363,6 +363,7 @@ __all__ = [
     "Change",
     "Closing",
     "Finding",
+    "ForeignForm",
     "Rendered",
     "Transcript",
     "Turn",

@@ -79,6 +79,16 @@ _HOLDERS = ("choices", "candidates", "output", "message", "content", "parts")
 _DEPTH = 8  # a block is no deeper in a response
 
 
+class ForeignForm(ValueError):
+    """Calls or results in another provider's form; `whose` it may be, likeliest first."""
+
+    def __init__(self, found: str, whose: tuple[str, ...]) -> None:
+        others = f" (or {', '.join(whose[1:])})" if whose[1:] else ""
+        super().__init__(f"{found}: pass provider={whose[0]!r}{others}")
+        self.found = found
+        self.whose = whose
+
+
 def refuse_foreign(
     messages: Sequence[Any],
     items: Iterable[WireItem],
@@ -93,7 +103,7 @@ def refuse_foreign(
     first message.
 
     Raises:
-        ValueError: no call was found, but there are some as others write them; likewise results.
+        ForeignForm: no call was found, but there are some as others write them; likewise results.
     """
     results = False
     for item in items:
@@ -103,11 +113,8 @@ def refuse_foreign(
     for number, message in enumerate(messages, first):
         for sign, whose, is_call in _signs(message):
             if provider not in whose and (is_call or not results):
-                others = f" (or {', '.join(whose[1:])})" if whose[1:] else ""
-                raise ValueError(
-                    f"{place.format(number)} has {sign}, which {provider} does not: "
-                    f"pass provider={whose[0]!r}{others}"
-                )
+                found = f"{place.format(number)} has {sign}, which {provider} does not"
+                raise ForeignForm(found, whose)
     return False
 
 

@@ -385,8 +385,8 @@ def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
         ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]},
          "has tool_use, which openai does not: pass --provider anthropic"),
         ({"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
-         "has functionCall, which openai does not: in Python, import_messages(messages, 'gemini') "
-         "takes them"),
+         ("has functionCall, which openai does not: in Python, import_messages(messages, 'gemini') "
+          "takes them")),
     ],
 )  # fmt: skip
 def test_import_names_a_provider_that_it_takes(

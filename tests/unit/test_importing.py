@@ -379,3 +379,41 @@ def test_what_was_started_here_is_not_rejected_any_more(
     chat.import_messages([piece("m", use("a")), no], "anthropic", is_rejection=is_refusal)
     assert chat.tools["a"].status.name == "Failed"
     assert REFUSED in str(model_history(chat.events()).render("anthropic"))
+
+
+# messages in another's form
+
+FOREIGN = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]}
+TALK = [ask(str(number)) for number in range(2 * imports.BATCH)]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("place", [0, imports.BATCH - 1, imports.BATCH, 2 * imports.BATCH])
+def test_another_form_is_seen_before_anything_is_written(
+    chat: Conversation, place: int, streamed: bool
+) -> None:
+    """However late in the messages it shows."""
+    history = [*TALK[:place], FOREIGN, *TALK[place:]]
+    told = rf"messages\[{place}\] has tool_use, which openai does not: pass provider='anthropic'"
+    with pytest.raises(ValueError, match=told):
+        chat.import_messages(iter(history) if streamed else history)
+    assert chat.version == 0
+    assert chat.import_messages(history, "anthropic").added == len(history)
+
+
+def test_an_odd_block_before_the_first_call_is_kept(store: EventStore, chat: Conversation) -> None:
+    """As it is by those that record a list in one append."""
+    history = [FOREIGN, *TALK, call("a"), result("a")]
+    chat.import_messages(history)
+    store.conversation("whole").record_messages(history)
+    assert events(chat) == events(store.conversation("whole"))
+
+
+def test_a_long_talk_is_not_held_back_for_ever(
+    chat: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is judged is written, and what follows is judged by itself."""
+    monkeypatch.setattr(imports, "HELD", imports.BATCH)
+    with pytest.raises(ValueError, match=rf"messages\[{imports.BATCH + 1}\] has tool_use"):
+        chat.import_messages([*TALK[: imports.BATCH + 1], FOREIGN])
+    assert chat.version == imports.BATCH
