@@ -170,8 +170,14 @@ def prompt(  # noqa: PLR0913 - its options
     _one_of(collapse, get_args(Collapse), "--collapse")
     _one_of(open_calls, get_args(OpenCalls), "--open-calls")
     with open_store(url) as store:
+        chat = existing(store, conversation_id)
+        if since is not None and since > chat.version:
+            raise typer.BadParameter(
+                f"{since}: pass a version of the conversation, which is at {chat.version}",
+                param_hint="--since",
+            )
         history = model_history(
-            existing(store, conversation_id).events(),
+            chat.events(),
             collapse=cast("Collapse", collapse),
             open_calls=cast("OpenCalls", open_calls),
             last_turns=last_turns,

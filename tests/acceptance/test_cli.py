@@ -495,6 +495,8 @@ def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore
     late = run.json("prompt", "chat", "--since", "8", "--summary", "Before: a.", "--url", run.url)
     assert late["messages"][0] == {"role": "user", "content": "Before: a."}
     assert "find it" not in json.dumps(late)
+    done = run.here("prompt", "chat", "--since", "11", "--url", run.url, status=2)
+    assert "--since: 11: pass a version of the conversation, which is at 10" in done.stderr
 
 
 def test_prompt_explains_itself(run: Command, store: EventStore) -> None:
