@@ -83,23 +83,37 @@ class StoreSource:
     def __init__(self, store: EventStore, after: Cursor | str | None) -> None:
         self._store = store
         self._epoch = store.appender.opened().epoch
+        self._round: dict[int, int] = {}  # how far all lanes are read before any goes on
         self.start = positions_of(after, self._epoch)
 
     def read(self, place: dict[int, int], limit: int) -> Page:
-        """The next events; the place behind them is past those of other tenants."""
-        storage = self._store.appender.opened()
-        heads = storage.heads()
+        """The next events; the place behind them is past those of other tenants.
+
+        In rounds: first all lanes up to where they stood as the round began. So one that grows
+        as fast as it is read does not keep the others waiting.
+        """
+        page = self._up_to(self._round, place, limit)
+        if page.events:
+            return page
+        heads = self._store.appender.opened().heads()
         for lane, position in place.items():
             if heads.get(lane, 0) < position:
                 raise StoreCorrupt(
                     f"lane {lane} ends at position {heads.get(lane, 0)}, and was read up to "
                     f"{position} before: the database was replaced by an older copy"
                 )
-        if heads == place:
-            return Page((), place, place)
-        found = list(storage.feed(place, limit, heads))
-        end = heads if len(found) < limit else place | {r.lane: r.position for r in found}
-        return Page(found, place, end)
+        self._round = heads
+        return self._up_to(heads, page.end, limit)
+
+    def _up_to(self, heads: dict[int, int], place: dict[int, int], limit: int) -> Page:
+        found: Sequence[Recorded] = ()
+        if any(end > place.get(lane, 0) for lane, end in heads.items()):
+            found = list(self._store.appender.opened().feed(place, limit, heads))
+        if len(found) < limit:
+            return Page(found, place, place | heads)
+        last = found[-1]
+        passed = {lane: end for lane, end in heads.items() if lane < last.lane}
+        return Page(found, place, place | passed | {last.lane: last.position})
 
     def cursor(self, place: dict[int, int], given: Sequence[Recorded]) -> Cursor:
         """A position for each lane."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import projecting
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -320,6 +321,66 @@ def test_other_tenants_are_passed_by(url: str, monkeypatch: pytest.MonkeyPatch) 
     assert texts(ours.read(follow.cursor)) == []
     ours.close()
     theirs.close()
+
+
+def one_of_each_lane(store: EventStore) -> list[str]:
+    """A conversation of each lane, in the lanes' order."""
+    storage: Any = store._storage
+    names: dict[int, str] = {}
+    number = 0
+    while len(names) < len(storage.lanes):
+        names.setdefault(storage.lane_of(f"chat-{number}"), f"chat-{number}")
+        number += 1
+    return [names[lane] for lane in storage.lanes]
+
+
+def test_a_lane_that_grows_as_fast_as_it_is_read_keeps_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the follower: each lane gets its turn."""
+    monkeypatch.setattr(following, "PAGE", 2)
+    with projecting.new_store(tmp_path / "agent.db", lanes=4) as store:
+        busy, *others = one_of_each_lane(store)
+        append(store, "1", "2", "3", name=busy)
+        for name in others:
+            append(store, name, name=name)
+        follow = store.follow(timeout=0)
+        seen = []
+        while len(seen) < 12:
+            seen += texts(iter([next(follow)]))
+            append(store, str(len(seen) + 3), name=busy)
+        assert seen[:6] == ["1", "2", "3", *others]
+        assert seen[6:] == [str(n) for n in range(4, 10)]
+        assert follow.cursor != store.end()
+
+
+def test_what_is_passed_by_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another tenant's lanes are behind a follower whose page ends in a later one."""
+    monkeypatch.setattr(following, "PAGE", 2)
+    path = tmp_path / "agent.db"
+    with (
+        projecting.new_store(path, lanes=4) as ours,
+        projecting.new_store(path, lanes=1, tenant="theirs") as theirs,
+    ):
+        append(theirs, "x", "y", name=one_of_each_lane(theirs)[0])
+        last = one_of_each_lane(ours)[-1]
+        append(ours, "1", "2", "3", name=last)
+        read: list[int] = []
+        storage: Any = ours._storage
+        rows = storage.rows
+
+        def counted(statement: str, *parameters: Any) -> Any:
+            if statement == storage._sql.feed:
+                read.append(parameters[0])
+            return rows(statement, *parameters)
+
+        monkeypatch.setattr(storage, "rows", counted)
+        follow = ours.follow(timeout=0)
+        assert texts(follow) == ["1", "2", "3"]
+        assert read == [0, 3, 3]
+        assert follow._following.seen == storage.heads()
 
 
 # lag
