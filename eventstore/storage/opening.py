@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, make_url
 
 from eventstore.numbers import is_number
-from eventstore.storage import sqlite
+from eventstore.storage import files
 from eventstore.storage.sql import SqlStorage
+from eventstore.storage.sqlite import SYNCHRONOUS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.storage.server import Server
 
-DURABILITIES = tuple(sqlite.SYNCHRONOUS)
+DURABILITIES = tuple(SYNCHRONOUS)
 
 LONGEST_WAIT = 1_000_000
 """Seconds; databases count milliseconds, in 32 bits."""
@@ -39,7 +40,7 @@ def open_storage(
         )
     parsed = parse(url)
     if _is_sqlite(parsed):
-        return sqlite.open_storage(url, tenant, durability, busy_timeout, new=new)
+        return files.open_storage(url, tenant, durability, busy_timeout, new=new)
     from eventstore.storage import server  # noqa: PLC0415 - not for who uses a file
 
     return server.open_storage(_server(parsed, durability, busy_timeout), tenant, new=new)
@@ -49,7 +50,7 @@ def migrating(url: str) -> AbstractContextManager[Connection]:
     """A connection that may change the schema at a URL, while nobody else does."""
     parsed = parse(url)
     if _is_sqlite(parsed):
-        return sqlite.migrating(url)
+        return files.migrating(url)
     from eventstore.storage import server  # noqa: PLC0415
 
     return server.migrating(_server(parsed, "full", 30.0))

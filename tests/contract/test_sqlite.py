@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.storage import Storage, reading
-from eventstore.storage.sqlite import open_storage as open_sqlite
+from eventstore.storage.files import open_storage as open_sqlite
 from eventstore.testing import (
     EventStoreContract,
     OpenStorage,

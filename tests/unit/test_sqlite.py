@@ -27,9 +27,10 @@ from eventstore.errors import (
     StoreReadOnly,
     VersionConflict,
 )
-from eventstore.storage import Append, connections, reading, sqlite
+from eventstore.storage import Append, connections, files, reading, sqlite
+from eventstore.storage.files import open_storage
 from eventstore.storage.sql import SqlStorage
-from eventstore.storage.sqlite import Sqlite, open_storage
+from eventstore.storage.sqlite import Sqlite
 from eventstore.testing import append, completed, draft, instead, message, pending, refuse, together
 
 
@@ -218,7 +219,7 @@ def test_who_creates_second_uses_what_is_there(path: Path) -> None:
         if not path.exists():
             path.write_text("theirs")
 
-    sqlite.create(path, build)
+    files.create(path, build)
     assert path.read_text() == "theirs"
     assert list(path.parent.iterdir()) == [path]
 
@@ -235,7 +236,7 @@ def test_a_file_system_without_links_will_do(
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", no_links)
-    sqlite.create(path, lambda draft: draft.write_text("mine") and None)
+    files.create(path, lambda draft: draft.write_text("mine") and None)
     assert path.read_text() == ("theirs" if there else "mine")
 
 
