@@ -151,7 +151,7 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
     ]
     changes: list[Change] = []
     given = [_crossed(turn, name, changes) for turn in _unclosed(turns, name)]
-    changes += (change for call in heard for change in _shown(call, module, name))
+    changes += (change for call in heard for change in _shown(call, name))
     rendered: Rendered = module.render(given)
     rendered.changes += changes
     if told or heard:
@@ -238,10 +238,10 @@ def _untold(said: Turn | Answer, call_id: str | None = None) -> Iterator[Change]
         yield Change("dropped", "foreign-member", why, call_id)
 
 
-def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
+def _shown(call: Call, name: str) -> Iterator[Change]:
     """Give a result that is not `name`'s own the parts that it shows; a change where it cannot.
 
-    A provider whose results hold more than text has `result_parts`.
+    Where results hold text alone, they are shown apart; see `content.shown_apart`.
     """
     answer = call.answer
     if answer.is_error and answer.provider in _FLAG_ERRORS and name not in _FLAG_ERRORS:
@@ -252,8 +252,7 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
         return
     dropped: list[Change] = []
     answer.parts = tuple(_neutral(part, name, dropped) for part in parts)
-    shows = hasattr(module, "result_parts") and getattr(module, "SHOWS_RESULTS", True)
-    if shows and not answer.is_error:
+    if not answer.is_error:
         for change in dict.fromkeys(dropped):
             yield msgspec.structs.replace(change, call_id=call.id)
         parts = tuple(part for part in answer.parts if isinstance(part, Opaque))
@@ -263,7 +262,7 @@ def _shown(call: Call, module: ModuleType, name: str) -> Iterator[Change]:
 
 
 def _result_parts(answer: Answer) -> tuple[Part, ...]:
-    """The parts of a provider's own result."""
+    """The parts of a provider's own result; who has no `result_parts` gives text alone."""
     read = getattr(provider(answer.provider or ""), "result_parts", None)
     parts: tuple[Part, ...] = read(answer.native) if read is not None else ()
     return parts

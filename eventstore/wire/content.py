@@ -260,6 +260,21 @@ def chat_image(image: Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": address(image), **detail}}
 
 
+def shown_apart(turn: Turn, provider: str, changes: list[Change]) -> Iterator[Turn]:
+    """The user's turn that shows what results do beside their text, where they hold text alone."""
+    parts: list[Part] = []
+    for call in turn.calls:
+        answer = call.answer
+        if not answer.parts or call.hidden or answer.is_error or answer.provider == provider:
+            continue
+        if shown := [part for part in answer.parts if isinstance(part, Image | Document)]:
+            why = "what the result shows follows it"
+            changes.append(Change("moved", "foreign-part", why, call.id))
+            parts += [Text(f"[Shown by {call.name or 'the tool'}:]"), *shown]
+    if parts:
+        yield Turn("user", tuple(parts))
+
+
 def chat_answer(answer: Answer, name: str, provider: str) -> dict[str, Any]:
     """The tool message of Chat Completions, and what is like it; `name` is the call's id there."""
     if answer.provider == provider and answer.native is not None:

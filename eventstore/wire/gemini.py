@@ -26,6 +26,7 @@ from eventstore.wire.content import (
     function_call,
     object_arguments,
     plain_text,
+    shown_apart,
 )
 from eventstore.wire.items import (
     Call,
@@ -333,9 +334,7 @@ def _add_model(
             _response(call, _of(part, CALL)["name"], _id(_of(part, CALL))) for call, part in made
         ]
         contents.append(closed(turn, NAME, BLOCKS, responses))
-        shown = [each for call, _ in made for each in _shown_apart(call, changes)]
-        if shown:
-            contents.append({"role": "user", "parts": shown})
+        contents.extend(_user(said, changes) for said in shown_apart(turn, NAME, changes))
 
 
 def _open(contents: list[dict[str, Any]], content: dict[str, Any], changes: list[Change]) -> None:
@@ -481,16 +480,6 @@ def result_parts(native: Any) -> tuple[Part, ...]:
     text = Text(_result_text(body.get("response"), None))
     parts = [part for item in shown for part in _part(item)] if isinstance(shown, list) else []
     return (text, *parts)
-
-
-def _shown_apart(call: Call, changes: list[Change]) -> list[dict[str, Any]]:
-    """What a result shows beside its text, as parts of the user's: older models take no other."""
-    answer = call.answer
-    if not answer.parts or answer.is_error or answer.provider == NAME:
-        return []
-    changes.append(Change("moved", "foreign-part", "what the result shows follows it", call.id))
-    media = tuple(part for part in answer.parts if not isinstance(part, Text))
-    return [{"text": f"[Shown by {call.name or 'the tool'}:]"}, *_parts(media, changes)]
 
 
 def _parts(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from eventstore.wire.content import (
     image_of,
     object_arguments,
     plain_text,
+    shown_apart,
     spoken,
 )
 from eventstore.wire.items import (
@@ -47,7 +48,6 @@ LIST = "messages"
 ID_LENGTH = 9
 NAME_LENGTH = 64
 DETAILS = frozenset({"auto", "low", "high"})
-SHOWS_RESULTS = False  # in text alone: the models before v15 take nothing else
 OPENING = "[The conversation begins here.]"
 
 ROLES = {
@@ -231,6 +231,9 @@ def render(turns: Sequence[Turn]) -> Rendered:
         if message is not None:
             messages.append(message)
         messages.extend(render_result(call, name) for call, name in shown)
+        # Results may hold images, too, but not for the models before v15.
+        apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
+        messages.extend(filter(None, apart))
     _open(messages, changes)
     _close(messages, changes)
     return Rendered({"messages": messages}, changes)

@@ -31,6 +31,7 @@ from eventstore.wire.content import (
     in_words,
     named_part,
     object_arguments,
+    shown_apart,
 )
 from eventstore.wire.items import (
     Call,
@@ -322,8 +323,9 @@ def render(turns: Sequence[Turn]) -> Rendered:
             message = _message(turn, changes)
         if message is not None:
             messages.append(message)
-        for call, name in shown:
-            messages.append(render_result(call, name))
+        messages.extend(render_result(call, name) for call, name in shown)
+        apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
+        messages.extend(filter(None, apart))
     return Rendered({"messages": messages}, changes)
 
 

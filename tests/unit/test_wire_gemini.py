@@ -378,7 +378,7 @@ def test_images_travel_and_uploaded_files_stay() -> None:
 
 
 def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
-    """Into the result, or after it; where neither is possible, that is listed."""
+    """Into the result, or after it, as the user's, which is listed."""
     image = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
     contents = [user(text()), model(call()), user(result(parts=[image]))]
     assert repair_messages(contents, "gemini").messages == contents
@@ -386,7 +386,8 @@ def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
     assert [block["type"] for block in anthropic[2]["content"][0]["content"]] == ["text", "image"]
     chat = repair_messages(contents, "gemini", "openai")
     assert chat.messages[2]["content"] == "R\n[image/png]"
-    assert ("wrapped", "foreign-part") in {(r.what, r.rule) for r in chat.repairs}
+    assert chat.messages[3]["content"][1]["image_url"]["url"] == "data:image/png;base64,AA"
+    assert ("moved", "foreign-part") in {(r.what, r.rule) for r in chat.repairs}
     back = repair_messages(anthropic, "anthropic", "gemini").messages
     assert back[2:] == [
         user({"functionResponse": {**result()["functionResponse"],

@@ -268,7 +268,10 @@ DRAWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini", "openai-responses"])
+APART = ("gemini", "mistral", "ollama", "openai")  # results hold text alone there
+
+
+@pytest.mark.parametrize("target", sorted(PROVIDERS))
 @pytest.mark.parametrize(("provider", "result", "member"), DRAWN)
 def test_a_result_shows_its_image(
     provider: str, result: list[Any], member: str, target: str
@@ -281,21 +284,47 @@ def test_a_result_shows_its_image(
         assert (repaired.messages, repaired.repairs) == (messages, [])
         return
     assert [*shown(repaired.messages)] == [BYTES]
-    dropped = [(each.why, each.call_id) for each in repaired.repairs if each.what == "dropped"]
-    assert dropped == [(f"{member} of an image has no place here", "t1")]
+    told = [(each.what, each.why) for each in repaired.repairs if each.call_id == "t1"]
+    assert (("moved", "what the result shows follows it") in told) == (target in APART)
+    takes_it = member == "detail" and target in ("mistral", "openai")
+    assert (("dropped", f"{member} of an image has no place here") in told) != takes_it
     assert "only text" not in str(repaired.repairs)
+    if target in APART:
+        assert repaired.messages[-1]["role"] == "user"
+        assert "[Shown by f:]" in str(repaired.messages[-1])
+    again = repair_messages(repaired.messages, target)
+    assert (again.messages, again.repairs) == (repaired.messages, [])
 
 
-@pytest.mark.parametrize("target", ["openai", "mistral", "ollama"])
-@pytest.mark.parametrize(("provider", "result", "member"), DRAWN)
-def test_a_result_that_shows_only_text_names_its_image(
-    provider: str, result: list[Any], member: str, target: str
-) -> None:
-    """With what stood beside the image."""
-    repaired = repair_messages(asked(provider, result), provider, target)
+@pytest.mark.parametrize("target", APART)
+def test_what_is_shown_apart_follows_all_results_of_the_turn(target: str) -> None:
+    """So that each call is answered where its provider looks for that."""
+    messages = asked("anthropic", [{"type": "image", "source": SOURCE}])
+    messages[1]["content"].append({"type": "tool_use", "id": "t2", "name": "g", "input": {}})
+    messages[2]["content"].append(
+        {
+            "type": "tool_result",
+            "tool_use_id": "t2",
+            "content": [{"type": "image", "source": SOURCE}],
+        }
+    )
+    messages.append({"role": "user", "content": "so?"})
+    repaired = repair_messages(messages, "anthropic", target).messages
+    assert validate(repaired, target) == []
+    assert [*shown(repaired)] == [BYTES, BYTES]
+    assert [message["role"] for message in repaired[-2:]] == ["user", "user"]
+    assert all(f"[Shown by {name}:]" in str(repaired[-2]) for name in "fg")
+
+
+@pytest.mark.parametrize("target", ["mistral", "ollama", "openai"])
+def test_what_an_error_shows_is_named(target: str) -> None:
+    """An error is its text."""
+    messages = asked("anthropic", [{"type": "image", "source": SOURCE, **CACHED}])
+    messages[2]["content"][0]["is_error"] = True
+    repaired = repair_messages(messages, "anthropic", target)
+    assert [*shown(repaired.messages)] == []
     (told,) = [each.why for each in repaired.repairs if each.rule == "foreign-part"]
-    assert told.startswith("of what the result shows, only text arrives whole: ")
-    assert member in told
+    assert told.startswith("of what the result shows, only text arrives whole: image")
 
 
 def test_what_a_result_cannot_show_is_named_apart_from_its_images() -> None:
@@ -334,22 +363,19 @@ PHOTO = Image(data=DATA, media_type="image/png")
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 def test_a_tool_shows_the_image_that_it_gives(provider: str) -> None:
-    """As the result's where that can show one, in words elsewhere, which a repair says."""
+    """In the result, or as the user's after it."""
     history = model_history(completed([Text("a"), "b", Image(ADDRESS, detail="low")]))
     for _ in range(2):  # one history is rendered as often as one likes, for whomever
         for target in (*PROVIDERS, provider):
             arguments, repairs = history.rendered(target)
         messages = arguments[list_key(provider)]
         assert validate(messages, provider) == []
-        if provider in ("openai", "mistral", "ollama"):
-            assert [*shown(messages)] == []
-            assert "a\nb\n[image]" in [message["content"] for message in messages]
-            assert "only text arrives whole: image" in str(repairs)
-        else:
-            assert [*shown(messages)] == [BYTES]
-            assert "only text" not in str(repairs)
-            assert all(text in str(messages) for text in ("'a", "b"))
-        assert ("low" in str(messages)) == (provider == "openai-responses")
+        assert [*shown(messages)] == [BYTES]
+        assert ("what the result shows follows it" in str(repairs)) == (provider in APART)
+        assert "only text" not in str(repairs)
+        assert all(text in str(messages) for text in ("'a", "b"))
+        takes_it = provider in ("mistral", "openai", "openai-responses")
+        assert ("'low'" in str(messages)) == takes_it
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
