@@ -168,3 +168,19 @@ def rebuild(url: str, tables: str) -> int:
     """Rebuild, with others."""
     with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
         return projector.rebuild()
+
+
+def write(url: str, seed: int, moves: int) -> None:
+    """Act at random."""
+    chance = random.Random(seed)
+    with EventStore.open(url) as store:
+        for _ in range(moves):
+            act(store, (seed * 5 + chance.randrange(5), *random_move(chance)))
+
+
+def project_for_ever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:
+    """Keep up with a log, or build anew again and again, until somebody kills it."""
+    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+        pipe.send("ready")
+        while True:
+            projector.rebuild() if rebuilding else projector.catch_up()

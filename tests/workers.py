@@ -59,7 +59,7 @@ def children(jobs: list[Callable[..., object]]) -> Iterator[list[tuple[Any, Conn
 
 def at_once(jobs: list[Callable[..., object]]) -> list[Any]:
     """Run jobs in processes that begin at one moment; what each sent at last."""
-    with children([partial(_when_told, job) for job in jobs]) as spawned:
+    with children([partial(when_told, job) for job in jobs]) as spawned:
         for _, pipe in spawned:
             assert pipe.recv() == "ready"
         for _, pipe in spawned:
@@ -67,7 +67,8 @@ def at_once(jobs: list[Callable[..., object]]) -> list[Any]:
         return [pipe.recv() for _, pipe in spawned]
 
 
-def _when_told(job: Callable[..., Any], pipe: Connection) -> None:
+def when_told(job: Callable[..., Any], pipe: Connection) -> None:
+    """Do a job when a word comes through the pipe; what comes of it goes back."""
     pipe.send("ready")
     pipe.recv()
     try:

@@ -6,10 +6,11 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -17,16 +18,16 @@ from eventstore import Cursor, EventStore, Feed, Lag, Recorded, SchemaTooNew, St
 from projections.approvals import PendingApproval, order
 from projections.figures import KindNumbers, Statistics, ToolNumbers
 from projections.projector import tables
-from projections.projector.lane import PARKED, LaneState, Parked, Poisoned, Settings
+from projections.projector.lane import PARKED, LaneState, Parked, Poisoned, Settings, park
 from projections.projector.stored_statistics import Bucket, read_buckets, read_statistics, summed
 from projections.projector.stored_tools import tools_of
-from projections.projector.tables import Database, LostRace
+from projections.projector.tables import Database, LostRace, Refused
 from projections.statistics import FINGERPRINTS
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
 HOUR = 3_600_000_000
 FORMAT = 2
@@ -73,6 +74,7 @@ class _Generation(msgspec.Struct, frozen=True):
     bucket: int
 
 
+T = TypeVar("T")
 Report = Callable[[Progress], None]
 Pages = Iterable[Sequence[Recorded]]
 
@@ -166,13 +168,16 @@ class Projector:
         may build at once; a rebuild that was broken off goes on.
         """
         self._clean()
-        found = self._find("building")
-        if found is not None and not self._is_mine(found):
-            self._rename(found.id, "building", f"retired {found.id}")
-            found = None
-        building = found or self._create("building")
-        applied = self._advance(lambda: building.id, progress)
-        self._switch(building.id)
+        building = _insist(self._begin)
+
+        def which() -> int | None:
+            with self._database.reading() as connection:
+                rows = tables.find(connection, tables.projections, ("state",), id=building)
+            # Replaced already, it was finished by another, who has begun after us and is done.
+            return building if rows and not rows[0][0].startswith("retired") else None
+
+        applied = self._advance(which, progress)
+        _insist(lambda: self._switch(building))
         self._clean()
         return applied
 
@@ -185,12 +190,8 @@ class Projector:
         for item in self.parked():
             if conversation_id not in (None, item.conversation_id):
                 continue
-            for _ in range(_PATIENCE):
-                try:
-                    mended += self._retry(item)
-                except LostRace:
-                    continue
-                break
+            with suppress(Refused):
+                mended += _insist(partial(self._retry, item))
         return mended
 
     def lag(self) -> Lag:
@@ -248,8 +249,8 @@ class Projector:
     ) -> list[TimeBucket]:
         """The error statistics over time, where calls were asked for; the oldest come first.
 
-        A call counts where it was asked for, whenever it ended. Times are cut where buckets
-        begin. `every` joins buckets: it is a multiple of theirs.
+        A call counts where it was asked for, whenever it ended. `every` joins buckets: it is a
+        multiple of theirs. Buckets are whole: also those that `since` and `until` fall into.
 
         Raises:
             ValueError: a time has no time zone, or `every` is no multiple.
@@ -261,8 +262,8 @@ class Projector:
             raise ValueError(
                 f"every is {every}: pass a multiple of the buckets of {width // 1_000_000} s"
             )
-        first = None if since is None else _micros(since) // width * width
-        last = None if until is None else -(-_micros(until) // width) * width
+        first = None if since is None else max(_micros(since) // step * step, -_FAR)
+        last = None if until is None else min(-(-_micros(until) // step) * step, _FAR)
         with self._reading() as (connection, projection):
             buckets = read_buckets(connection, projection, first, last)
         joined: dict[int, list[Bucket]] = {}
@@ -279,8 +280,8 @@ class Projector:
 
     # the work
 
-    def _advance(self, which: Callable[[], int], progress: Report | None) -> int:
-        """Work on every lane until it is where the log ends now."""
+    def _advance(self, which: Callable[[], int | None], progress: Report | None) -> int:
+        """Work on every lane until it is where the log ends now; `which` is None: no further."""
         goals = dict(self._store.end().positions)
         left = deque(goals)
         # Not where the others begin.
@@ -290,7 +291,10 @@ class Projector:
         while left:
             lane = left[0]
             try:
-                count, places[lane] = self._forward(which(), lane, goals[lane])
+                projection = which()
+                if projection is None:
+                    break
+                count, places[lane] = self._forward(projection, lane, goals[lane], self._batch)
             except LostRace as lost:
                 losses += 1
                 if losses > _PATIENCE:
@@ -307,21 +311,45 @@ class Projector:
                 left.popleft()
         return applied
 
-    def _forward(self, projection: int, lane: int, goal: int) -> tuple[int, int]:
-        """Apply the next events of a lane; how many, and where that leads."""
+    def _forward(self, projection: int, lane: int, goal: int, limit: int) -> tuple[int, int]:
+        """Apply the next events of a lane; how many, and where that leads.
+
+        Where the database refuses them, it is asked again for each half: an event that it does
+        not take by itself is parked. If it does not take even that, nothing is wrong with events.
+        """
+        try:
+            return self._apply(projection, lane, goal, limit)
+        except Refused as refused:
+            self._find("live")  # it answers
+            if limit == 1:
+                problem = f"the database does not take it: {refused.reason}"
+                return self._apply(projection, lane, goal, limit, problem)
+        first, _ = self._forward(projection, lane, goal, limit // 2)
+        second, position = self._forward(projection, lane, goal, limit - limit // 2)
+        return first + second, position
+
+    def _apply(
+        self, projection: int, lane: int, goal: int, limit: int, problem: str | None = None
+    ) -> tuple[int, int]:
+        """Apply events, or park them for a `problem`; how many, and where that leads."""
 
         def events(state: LaneState) -> Pages:
+            self._check_log(lane, state, goal)
             if state.position >= goal:
-                self._check_ahead(lane, state.position)
-                return ()
-            return self._feed(lane, state.position, self._batch).outlines()
+                return
+            for some in self._feed(lane, state.position, limit).outlines():
+                if problem is not None:
+                    state.parked = {
+                        r.conversation_id: park(r, problem) for r in some
+                    } | state.parked
+                yield some
 
         state, count, last = self._fold(projection, lane, events)
         if state.position >= goal:
             self._states[projection, lane] = state
             return 0, state.position
         # What was passed over behind the last one is of other tenants.
-        self._commit(state, max(last, goal) if count < self._batch else last)
+        self._commit(state, max(last, goal) if count < limit else last)
         return count, state.position
 
     def _retry(self, item: Parked) -> bool:
@@ -368,6 +396,8 @@ class Projector:
         # Out of the cache while it changes: who is interrupted leaves nothing half done there.
         state = self._states.pop((projection, lane), None)
         if state is None:
+            # Of a projection that was replaced nothing is wanted any more.
+            self._states = {at: s for at, s in self._states.items() if at[0] == projection}
             state = LaneState(self._database, projection, lane, self._settings)
         return state
 
@@ -383,12 +413,18 @@ class Projector:
         positions = tuple(sorted((others | {lane: after}).items()))
         return self._store.read(Cursor(self._epoch, positions), limit)
 
-    def _check_ahead(self, lane: int, position: int) -> None:
+    def _check_log(self, lane: int, state: LaneState, goal: int) -> None:
+        """Refuse a log that does not hold what was projected."""
         head = dict(self._store.end().positions).get(lane, 0)
-        if position > head:
+        lost = state.position > head
+        at, event_id = state.last
+        if at and goal > state.position:
+            lost = [r.event_id for r in self._feed(lane, at - 1, 1)] != [event_id]
+        if lost:
             raise StorageError(
-                f"the projection is at position {position} of lane {lane}, where the log ends at "
-                f"{head}: the log was restored from an older copy, not the tables; {REMEDY}"
+                f"the projection is at position {state.position} of lane {lane}, and the log, "
+                f"which ends at {head}, does not hold what was projected there: it was restored "
+                f"from an older copy, not the tables; {REMEDY}"
             )
 
     # generations
@@ -400,16 +436,18 @@ class Projector:
             ValueError: it was made with other settings.
             StorageError: it was made by another version of the library.
         """
-        for _ in range(_PATIENCE):
-            found = self._find("live")
-            if found is None:
-                try:
-                    found = self._create("live")
-                except LostRace:
-                    continue
-            self._check(found)
-            return found
-        raise StorageError("no projection could be made: try again")
+        found = self._find("live") or _insist(lambda: self._create("live"))
+        self._check(found)
+        return found
+
+    def _begin(self) -> int:
+        """The projection that is being built, with our settings."""
+        found = self._find("building")
+        if found is not None and not self._is_mine(found):
+            with self._database.writing() as connection:
+                _move(connection, found.id, "building", f"retired {found.id}")
+            found = None
+        return (found or self._create("building")).id
 
     def _check(self, found: _Generation) -> None:
         if found.format != FORMAT:
@@ -467,41 +505,30 @@ class Projector:
         return made
 
     def _switch(self, building: int) -> None:
-        """Make what was built the live one."""
-        for _ in range(_PATIENCE):
-            try:
-                with self._database.writing() as connection:
-                    live = self._find("live", connection)
-                    if live is not None and live.id != building:
-                        self._move(connection, live.id, "live", f"retired {live.id}")
-                    if live is None or live.id != building:
-                        self._move(connection, building, "building", "live")
-            except LostRace:
-                continue
-            return
-
-    def _rename(self, projection: int, before: str, after: str) -> None:
+        """Make what was built the live one, if another has not."""
         with self._database.writing() as connection:
-            self._move(connection, projection, before, after)
-
-    def _move(self, connection: Connection, projection: int, before: str, after: str) -> None:
-        if not tables.turn(connection, projection, before, after):
-            raise LostRace(f"projection {projection} is not {before} any more")
+            found = self._find("building", connection)
+            if found is None or found.id != building:
+                return
+            live = self._find("live", connection)
+            if live is not None:
+                _move(connection, live.id, "live", f"retired {live.id}")
+            _move(connection, building, "building", "live")
 
     def _clean(self) -> None:
-        """Remove what was replaced."""
+        """Remove what was replaced, some rows at a time: others write meanwhile."""
         with self._database.reading() as connection:
             rows = tables.find(connection, tables.projections, ("id", "state"), owner=self._owner)
-        for projection, state in rows:
-            if not state.startswith("retired"):
-                continue
-            self._states = {k: v for k, v in self._states.items() if k[0] != projection}
-            for table in (*tables.STATES, None):
-                with self._database.writing() as connection:
-                    if table is not None:
-                        tables.remove(connection, table, projection=projection)
-                    else:
-                        tables.remove(connection, tables.projections, id=projection)
+        for projection in (number for number, state in rows if state.startswith("retired")):
+            for table in tables.STATES:
+                while _insist(partial(self._remove, table, projection)):
+                    pass
+            with self._database.writing() as connection:
+                tables.remove(connection, tables.projections, id=projection)
+
+    def _remove(self, table: Table, projection: int) -> bool:
+        with self._database.writing() as connection:
+            return tables.remove_some(connection, table, projection)
 
     # reading, all at one moment
 
@@ -545,6 +572,22 @@ class Projector:
             after = rows[-1][2], rows[-1][3]
 
 
+def _insist(attempt: Callable[[], T]) -> T:
+    """What comes of an attempt; where others are first, it is made again."""
+    for _ in range(_PATIENCE):
+        try:
+            return attempt()
+        except LostRace as found:
+            lost = found
+            time.sleep(random.random() / 100)  # noqa: S311
+    raise StorageError(f"others were always first: {lost}; try again")
+
+
+def _move(connection: Connection, projection: int, before: str, after: str) -> None:
+    if not tables.turn(connection, projection, before, after):
+        raise LostRace(f"projection {projection} is not {before} any more")
+
+
 def _micros(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone: pass for example datetime.now(UTC)")
@@ -552,10 +595,19 @@ def _micros(moment: datetime) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def _time_bucket(start: int, width: int, buckets: Iterable[Bucket]) -> TimeBucket:
     numbers = summed(buckets)
-    begin = _EPOCH + timedelta(microseconds=start)
-    end = begin + timedelta(microseconds=width)
-    return TimeBucket(begin, end, numbers.overall, numbers.by_tool, numbers.by_kind)
+    return TimeBucket(
+        _moment(start), _moment(start + width), numbers.overall, numbers.by_tool, numbers.by_kind
+    )
+
+
+def _moment(microseconds: int) -> datetime:
+    """A time, as near as a calendar has it."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:  # in a log made by hand
+        return _FIRST if microseconds < 0 else _LAST

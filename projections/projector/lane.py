@@ -108,6 +108,11 @@ class LaneState:
             self._views.append(StoredStatistics(self._totals, to.bucket, to.fingerprints))
         self._with_asked = "statistics" in to.views
 
+    @property
+    def last(self) -> tuple[int, str]:
+        """The position and the id of the last event of the log that was taken in."""
+        return self._totals.last
+
     def prepare(self, events: Sequence[Recorded]) -> None:
         """Have at hand what `events` are about.
 
@@ -151,6 +156,8 @@ class LaneState:
         Raises:
             Poisoned: one cannot be taken in; the state is of no use any more.
         """
+        if (last := events[-1]).position > self.last[0]:
+            self._totals.last = last.position, last.event_id
         ready = events
         if self.parked or UnknownEvent in {type(recorded.event) for recorded in events}:
             ready = [recorded for recorded in events if not self._waits(recorded)]

@@ -46,7 +46,7 @@ PAGE = 64
 
 
 class Totals(msgspec.Struct, gc=False, omit_defaults=True):
-    """What one lane's statistics count beside the tallies."""
+    """What one lane's statistics count beside the tallies; `last` is the last event's place, id."""
 
     events: int = 0
     conversations: int = 0
@@ -54,6 +54,7 @@ class Totals(msgspec.Struct, gc=False, omit_defaults=True):
     forgotten: int = 0
     anomaly_count: int = 0
     anomalies: list[Anomaly] = []
+    last: tuple[int, str] = (0, "")
 
 
 class Spread(msgspec.Struct, gc=False):

@@ -52,6 +52,9 @@ Reading = Callable[[], AbstractContextManager[Connection]]
 AT_ONCE = 500
 """Keys that one statement asks for; SQLite takes 999 parameters at least."""
 
+REMOVED = 10_000
+"""Rows that are removed in one transaction."""
+
 BUSY_TIMEOUT = 30.0
 TRIES = 50
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
@@ -234,6 +237,14 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
+class Refused(StorageError):
+    """The database does not take a statement, for a `reason`, or does not answer at all."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
 class LostRace(Exception):
     """Another transaction was first; nothing was written."""
 
@@ -322,10 +333,12 @@ class Database:
         damaged = isinstance(told, StoreCorrupt)  # but `verify` looks at the log, not here
         if isinstance(told, StorageError) and not damaged:
             return told
-        return (StoreCorrupt if damaged else StorageError)(
-            f"{self.name}: {' '.join(str(error).split())}: nothing was projected; see that the "
+        reason = " ".join(str(error).split())
+        text = (
+            f"{self.name}: {reason}: nothing was projected; see that the "
             "database is there and whole, and that it can be written to, then try again"
         )
+        return StoreCorrupt(text) if damaged else Refused(text, reason)
 
 
 def _engine(url: str) -> Engine:
@@ -461,6 +474,19 @@ def advance(connection: Connection, at: Row, revision: int, position: int) -> bo
 def remove(connection: Connection, table: Table, /, **given: Any) -> None:
     """Remove the rows that are as `given`."""
     connection.execute(delete(table).where(*_of(table, given)))
+
+
+def remove_some(connection: Connection, table: Table, projection: int) -> bool:
+    """Remove some rows of a projection; whether there were any."""
+    key = [column.name for column in table.primary_key][1:3]  # the lane, and what follows it
+    rows = find(connection, table, key, key, REMOVED, projection=projection)
+    if not rows:
+        return False
+    lane = rows[0][0]
+    last = [row[-1] for row in rows if row[0] == lane][-1]
+    where = _of(table, {"projection": projection, "lane": lane})
+    connection.execute(delete(table).where(*where, table.c[key[-1]] <= last))
+    return True
 
 
 def remove_keys(

@@ -117,3 +117,63 @@ def test_the_log_of_a_server_is_projected_beside_itself(server: Any) -> None:
         projector.catch_up()
         check(projector, store)
         assert projector.lag().events == 0
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb"])
+def test_projectors_are_killed_again_and_again_while_many_write(
+    tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    """Eight processes write, two keep up, one rebuilds: each event is applied exactly once."""
+    if engine == "sqlite":
+        url = f"sqlite:///{tmp_path}/log.db"
+        EventStore.open(url).close()
+    else:
+        url = request.getfixturevalue(engine).database(migrated=True)
+    chance = random.Random(engine)
+    jobs = [partial(projecting.project_for_ever, url, url, n == 2) for n in range(3)]
+    with workers.children([
+        partial(workers.when_told, partial(projecting.write, url, n, 40 * workers.LONG))
+        for n in range(8)
+    ]) as writers:  # fmt: skip
+        for _, pipe in writers:
+            assert pipe.recv() == "ready"
+            pipe.send("go")
+        kills = 0
+        while not all(pipe.poll() for _, pipe in writers):
+            with workers.children(jobs) as projectors:
+                for process, pipe in projectors:
+                    assert pipe.recv() == "ready"
+                    process.join(chance.random() / 3)
+                    assert process.is_alive()
+            kills += 3
+        assert [pipe.recv() for _, pipe in writers] == [None] * 8
+    with EventStore.open(url) as store, Projector(store) as projector:
+        assert kills > 0
+        projector.catch_up()
+        check(projector, store)
+        projector.rebuild()
+        check(projector, store)
+
+
+def test_many_who_rebuild_at_once_are_all_done(server: Any) -> None:
+    """They begin one, or several, and end with one truth; none of them fails."""
+    url = server.database(migrated=True)
+    projecting.write(url, 1, 150)
+    done = workers.at_once([partial(projecting.rebuild, url, url)] * 6)
+    assert [one for one in done if isinstance(one, Exception)] == []
+    with EventStore.open(url) as store, Projector(store) as projector:
+        assert projector.catch_up() == 0
+        check(projector, store)
+
+
+def test_an_event_that_a_server_does_not_take_is_parked(tmp_path: Path, mariadb: Any) -> None:
+    """A row of 17 MB, where 16 MB is the most: all else goes on."""
+    tables = mariadb.database()
+    with new_store(tmp_path / "log.db") as store, Projector(store, tables, batch=4) as projector:
+        for n, name in enumerate("abc"):
+            store.conversation(name).request("f", {"x": "x" * (17_000_000 if n == 1 else 1)}, "y")
+        assert projector.catch_up() == 3
+        (parked,) = projector.parked()
+        assert parked.conversation_id == "b"
+        assert "the database does not take it" in parked.problem
+        assert [name for name, _ in projector.tools()] == ["a", "c"]

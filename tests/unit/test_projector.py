@@ -33,8 +33,9 @@ from eventstore.storage.sqlite import driver
 from eventstore.testing import FrozenClock, message
 from projections import Parked, Progress, Projector, error_statistics
 from projections.projector import driver as work
-from projections.projector import lane, tables
-from projections.projector.stored_tools import StoredTools
+from projections.projector import lane, stored_tools, tables
+from projections.projector.lane import LaneState
+from projections.projector.stored_tools import StoredTools, decode_tool
 
 
 @pytest.fixture
@@ -183,6 +184,71 @@ def test_statistics_are_told_over_time(
     assert projector.timeline(until=begin + timedelta(seconds=1)) == [first]
     (week,) = projector.timeline(every=timedelta(days=7))
     assert (week.overall.calls, week.end - week.start) == (3, timedelta(days=7))
+    # What says that it is a whole week is one, wherever in it the times are.
+    assert projector.timeline(last.start, last.end, timedelta(days=7)) == [week]
+
+
+def test_buckets_part_at_the_microsecond_also_where_clocks_jump(
+    store: EventStore, path: Path
+) -> None:
+    """Before 1970, after the last day of the calendar, and back again."""
+    hour = 3_600_000_000
+    times = [5 * hour, 5 * hour - 1, 6 * hour - 1, 6 * hour, 0, -1, -hour, -hour - 1]
+    times += [2**61, -(2**61)]
+    for number in range(len(times)):
+        store.conversation("a").request("f", {}, f"call{number}")
+    for number, at in enumerate(times):
+        execute(
+            path, "UPDATE toolledger_events SET recorded_at = ? WHERE version = ?", (at, number + 1)
+        )
+    with Projector(store) as projector:
+        assert projector.catch_up() == len(times)
+        assert projector.parked() == []
+        found = projector.timeline()
+        assert [bucket.overall.calls for bucket in found] == [1, 1, 2, 1, 1, 2, 1, 1]
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        begins = [(bucket.start - epoch) // timedelta(hours=1) for bucket in found]
+        assert begins[1:-1] == [-2, -1, 0, 4, 5, 6]
+        assert (found[0].start.year, found[-1].end.year) == (1, 9999)
+        assert found[2].end == found[3].start == epoch
+        known = projector.timeline(epoch, epoch + timedelta(hours=5))
+        assert [bucket.overall.calls for bucket in known] == [1, 1]
+        ages = timedelta.max // timedelta(days=1) * timedelta(days=1)
+        for span in ((), (epoch - timedelta(days=1), epoch + timedelta(days=1))):
+            whole = projector.timeline(*span or (None, None), ages)
+            assert [bucket.overall.calls for bucket in whole] == [4, 6]
+        assert list(projector.tools())
+        check(projector, store)
+
+
+def test_what_was_replaced_is_removed_bit_by_bit(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    """All rows of it, and others write meanwhile; who was first with some is no error."""
+    for name in ("a", "b", "c"):
+        run(store, name, 3)
+    monkeypatch.setattr(tables, "REMOVED", 2)
+    remove_some = tables.remove_some
+    removals = 0
+
+    def remove(connection: Any, table: Any, projection: int) -> bool:
+        nonlocal removals
+        removals += 1
+        if removals % 2:
+            raise tables.LostRace("another removes it, too")
+        return remove_some(connection, table, projection)
+
+    monkeypatch.setattr(tables, "remove_some", remove)
+    with Projector(store) as projector:
+        projector.catch_up()
+        projector.rebuild()
+        check(projector, store)
+    assert removals > 2 * (9 // 2 + len(tables.STATES))
+    connection = driver().connect(str(path))
+    for table in tables.STATES:
+        kept = connection.execute(f"SELECT DISTINCT projection FROM {table.name}")  # noqa: S608
+        assert list(kept) in ([], [(2,)])
+    connection.close()
 
 
 def test_lag_is_told_in_events_and_seconds(path: Path, clock: FrozenClock) -> None:
@@ -346,6 +412,63 @@ def test_an_event_that_a_projection_fails_on_is_parked(
         check(projector, store)
 
 
+class TooLong(Exception):
+    """What a database says of a row that it does not take."""
+
+
+@pytest.mark.parametrize("batch", [1, 3, 1000])
+def test_an_event_that_the_database_does_not_take_is_parked(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """All others are stored; it is, too, when the database takes it."""
+    for _ in range(3):
+        for name in ("a", "b", "c"):
+            run(store, name)
+    bad = {("a", 4), ("b", 1)}
+    add = stored_tools.add
+
+    def refuse(connection: Any, table: Any, rows: Any) -> None:
+        for row in rows:
+            version = decode_tool(row["body"]).call.arguments["n"] + 1
+            if (row["conversation_id"], version) in bad:
+                raise DBAPIError("INSERT", None, TooLong("it is too long"))
+        add(connection, table, rows)
+
+    monkeypatch.setattr(stored_tools, "add", refuse)
+    with Projector(store, batch=batch) as projector:
+        projector.catch_up()
+        found = [(p.conversation_id, p.version, p.waiting) for p in projector.parked()]
+        assert found == [("b", 1, 8), ("a", 4, 5)]
+        assert projector.parked()[0].problem == "the database does not take it: it is too long"
+        assert len([*projector.tools("c")]) == 3
+        assert projector.retry() == 0
+        run(store, "a")
+        bad.clear()
+        assert projector.retry() == 2
+        projector.catch_up()
+        assert projector.parked() == []
+        check(projector, store)
+
+
+def test_a_database_that_takes_nothing_parks_nothing(
+    store: EventStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is full, or gone: that is no event's fault."""
+    projector.catch_up()
+    run(store, "a", 3)
+
+    def refuse(*_: Any) -> None:
+        raise DBAPIError("INSERT", None, TooLong("no space left"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LaneState, "_store_parked", refuse)
+        with pytest.raises(StorageError, match="no space left: nothing was projected; see that"):
+            projector.catch_up()
+    assert (projector.parked(), projector.lag().events) == ([], 9)
+    projector.catch_up()
+    check(projector, store)
+
+
 def test_a_rebuild_parks_what_still_fails(
     store: EventStore, projector: Projector, path: Path
 ) -> None:
@@ -490,6 +613,22 @@ def test_a_half_built_one_with_other_settings_is_thrown_away(
     check(projector, store)
 
 
+@pytest.mark.parametrize("rebuilds", [1, 2])
+def test_a_rebuild_that_others_finish_ends_well(store: EventStore, rebuilds: int) -> None:
+    """Also where they have replaced what it was building by something newer."""
+    run(store, "a", 3)
+    with Projector(store, batch=2) as projector, Projector(store) as other:
+        left = iter(range(rebuilds))
+
+        def overtake(_: Progress) -> None:
+            for _ in left:
+                other.rebuild()
+
+        assert projector.rebuild(overtake) == 2
+        check(projector, store)
+        assert projector.catch_up() == 0
+
+
 def test_a_log_that_went_back_is_noticed(
     store: EventStore, projector: Projector, path: Path
 ) -> None:
@@ -498,10 +637,33 @@ def test_a_log_that_went_back_is_noticed(
     projector.catch_up()
     execute(path, "UPDATE toolledger_lanes SET position = 3")
     execute(path, "DELETE FROM toolledger_events WHERE position > 3")
-    with pytest.raises(StorageError, match="position 6 of lane 0, where the log ends at 3"):
+    told = "position 6 of lane 0, and the log, which ends at 3, does not hold what was projected"
+    with pytest.raises(StorageError, match=told):
         projector.catch_up()
     assert projector.rebuild() == 3
     assert len([*projector.tools()]) == 1
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_log_that_went_back_and_on_is_noticed(path: Path, tmp_path: Path, others: int) -> None:
+    """It is longer again, with other events where the projection is; another tenant's, too."""
+    url, tables_url = f"sqlite:///{path}", f"sqlite:///{tmp_path}/tables.db"
+    with EventStore.open(url) as store:
+        run(store, "a", 2)
+    before = path.read_bytes()
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        run(store, "a")
+        with EventStore.open(url, tenant="b") as other:
+            run(other, "x", others)
+        projector.catch_up()
+        check(projector, store)
+    path.write_bytes(before)
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        run(store, "b", 5)
+        with pytest.raises(StorageError, match="restored from an older copy, not the tables; rebu"):
+            projector.catch_up()
+        projector.rebuild()
+        check(projector, store)
 
 
 def test_a_projection_that_lost_its_rows_is_named(
@@ -593,7 +755,7 @@ def test_a_race_to_be_the_first_has_one_winner(
             other._create("live")
         monkeypatch.setattr(Projector, "_find", lambda *_: None)
         monkeypatch.setattr(work, "_PATIENCE", 2)
-        with pytest.raises(StorageError, match="no projection could be made"):
+        with pytest.raises(StorageError, match=r"others were always first: UNIQUE.*; try again"):
             other._live()
         monkeypatch.setattr(Projector, "_live", lambda _: None)
         with pytest.raises(StorageError, match="removed meanwhile"):
