@@ -125,11 +125,12 @@ class Task(msgspec.Struct, eq=False):
 
     def take_in(self, tail: Iterable[Recorded]) -> bool:
         """Learn what others have appended; whether that was anything."""
-        before = self.state.version
+        before, stored = self.state.version, set(self.stored)
         for recorded in tail:
             self.state.extend((recorded,))
             if self.ids:
-                self.stored |= {bytes.fromhex(recorded.event_id)}
+                stored.add(bytes.fromhex(recorded.event_id))
+        self.stored = stored
         return self.state.version != before
 
     def _settled(self, names: set[str]) -> dict[str, Tool]:

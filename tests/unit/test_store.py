@@ -27,7 +27,9 @@ from eventstore.errors import (
 from eventstore.event_id import event_ids
 from eventstore.events import MessageAdded, Recorded, UnknownEvent
 from eventstore.feed import Cursor
+from eventstore.state import ConversationState
 from eventstore.storage import Append, Appended, Damage, Draft, Storage
+from eventstore.task import Task
 from eventstore.testing import (
     NOON,
     FrozenClock,
@@ -327,6 +329,26 @@ def test_a_repeat_that_another_just_stored_is_recognised(
         (once,) = chat.append(message("twin"), event_ids=[event_id], expected_version=version)
         assert (once.version, once.event_id) == (version + 1, event_id.hex)
         assert meddler.verb == ""
+
+
+def test_a_long_tail_is_learned_at_once(store: EventStore) -> None:
+    """What is known of its ids is not copied for each event: it would take the square of them."""
+    chat = store.conversation("chat")
+    ids = [uuid4() for _ in range(5)]
+    chat.append(*(message(str(n)) for n in range(5)), event_ids=ids)
+    task = Task(store.appender, "chat", lambda _: (), None, [ids[0].bytes], alone=True)
+    task.state = ConversationState(0)
+    known = set()
+
+    def tail() -> Iterator[Recorded]:
+        for recorded in chat.events():
+            known.add(id(task.stored))
+            yield recorded
+
+    assert task.take_in(tail())
+    assert len(known) == 1
+    assert task.stored == {event_id.bytes for event_id in ids}
+    assert not task.take_in([])
 
 
 # when an append goes wrong
