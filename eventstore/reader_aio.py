@@ -166,8 +166,7 @@ async def wait(sought: Sought, reader: Reader) -> None:
 
     def wake() -> None:
         if not rung.is_set():  # else he has yet to look
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(rung.set)
+            loop.call_soon_threadsafe(rung.set)
 
     with watch.joined(sought, wake) as waiter:
         while not await reader.run(sought.look):

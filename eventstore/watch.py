@@ -54,6 +54,7 @@ class Wanted(Protocol):
 class Waiter:
     """One who waits. `wake` is called in any thread, and also for nothing: he looks for himself.
 
+    It raises `RuntimeError` where nobody waits any more.
     `expects`: he has looked. `is_new`: nobody has looked for him since.
     """
 
@@ -88,21 +89,24 @@ class Watch:
     def joined(self, wanted: Wanted, wake: Callable[[], object]) -> Iterator[Waiter]:
         """Be told of what is appended from now on: first look for it, then `expect` more."""
         waiter = Waiter(wanted, wake)
-        name = wanted.name
         try:
             with self._changed:
                 if not self._waiters:
                     self._bell.add(self._ring)
-                self._waiters.setdefault(name, set()).add(waiter)
+                self._waiters.setdefault(wanted.name, set()).add(waiter)
             yield waiter
         finally:
-            with self._changed:
-                others = self._waiters.get(name, set())
-                others.discard(waiter)
-                if not others:
-                    self._waiters.pop(name, None)
-                if not self._waiters:
-                    self._bell.remove(self._ring)
+            self._leave(waiter)
+
+    def _leave(self, waiter: Waiter) -> None:
+        name = waiter.wanted.name
+        with self._changed:
+            others = self._waiters.get(name, set())
+            others.discard(waiter)
+            if not others:
+                self._waiters.pop(name, None)
+            if not self._waiters:
+                self._bell.remove(self._ring)
 
     def expect(self, waiter: Waiter) -> None:
         """Wake him when there is anything but what he has seen."""
@@ -130,7 +134,13 @@ class Watch:
         with self._changed:
             woken = [waiter for name in names for waiter in self._waiters.get(name, ())]
         for waiter in woken:
+            self._tell(waiter)
+
+    def _tell(self, waiter: Waiter) -> None:
+        try:
             waiter.wake()
+        except RuntimeError:  # his event loop is closed
+            self._leave(waiter)
 
     # the thread
 
@@ -182,7 +192,7 @@ class Watch:
             waiter.is_new = False
             name = waiter.wanted.name
             if waiter.wanted.seen != (heads if name is None else versions.get(name, 0)):
-                waiter.wake()
+                self._tell(waiter)
         for waiter in expecting:
             if waiter.wanted.stopped:
-                waiter.wake()
+                self._tell(waiter)

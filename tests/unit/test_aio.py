@@ -792,6 +792,7 @@ def test_a_loop_that_is_gone_disturbs_nobody(url: str) -> None:
 
     asyncio.run(leave())
     chat.blocking.approve(left[1])
+    assert not store._store.watch._waiters
     left[0].close()
     assert not store._store.watch._waiters
     asyncio.run(store.close())
