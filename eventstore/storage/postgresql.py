@@ -34,6 +34,10 @@ SHORTEST = 1000
 
 _SETTINGS = """\
 SELECT set_config('default_transaction_isolation', 'read committed', false),
+       set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
+       set_config('enable_sort', 'off', false),
+       set_config('jit', 'off', false),
        set_config('lock_timeout', %s, false),
        set_config('idle_in_transaction_session_timeout', %s, false),
        set_config('synchronous_commit',
@@ -93,6 +97,9 @@ class Postgresql(Server):
 
     def prepare(self, connection: Any) -> None:
         """Durable as asked, whatever the server's default; waiting no longer than allowed.
+
+        Each statement has an index that gives its rows in order. Before the server has looked at
+        new tables it would take others, and read a conversation once for each page of it.
 
         A client that stops in the middle of a transaction (frozen, or cut off) does not hold
         its lane for longer than the others wait for it.

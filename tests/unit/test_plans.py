@@ -1,0 +1,80 @@
+"""PostgreSQL: what is read is found by an index, however little the server knows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from eventstore import EventStore
+from eventstore.testing import message
+
+if TYPE_CHECKING:
+    from servers import PostgreSQL
+
+LONG = 3000
+"""Events of each conversation."""
+
+
+@pytest.fixture(params=["never looked at", "looked at when small", "looked at"])
+def storage(postgresql: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A storage with three long conversations, and what the server knows of its tables."""
+    url = postgresql.database(migrated=True)
+    tables = "toolledger_events, toolledger_conversations, toolledger_fingerprints"
+    for table in tables.split(", "):  # it would look at them by itself, sooner or later
+        postgresql.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)", database=url)
+    with EventStore.open(url) as store:
+        for name in ("a", "b", "c"):
+            store.conversation(name).append(message())
+        if request.param == "looked at when small":
+            postgresql.execute(f"ANALYZE {tables}", database=url)
+        for _ in range(3):
+            for name in ("a", "b", "c"):
+                store.conversation(name).append(*[message("x" * 200)] * (LONG // 3))
+        if request.param == "looked at":
+            postgresql.execute(f"ANALYZE {tables}", database=url)
+        yield store._storage
+
+
+def plan(storage: Any, statement: str, *parameters: Any) -> str:
+    """How the server goes about it on a connection of the storage's."""
+    with storage._reading() as cursor:
+        cursor.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement, parameters or None)
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
+    """Not the whole conversation for each of its pages."""
+    lane, key = storage._keys["a"]
+    for statement in (
+        plan(storage, storage._sql.tail, lane, key, LONG - 500),
+        plan(storage, storage._sql.conversation, lane, key, LONG - 500, 1000),
+    ):
+        assert "toolledger_events_version" in statement
+        assert "Removed" not in statement
+        assert "Sort" not in statement
+
+
+def test_a_page_of_the_feed_is_read_in_its_order(storage: Any) -> None:
+    """Nothing is sorted."""
+    found = plan(storage, storage._sql.feed, storage._keys["a"][0], LONG - 500, 1000)
+    assert "toolledger_events_pk" in found
+    assert "Sort" not in found
+
+
+def test_names_and_last_versions_are_looked_up(storage: Any) -> None:
+    """No table is read for one row."""
+    lane, key = storage._keys["a"]
+    sql = storage._sql
+    plans = [
+        plan(storage, sql.find, lane, "", "a"),
+        plan(storage, sql.names([key]), lane, key),
+        plan(storage, sql.versions(storage._keys.values())),
+        plan(storage, sql.known, lane, key, b"-" * 16),
+        plan(storage, sql.fingerprint, lane, b"-" * 16),
+    ]
+    for found in plans:
+        assert "Index" in found
+        assert "Seq Scan" not in found
+    assert "Backward using toolledger_events_version" in plans[2]
