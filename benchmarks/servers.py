@@ -87,11 +87,11 @@ class Bare:
         sql = self.storage._sql  # noqa: SLF001
         for row in rows:
             self.position += 1
-            placed = (0, self.position, *row[2:])
             if self.raw:
-                self.raw.execute(statements()[0], placed)
+                self.raw.execute(statements()[0], (0, 0, *row[2:]))
                 assert self.raw.rowcount == 1
                 continue
+            placed = (0, self.position, *row[2:])
             self.cursor.execute("BEGIN")
             self.cursor.execute(sql.advance, (self.position, 0, self.position - 1))
             self.cursor.execute(self.insert, placed)

@@ -1,8 +1,9 @@
 """PostgreSQL: rows go in binary, one event in one statement and many by COPY.
 
-The statement is prepared. It moves the counter, if nobody else has, and only then inserts: one way
-to the server and back, and nothing is sent twice. It goes past psycopg's cursor, whose conversions
-take as long as the server's work.
+The statement is prepared. It moves the counter, and inserts where that leads: one way to the server
+and back. Whoever else writes in the lane is not in its way; who has written in the conversation
+has its next version, which is there once, so that nothing is stored and all is looked at anew.
+It goes past psycopg's cursor, whose conversions take as long as the server's work.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from eventstore.storage import Appended
 from eventstore.storage.binary import copied_events, copied_marks, parameters
 from eventstore.storage.notices import NotifyingStorage
+from eventstore.storage.reading import REMEMBERED
 from eventstore.storage.schema import events, fingerprints, lanes
 
 if TYPE_CHECKING:
@@ -39,35 +41,50 @@ class AtOnceStorage(NotifyingStorage):
     def _connect(self) -> None:
         super()._connect()
         self._prepared: _Prepared | None = None
+        self._shared: set[str] = set()  # conversations in which others have written
 
     def _at_once(self, request: Append) -> Appended | None:
-        """Store one event behind those that we know of; None where there are others."""
-        key = self._keys.get(request.conversation_id)
-        if key is None or len(request.drafts) != 1:
+        """Store one event behind all others; None where that must be looked at more closely."""
+        name = request.conversation_id
+        key = self._keys.get(name)
+        if key is None or len(request.drafts) != 1 or name in self._shared:
             return None
         lane, conversation = key
-        base = self._heads.get(lane)
-        if base is None or not self._quiet_since[lane] <= request.as_of <= base:
-            return None
         connection = self._writer().connection
         draft = request.drafts[0]
-        done = Appended(lane, request.version + 1, base + 1)
-        self._ends = {lane: base + 1}
+        done = Appended(lane, request.version + 1, request.as_of)
+        self._ends = {lane: request.as_of}
         self._torn = True
         try:
-            row = parameters(lane, conversation, base + 1, request.version + 1, draft)
+            row = parameters(lane, conversation, request.as_of, request.version + 1, draft)
             prepared = self._prepared
             if prepared is None or prepared.connection is not connection:
                 prepared = self._prepared = _Prepared(connection, self._driver)
-            moved = prepared.run(row, begins=draft.begins)
+            position = prepared.run(row, begins=draft.begins)
         except BaseException as error:
+            if isinstance(error, self._driver.errors.UniqueViolation):
+                self._note_shared(name)
             if self._failed(error, request, done, self._stored):
-                return done
+                last = next(self.conversation(name, request.version))
+                return Appended(lane, last.version, last.position)
             raise
         self._torn = False
-        if not moved:
+        if position is None:
             return None
-        self._heads[lane] = base + 1
+        if self._heads.get(lane) != position - 1:
+            self._quiet_since[lane] = position - 1
+        self._heads[lane] = position
+        return Appended(lane, request.version + 1, position)
+
+    def _note_shared(self, name: str) -> None:
+        if len(self._shared) >= REMEMBERED:
+            self._shared.clear()
+        self._shared.add(name)
+
+    def _write(self, cursor: Any, request: Append) -> Appended:
+        done = super()._write(cursor, request)
+        if done.version == request.version + len(request.drafts):  # nobody else has, this time
+            self._shared.discard(request.conversation_id)
         return done
 
     def _insert(self, cursor: Any, batches: Sequence[Batch]) -> None:
@@ -94,7 +111,7 @@ class _Prepared:
         self.connection = connection
         self._psycopg = psycopg
         self._execute = psycopg.generators.execute
-        self._fine = psycopg.pq.ExecStatus.COMMAND_OK
+        self._fine = (psycopg.pq.ExecStatus.COMMAND_OK, psycopg.pq.ExecStatus.TUPLES_OK)
         names = []
         for statement in statements():
             names.append(b"toolledger_%d" % next(_numbers))
@@ -102,10 +119,11 @@ class _Prepared:
             self._answer()
         self._names = names
 
-    def run(self, row: list[bytes | None], *, begins: bool) -> bool:
-        """Whether the counter stood where it was thought to, and so the event is stored."""
+    def run(self, row: list[bytes | None], *, begins: bool) -> int | None:
+        """Where the event is stored; None where the lane does not reach to where it was read."""
         self.connection.pgconn.send_query_prepared(self._names[begins], row, _BINARY)
-        return bool(self._answer().command_tuples)
+        result = self._answer()
+        return int(result.get_value(0, 0)) if result.ntuples else None
 
     def _answer(self) -> Any:
         """What the server says to what was sent; Ctrl-C cancels it."""
@@ -113,14 +131,17 @@ class _Prepared:
         results = connection.wait(self._execute(connection.pgconn))
         if not results:
             raise self._psycopg.InternalError("the server gave no result")
-        if results[0].status != self._fine:
+        if results[0].status not in self._fine:
             raise self._psycopg.errors.error_from_result(results[0])
         return results[0]
 
 
 @cache
 def statements() -> tuple[bytes, bytes]:
-    """For an event alone, and for one that goes into the fingerprints' index, too."""
+    """For an event alone, and for one that goes into the fingerprints' index, too.
+
+    The position that they take is one that the lane has reached; they give that of the event.
+    """
     dialect = PGDialect()  # type: ignore[no-untyped-call]
     given = {
         column.name: f"${number}::{column.type.compile(dialect)}"
@@ -129,12 +150,12 @@ def statements() -> tuple[bytes, bytes]:
 
     def insert(table: Table) -> str:
         names = [column.name for column in table.columns]
-        values = ", ".join(given[name] for name in names)
+        values = ", ".join(given[name] if name != "position" else "position" for name in names)
         return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM moved"  # noqa: S608
 
     moved = (
-        f"WITH moved AS (UPDATE {lanes.name} SET position = {given['position']} "  # noqa: S608
-        f"WHERE lane = {given['lane']} AND position = {given['position']} - 1 RETURNING lane)"
+        f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1 "  # noqa: S608
+        f"WHERE lane = {given['lane']} AND position >= {given['position']} RETURNING position)"
     )
-    event, mark = insert(events), insert(fingerprints)
+    event, mark = f"{insert(events)} RETURNING position", insert(fingerprints)
     return f"{moved} {event}".encode(), f"{moved}, marked AS ({mark}) {event}".encode()

@@ -15,6 +15,7 @@ import pytest
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.at_once import AtOnceStorage
+from eventstore.testing import message
 
 if TYPE_CHECKING:
     from servers import PostgreSQL
@@ -132,15 +133,71 @@ def test_many_are_stored_as_each_alone(store: EventStore) -> None:
         assert sorted(found) == [("alone", recorded.version), ("many", recorded.version)]
 
 
+def test_who_writes_elsewhere_in_the_lane_is_not_in_its_way(
+    store: EventStore, sent: list[str], url: str
+) -> None:
+    """The counter stands elsewhere than it was left."""
+    lane_of = storage_of(store).lane_of
+    name = next(n for n in map(str, range(1000)) if lane_of(n) == lane_of("chat"))
+    with EventStore.open(url) as other:
+        for _ in range(3):
+            other.conversation(name).add_message("user", "hello")
+    assert [r.position for r in store.conversation("chat").append(message(), message())] == [7, 8]
+    sent.clear()
+    with EventStore.open(url) as other:
+        other.conversation(name).add_message("user", "hello")
+    (mine,) = store.conversation("chat").append(message())
+    assert (mine.version, mine.position, sent) == (6, 10, [])
+    (mine,) = store.conversation("chat").append(message())
+    assert (mine.version, mine.position, sent) == (7, 11, [])
+    # What they wrote is seen by who has read less.
+    assert store.conversation(name).add_message("user", "hello").version == 5
+    assert versions(store) == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_where_others_have_written_it_goes_behind_them(
     store: EventStore, sent: list[str], url: str
 ) -> None:
-    """The statement finds the counter moved, and writes nothing."""
+    """The statement stores nothing; and goes first again when they have not, once."""
+    chat = store.conversation("chat")
     with EventStore.open(url) as other:
         other.conversation("chat").add_message("user", "I was first")
-    assert store.conversation("chat").add_message("user", "hello").version == 5
-    assert sent[0].startswith("BEGIN")
-    assert versions(store) == [1, 2, 3, 4, 5]
+        assert chat.add_message("user", "hello").version == 5
+        assert sent[0].startswith("BEGIN")
+        other.conversation("chat").add_message("user", "and again")
+        sent.clear()
+        assert chat.add_message("user", "hello").version == 7
+        assert sent[0].startswith("BEGIN")
+    assert storage_of(store)._shared == {"chat"}
+    assert chat.add_message("user", "hello").version == 8
+    assert storage_of(store)._shared == set()
+    sent.clear()
+    assert chat.add_message("user", "hello").version == 9
+    assert sent == []
+    assert versions(store) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_the_memory_of_shared_conversations_has_a_bound(
+    store: EventStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is forgotten is found out again."""
+    monkeypatch.setattr("eventstore.storage.at_once.REMEMBERED", 1)
+    for name in ("chat", "other"):
+        store.conversation(name).add_message("user", "hello")
+        with EventStore.open(url) as other:
+            other.conversation(name).add_message("user", "I was first")
+        store.conversation(name).add_message("user", "hello")
+        assert storage_of(store)._shared == {name}
+
+
+def test_behind_an_older_copy_nothing_is_written(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """The lane was further once."""
+    postgresql.execute("UPDATE toolledger_lanes SET position = position - 1", database=url)
+    with pytest.raises(StoreCorrupt, match="replaced by an older copy; nothing was written"):
+        store.conversation("chat").add_message("user", "hello")
+    assert [r.version for r in store.conversation("chat").events()] == [1, 2, 3]
 
 
 def test_on_a_new_connection_it_is_prepared_again(store: EventStore) -> None:
