@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from eventstore import EventStoreError
-from projections.cli import approving, checking, demo, importing, linting, reading, replaying
+from projections.cli import (
+    approving,
+    checking,
+    demo,
+    importing,
+    linting,
+    options,
+    reading,
+    replaying,
+)
 from projections.cli.output import complain
 
 REFUSED, USAGE, INTERRUPTED, PIPE = 1, 2, 130, 141
@@ -44,11 +53,18 @@ for command in (
 
 
 @app.callback(invoke_without_command=True)
-def _version(
+def _begin(
     context: typer.Context,
     *,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    tenant: Annotated[
+        str,
+        typer.Option(
+            "--tenant", envvar="TOOLLEDGER_TENANT", help="Whose log, if several have one."
+        ),
+    ] = "",
 ) -> None:
+    options.tenant.set(tenant)
     if version:
         from importlib.metadata import version as installed  # noqa: PLC0415 - slow, and rare
 

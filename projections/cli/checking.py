@@ -167,8 +167,12 @@ def migrate(down: Down = None, url: Url = URL, *, yes: Yes = False, as_json: Jso
     if down is None:
         before, after = move(url)
     else:
-        _refuse_loss(url, down, yes=yes)
+        epoch = _refuse_loss(url, down, yes=yes)
         before, after = move(url, down)
+        if after is None:
+            from projections.projector.tables import forget  # noqa: PLC0415 - loads SQLAlchemy
+
+            forget(url, epoch)
     told: dict[str, Any] = {"before": before, "revision": after, "known": REVISIONS[-1]}
     if as_json:
         print_json(told)
@@ -178,8 +182,11 @@ def migrate(down: Down = None, url: Url = URL, *, yes: Yes = False, as_json: Jso
         say(f"the schema went from revision {before or 'none'} to {after or 'none'}")
 
 
-def _refuse_loss(url: str, down: str, *, yes: bool) -> None:
+def _refuse_loss(url: str, down: str, *, yes: bool) -> str:
+    """The epoch of the log that is there, if it may go."""
     with open_store(url) as store:
-        count = sum(version for _, version in store.conversations())
+        end = store.end()
+    count = sum(position for _, position in end.positions)
     if down == "base" and count and not yes:
         raise ValueError(f"that drops the log with its {count:,} events: pass --yes to do it")
+    return end.epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ from eventstore import Conversation, EventStore
 from eventstore.wire import PROVIDERS
 
 URL = "sqlite:///toolledger.db"
+
+tenant: ContextVar[str] = ContextVar("tenant", default="")
+"""Whose log a command is about; it is said once, before the command."""
 
 Url = Annotated[
     str,
@@ -29,7 +33,7 @@ Provider = Annotated[
 def open_store(url: str, *, create: bool = False) -> EventStore:
     """The store at a URL; one that is not there is made only by those that write."""
     try:
-        return EventStore.open(url, create=create)
+        return EventStore.open(url, create=create, tenant=tenant.get())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
 

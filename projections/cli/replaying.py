@@ -107,9 +107,14 @@ def tail(
 def _last(store: EventStore, lines: int, *, as_json: bool) -> Cursor:
     """Print the last events; the cursor behind them."""
     end = store.end()
-    start = Cursor(end.epoch, tuple((lane, max(at - lines, 0)) for lane, at in end.positions))
-    feed = store.read(start)
-    news = [(recorded.recorded_at, recorded, feed.cursor) for recorded in feed]
+    back = lines
+    while True:
+        start = Cursor(end.epoch, tuple((lane, max(at - back, 0)) for lane, at in end.positions))
+        feed = store.read(start)
+        news = [(recorded.recorded_at, recorded, feed.cursor) for recorded in feed]
+        if len(news) >= lines or not any(at for _, at in start.positions):
+            break
+        back *= 4  # there are other tenants' among them
     for _, recorded, cursor in sorted(news, key=lambda item: item[0])[-lines:] if lines else ():
         _print(recorded, cursor, as_json=as_json)
     return feed.cursor

@@ -35,6 +35,7 @@ from sqlalchemy import (
     event,
     func,
     insert,
+    inspect,
     make_url,
     select,
     update,
@@ -339,6 +340,23 @@ class Database:
             "database is there and whole, and that it can be written to, then try again"
         )
         return StoreCorrupt(text) if damaged else Refused(text, reason)
+
+
+def forget(url: str, epoch: str) -> None:
+    """Remove the projections of a log that is no more; the tables, too, if they hold no other's."""
+    engine = _engine(url)
+    try:
+        if not inspect(engine).has_table(projections.name):
+            return
+        with engine.begin() as connection:
+            for (number,) in find(connection, projections, ("id",), epoch=epoch):
+                for table in STATES:
+                    remove(connection, table, projection=number)
+                remove(connection, projections, id=number)
+            if not highest(connection, projections.c.id):
+                metadata.drop_all(connection)
+    finally:
+        engine.dispose()
 
 
 def _engine(url: str) -> Engine:

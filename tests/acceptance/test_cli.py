@@ -707,6 +707,32 @@ def test_an_event_takes_one_line_whatever_stands_in_it(run: Command, command: st
     assert len(lines) == 3
 
 
+def test_a_tenants_log_is_named_before_the_command(run: Command, store: EventStore) -> None:
+    """Or by TOOLLEDGER_TENANT; what others have is not seen, nor decided on."""
+    with EventStore.open(run.url, tenant="acme") as theirs:
+        chat = theirs.conversation("chat")
+        for number in range(3):
+            chat.request("pay", {"n": number}, f"call{number}")
+        store.conversation("later").add_message("user", "x" * 10)
+        for _ in range(30):
+            store.conversation("later").add_message("user", "more")
+        acme = ("--tenant", "acme")
+        found = run.json(*acme, "approvals", "--url", run.url)
+        assert [one["call_id"] for one in found] == ["call0", "call1", "call2"]
+        assert "call0" not in run.here("approvals", "--url", run.url).stdout
+        for lines in ("2", "9"):
+            told = run.lines(*acme, "tail", "-n", lines, "--url", run.url)
+            assert [one["version"] for one in told] == [1, 2, 3][-int(lines) :]
+        tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
+        assert run.json(*acme, "stats", *tables)["events"] == 3
+        assert run.json("stats", *tables)["events"] == 42
+        run.environment["TOOLLEDGER_TENANT"] = "acme"
+        assert "approved: pay" in run("approve", "chat", "call1", "--url", run.url).stdout
+        assert not chat.tools["call1"].is_pending
+        assert "has no call 'a'" in run("approve", "chat", "a", "--url", run.url, status=1).stderr
+    assert run.lines("tail", "-n", "1", "--url", run.url)[0]["conversation_id"] == "later"
+
+
 def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
     """What others append is shown as it comes."""
     process = run.start(
@@ -863,6 +889,41 @@ def test_migrate_down_drops_a_log_only_when_told_twice(run: Command, store: Even
     told = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
     assert told["revision"] is None
     assert "holds no store" in run.refused("show", "--url", run.url)
+
+
+def test_migrate_down_counts_the_events_of_all_tenants(run: Command) -> None:
+    """They would all go."""
+    with EventStore.open(run.url, tenant="acme") as theirs:
+        theirs.conversation("chat").add_message("user", "hello")
+    line = run.refused("migrate", "--down", "base", "--url", run.url)
+    assert "drops the log with its 1 events" in line
+
+
+def test_a_log_that_goes_takes_its_projections_along(run: Command, store: EventStore) -> None:
+    """They hold the arguments of its calls; another log's stay, and so does what a host has."""
+    other = f"sqlite:///{run.folder}/other.db"
+    with EventStore.open(other) as there:
+        there.conversation("theirs").request("f", {})
+    with sqlite3.connect(run.folder / "log.db") as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    store.close()
+    run.here("approvals", "--tables", run.url, "--url", run.url)
+    run.here("approvals", "--tables", run.url, "--url", other)
+    run.here("migrate", "--down", "base", "--yes", "--url", run.url)
+    with sqlite3.connect(run.folder / "log.db") as database:
+        calls = database.execute("SELECT conversation_id FROM toolledger_calls").fetchall()
+    database.close()
+    assert calls == [("theirs",)]
+    run.here("migrate", "--url", run.url)
+    with sqlite3.connect(run.folder / "log.db") as database:
+        database.execute("DELETE FROM toolledger_projections")
+    database.close()
+    run.here("migrate", "--down", "base", "--url", run.url)
+    with sqlite3.connect(run.folder / "log.db") as database:
+        left = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    database.close()
+    assert {name for name in left if "autoindex" not in name} == {"theirs", "toolledger_version"}
 
 
 def test_migrate_refuses_a_schema_from_the_future(run: Command, store: EventStore) -> None:

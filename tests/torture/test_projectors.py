@@ -14,6 +14,7 @@ from projecting import check, new_store
 
 from eventstore import EventStore
 from projections import Projector
+from projections.projector import stored_statistics
 
 
 def filled(path: Path, lanes: int, moves: int) -> EventStore:
@@ -153,6 +154,28 @@ def test_projectors_are_killed_again_and_again_while_many_write(
         check(projector, store)
         projector.rebuild()
         check(projector, store)
+
+
+def test_what_is_read_is_of_one_moment(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others project between two statements is not seen by the second."""
+    url = server.database(migrated=True)
+    with EventStore.open(url) as store, Projector(store) as one, Projector(store) as other:
+        projecting.write(url, 1, 60)
+        one.catch_up()
+        before = one.statistics()
+        projecting.write(url, 2, 60)
+        find = stored_statistics.find
+
+        def slow(*given: Any, **more: Any) -> Any:
+            found = find(*given, **more)
+            with monkeypatch.context() as patch:
+                patch.setattr(stored_statistics, "find", find)
+                other.catch_up()
+            return found
+
+        monkeypatch.setattr(stored_statistics, "find", slow)
+        assert one.statistics() == before
+        assert one.statistics().events > before.events
 
 
 def test_many_who_rebuild_at_once_are_all_done(server: Any) -> None:

@@ -596,6 +596,30 @@ def test_tables_of_a_newer_format_are_left_alone(
     check(projector, store)
 
 
+def test_who_was_overtaken_while_folding_stores_nothing(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what it would write is there already, and would only be written over."""
+    chat = store.conversation("a")
+    for number in range(4):
+        chat.request("f", {}, f"call{number}")
+    with Projector(store, batch=2) as slow, Projector(store) as fast:
+        assert slow.catch_up() == 4
+        for number in range(4):
+            chat.start(f"call{number}")
+        commit = Projector._commit
+        done = []
+
+        def late(projector: Projector, *given: Any) -> None:
+            if projector is slow and not done:
+                done.append(fast.catch_up())
+            commit(projector, *given)
+
+        monkeypatch.setattr(Projector, "_commit", late)
+        assert (slow.catch_up(), done) == (0, [4])
+        check(slow, store)
+
+
 def test_a_half_built_one_with_other_settings_is_thrown_away(
     store: EventStore, projector: Projector
 ) -> None:
