@@ -14,29 +14,37 @@ WIDTH = 100
 
 
 def explanation(turns: Sequence[Turn], repairs: Sequence[Repair], width: int = WIDTH) -> str:
-    """The turns with their calls and answers, each repair under the call that it concerns."""
-    of_call: dict[str, list[Repair]] = defaultdict(list)
+    """The turns with their calls and answers, each repair under the call or turn it concerns."""
+    of: dict[str | int | None, list[Repair]] = defaultdict(list)
     for repair in repairs:
-        of_call[repair.call_id or ""].append(repair)
+        of[repair.call_id or _turn_of(repair)].append(repair)
     shown = [turn for turn in turns if not turn.hidden]
     calls = sum(not call.hidden for turn in shown for call in turn.calls)
     changes = plural(len(repairs), "change") if repairs else "nothing had to be changed"
     lines = [f"{plural(len(shown), 'turn')}, {plural(calls, 'call')}: {changes}"]
     for number, turn in enumerate(shown, 1):
-        lines += _turn_lines(number, turn, of_call, width)
-    others = [repair for left in of_call.values() for repair in left]
+        lines += _turn_lines(number, turn, of, width)
+    others = [repair for left in of.values() for repair in left]
     if others:
         lines.append("about the history as a whole, or about what is not shown:")
         lines += [_repair_line(repair, "  ", width) for repair in others]
     return "\n".join(lines)
 
 
+def _turn_of(repair: Repair) -> int | None:
+    """The version of the one turn that a repair may concern."""
+    return repair.versions[0] if len(repair.versions) == 1 else None
+
+
 def _turn_lines(
-    number: int, turn: Turn, of_call: dict[str, list[Repair]], width: int
+    number: int, turn: Turn, of: dict[str | int | None, list[Repair]], width: int
 ) -> Iterator[str]:
     text = "\n".join(part.text for part in turn.parts if isinstance(part, Text))
     said = one_line(text, width) or ("" if turn.calls else "(no text)")
     yield f"{number:>4}  {turn.role:<9}  {said}".rstrip()
+    if turn.version is not None:
+        for repair in of.pop(turn.version, ()):
+            yield _repair_line(repair, "      - ", width)
     for call in turn.calls:
         if call.hidden:
             continue
@@ -46,7 +54,7 @@ def _turn_lines(
         yield f"        {mark}{answered}"
         if call.answer.note:
             yield f"        {one_line(call.answer.note, width)}"
-        for repair in of_call.pop(call.id, ()):
+        for repair in of.pop(call.id, ()):
             yield _repair_line(repair, "        - ", width)
 
 

@@ -120,7 +120,13 @@ class ModelHistory:
 
 def repairs_of(changes: Iterable[Change]) -> list[Repair]:
     """A renderer's changes as repairs."""
-    return [Repair(change.what, change.rule, change.why, change.call_id) for change in changes]
+    return [
+        Repair(
+            change.what, change.rule, change.why, change.call_id,
+            () if change.version is None else (change.version,),
+        )
+        for change in changes
+    ]  # fmt: skip
 
 
 def show(
@@ -168,14 +174,14 @@ def _turn(
     entry: Entry, open_calls: OpenCalls, notes: dict[str, str | None], repairs: list[Repair]
 ) -> Turn:
     if entry.stray:
-        return Turn("user", entry.stray)
+        return Turn("user", entry.stray, version=entry.version)
     message = entry.message
     if message is None:
-        turn = Turn(entry.role)
+        turn = Turn(entry.role, version=entry.version)
     elif entry.role == "tool":
         text = orphan_text(message.call_id, _said(message))
         shown = (part for part in message.parts if not isinstance(part, Text))
-        turn = Turn("user", (Text(text), *shown))
+        turn = Turn("user", (Text(text), *shown), version=entry.version)
         if entry.held:
             turn.provider, turn.native = message.provider, message.native
             turn.held = _held(message)
@@ -186,7 +192,7 @@ def _turn(
     else:
         turn = Turn(
             message.role if message.role in ROLES else "user", message.parts, [],
-            message.provider, message.native, message.exact, message.joined,
+            message.provider, message.native, message.exact, message.joined, version=entry.version,
         )  # fmt: skip
         if entry.role == "assistant" and len(entry.calls) != message.calls:
             turn.exact = False

@@ -38,6 +38,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    of_turn,
 )
 from eventstore.wire.rules import Violation, is_valid, validate
 from eventstore.wire.transcript import Finding, Transcript, transcribe, transcribe_alone
@@ -155,7 +156,9 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
     rendered: Rendered = module.render(given)
     rendered.changes += changes
     if told or heard:
-        rendered.changes += (change for turn in told if not turn.hidden for change in _untold(turn))
+        rendered.changes += (
+            of_turn(change, turn) for turn in told if not turn.hidden for change in _untold(turn)
+        )
         rendered.changes += (change for call in heard for change in _untold(call.answer, call.id))
     return rendered
 
@@ -171,7 +174,7 @@ def _crossed(turn: Turn, name: str, changes: list[Change]) -> Turn:
         return turn
     found: list[Change] = []
     parts = tuple(_neutral(part, name, found) for part in turn.parts)
-    changes += dict.fromkeys(found)
+    changes += (of_turn(change, turn) for change in dict.fromkeys(found))
     return msgspec.structs.replace(turn, parts=parts)
 
 

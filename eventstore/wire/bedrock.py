@@ -36,6 +36,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    each_shown,
 )
 from eventstore.wire.naming import call_ids, legal_text, tool_name
 
@@ -318,9 +319,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=False)
-    for turn, names in zip(turns, ids, strict=True):
-        if turn.hidden:
-            continue
+    for turn, names in each_shown(turns, ids, changes):
         shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
                  if not call.hidden]  # fmt: skip
         if turn.role == "assistant":

@@ -37,6 +37,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    each_shown,
 )
 from eventstore.wire.naming import call_ids, short_text, tool_name
 
@@ -269,9 +270,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     system: list[str] = []
     contents: list[dict[str, Any]] = []
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=short_text)
-    for turn, given in zip(turns, ids, strict=True):
-        if turn.hidden:
-            continue
+    for turn, given in each_shown(turns, ids, changes):
         if turn.role in ("system", "developer") and not contents:
             system.append(plain_text(turn.parts, changes))
             changes.append(Change("moved", "GE07", "system text is a parameter of the request"))

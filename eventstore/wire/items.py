@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -103,6 +104,7 @@ class Turn(msgspec.Struct, gc=False):
     it stands in one message with the results before it. `closing` is the message with the results
     of the calls. `held` is a call that the server keeps, with the result that the turn says.
     `hidden` turns and calls are not shown, but keep their ids from being given to others.
+    `version` is that of the event which it began with.
     """
 
     role: str
@@ -115,16 +117,20 @@ class Turn(msgspec.Struct, gc=False):
     hidden: bool = False
     closing: Closing | None = None
     held: Call | None = None
+    version: int | None = None
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One thing that a renderer had to change: what, of which call or turn, by which rule, why."""
+    """One thing that a renderer had to change: what, by which rule, why, of which call or turn.
+
+    `version` is that of a turn.
+    """
 
     what: str
     rule: str
     why: str
     call_id: str | None = None
-    turn: int | None = None
+    version: int | None = None
 
 
 class Rendered(msgspec.Struct, gc=False):
@@ -132,3 +138,23 @@ class Rendered(msgspec.Struct, gc=False):
 
     arguments: dict[str, Any]
     changes: list[Change]
+
+
+def each_shown(
+    turns: Sequence[Turn], ids: Sequence[list[str]], changes: list[Change]
+) -> Iterator[tuple[Turn, list[str]]]:
+    """The turns that are shown, with the ids of their calls; what is changed in one names it."""
+    for turn, names in zip(turns, ids, strict=True):
+        if turn.hidden:
+            continue
+        known = len(changes)
+        yield turn, names
+        if len(changes) > known:
+            changes[known:] = [of_turn(change, turn) for change in changes[known:]]
+
+
+def of_turn(change: Change, turn: Turn) -> Change:
+    """`change` with the turn that it was made in, where it is about no call."""
+    if change.call_id is not None:
+        return change
+    return msgspec.structs.replace(change, version=turn.version)

@@ -33,6 +33,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    each_shown,
 )
 
 NAME = "ollama"
@@ -179,9 +180,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     """The messages for `turns`, every call answered right after its turn, in order."""
     changes: list[Change] = []
     messages: list[dict[str, Any]] = []
-    for turn in turns:
-        if turn.hidden:
-            continue
+    for turn, _ in each_shown(turns, [[]] * len(turns), changes):
         shown = [call for call in turn.calls if not call.hidden]
         message = _message(turn, shown, changes)
         if message is not None:

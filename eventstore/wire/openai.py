@@ -42,6 +42,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    each_shown,
 )
 from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
 
@@ -312,9 +313,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     changes: list[Change] = []
     messages: list[dict[str, Any]] = []
     ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=short_text)
-    for turn, names in zip(turns, ids, strict=True):
-        if turn.hidden:
-            continue
+    for turn, names in each_shown(turns, ids, changes):
         shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
                  if not call.hidden] if names else []  # fmt: skip
         if turn.role == "assistant":

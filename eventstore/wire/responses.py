@@ -40,6 +40,7 @@ from eventstore.wire.items import (
     WireItem,
     WireMessage,
     WireResult,
+    each_shown,
 )
 from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
 
@@ -255,9 +256,7 @@ def render(turns: Sequence[Turn]) -> Rendered:
     called = {name for names in ids for name in names}
     referred = False  # to what the server keeps
     used: set[str] = set()
-    for turn, names in zip(turns, ids, strict=True):
-        if turn.hidden:
-            continue
+    for turn, names in each_shown(turns, ids, changes):
         own = turn.provider == NAME
         if turn.role == "assistant":
             count = len(items)

@@ -82,3 +82,29 @@ def test_many_events_are_not_all_named_and_control_codes_do_nothing(chat: Conver
     assert "(events 1, 2, 3, 4, 5, ...)" in text
     assert "\x1b" not in text
     assert "\\x1b[2J7" in text
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini", "bedrock", "ollama", "mistral"])
+def test_what_a_provider_does_not_take_stands_under_its_turn(
+    chat: Conversation, provider: str
+) -> None:
+    """With the event that holds it, of whatever part or member of the message it is."""
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    marked = {"type": "image", "source": source, "cache_control": {"type": "ephemeral"}}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    chat.record_messages(
+        [{"role": "user", "content": [{"type": "text", "text": "look"}, marked]},
+         {"role": "assistant", "content": [thought, {"type": "text", "text": "a bird"}]}],
+        "anthropic",
+    )  # fmt: skip
+    history = model_history(chat.events())
+    told = [(r.rule, r.versions) for r in history.repairs_for(provider) if r.what == "dropped"]
+    assert sorted(told) == [("foreign-part", (1,)), ("reasoning", (2,))]
+    lines = history.explain(provider).splitlines()
+    assert [line[:30] for line in lines[1:5]] == [
+        "   1  user       look",
+        "      - dropped [foreign-part]",
+        "   2  assistant  a bird",
+        "      - dropped [reasoning]: t",
+    ]
+    assert lines[2].endswith("cache_control of an image has no place here (events 1)")
