@@ -140,8 +140,8 @@ def open_and_append(url: str, worker: int) -> str:
         return store.read().cursor.epoch
 
 
-def append_interrupted(url: str, rounds: int) -> int:
-    """Append with Ctrl-C at random moments; how many appends returned."""
+def append_interrupted(url: str, rounds: int, longest: float = 0.004) -> int:
+    """Append with Ctrl-C at random moments, `longest` seconds away; how many appends returned."""
     chance = random.Random(11)
     sure: list[str] = []
     maybe: set[str] = set()
@@ -156,7 +156,6 @@ def append_interrupted(url: str, rounds: int) -> int:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        longest = 0.004
         for number in range(rounds):
             if not sure:  # a slow machine
                 longest *= 1.1

@@ -8,7 +8,7 @@ import threading
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import workers
@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 from eventstore import AsyncEventStore, EventStore, IllegalTransition
 from eventstore.testing import message, together
+
+if TYPE_CHECKING:
+    from servers import Server
 
 TASKS = 12
 
@@ -103,7 +106,16 @@ async def cancelled_at_random(store: AsyncEventStore, told: Told, loop: int, see
 @pytest.mark.parametrize("place", ["memory", "file"])
 def test_tasks_cancelled_at_random_lose_and_double_nothing(tmp_path: Path, place: str) -> None:
     """In several event loops at once, beside threads that append in their own way."""
-    url = "sqlite://" if place == "memory" else f"sqlite:///{tmp_path / 'agent.db'}"
+    check_cancelled("sqlite://" if place == "memory" else f"sqlite:///{tmp_path / 'agent.db'}")
+
+
+def test_tasks_cancelled_at_random_on_a_server(server: Server) -> None:
+    """Likewise, where an append takes longer and goes over a network."""
+    check_cancelled(server.database(migrated=True))
+
+
+def check_cancelled(url: str) -> None:
+    """Tasks of two event loops, and a thread, on one store."""
     told = Told()
     with EventStore.open(url) as store:
         shared = AsyncEventStore(store)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import workers
@@ -19,6 +19,9 @@ import eventstore
 from eventstore import EventStore, appending
 from eventstore.errors import IllegalTransition
 from eventstore.testing import message
+
+if TYPE_CHECKING:
+    from servers import Server
 
 HOME = str(Path(eventstore.__file__).parent)
 # Signals come at calls and at jumps back, and in between no line of these is.
@@ -139,6 +142,16 @@ def test_real_signals_at_random_moments(tmp_path: Path, place: str) -> None:
     """Wherever Python delivers them; in a process without a tracer of tests, which they upset."""
     url = place if place == "sqlite://" else f"sqlite:///{tmp_path / 'agent.db'}"
     (sure,) = workers.at_once([partial(workers.append_interrupted, url, 200 * workers.LONG)])
+    assert isinstance(sure, int), sure
+    assert sure > 0
+
+
+@timers
+def test_real_signals_while_a_server_is_waited_for(server: Server) -> None:
+    """What was sent then may be stored, or not; it is looked at again, and nothing is doubled."""
+    url = server.database(migrated=True)
+    job = partial(workers.append_interrupted, url, 60 * workers.LONG, longest=0.03)
+    (sure,) = workers.at_once([job])
     assert isinstance(sure, int), sure
     assert sure > 0
 
