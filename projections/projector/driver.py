@@ -321,9 +321,11 @@ class Projector:
             return self._apply(projection, lane, goal, limit)
         except Refused as refused:
             self._find("live")  # it answers
-            if limit == 1:
-                problem = f"the database does not take it: {refused.reason}"
-                return self._apply(projection, lane, goal, limit, problem)
+            problem = f"the database does not take it: {refused.reason}"
+        if limit == 1:
+            with suppress(Refused):  # perhaps it was gone for a moment
+                return self._apply(projection, lane, goal, limit)
+            return self._apply(projection, lane, goal, limit, problem)
         first, _ = self._forward(projection, lane, goal, limit // 2)
         second, position = self._forward(projection, lane, goal, limit - limit // 2)
         return first + second, position

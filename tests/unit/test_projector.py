@@ -135,6 +135,25 @@ def test_tenants_have_their_own_tables_rows(path: Path) -> None:
         check(theirs, other)
 
 
+def test_logs_share_a_database_and_no_rows(store: EventStore, tmp_path: Path) -> None:
+    """Each has its own place in the tables, though conversations and calls are named alike."""
+    tables_url = f"sqlite:///{tmp_path}/tables.db"
+    with (
+        new_store(tmp_path / "other.db") as other,
+        Projector(store, tables_url) as ours,
+        Projector(other, tables_url) as theirs,
+    ):
+        run(store, "chat", 2)
+        run(other, "chat")
+        for _ in range(2):
+            ours.catch_up()
+            theirs.catch_up()
+            check(ours, store)
+            check(theirs, other)
+            theirs.rebuild()
+            run(other, "chat")
+
+
 def test_calls_are_read_by_conversation_and_status(
     store: EventStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +285,12 @@ def test_lag_is_told_in_events_and_seconds(path: Path, clock: FrozenClock) -> No
         assert projector.lag() == Lag(0, 0.0)
         store.conversation("chat9").append(message())
         assert projector.lag() == Lag(1, 0.0)
+        clock.advance(3)
+        for number in range(9):  # in the other lanes, too
+            store.conversation(f"chat{number}").append(message())
+        assert projector.lag() == Lag(10, 3.0)
+        clock.advance(-9)  # it was put back
+        assert projector.lag() == Lag(10, 0.0)
 
 
 def test_what_is_at_hand_is_forgotten_when_it_is_much(
@@ -446,6 +471,26 @@ def test_an_event_that_the_database_does_not_take_is_parked(
         bad.clear()
         assert projector.retry() == 2
         projector.catch_up()
+        assert projector.parked() == []
+        check(projector, store)
+
+
+def test_an_event_is_not_parked_for_a_database_that_was_gone_for_a_moment(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again by itself before that."""
+    run(store, "a")
+    left = iter([None])
+    store_parked = LaneState._store_parked
+
+    def refuse(state: LaneState, connection: Any) -> None:
+        for _ in left:
+            raise DBAPIError("INSERT", None, TooLong("the server is gone"))
+        store_parked(state, connection)
+
+    monkeypatch.setattr(LaneState, "_store_parked", refuse)
+    with Projector(store, batch=1) as projector:
+        assert projector.catch_up() == 3
         assert projector.parked() == []
         check(projector, store)
 
