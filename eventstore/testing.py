@@ -365,6 +365,24 @@ class StorageContract(_Contract):
         append(storage, "chat", message("d"), version=1)
         assert list(storage.verify()) == []
 
+    def test_of_many_none_is_stored_where_one_cannot_be(self, storage: Storage) -> None:
+        """And no position is used up."""
+        append(storage, "chat", message("a"))
+        twice = event_ids(1, NOON)[0]
+        drafts = [draft(message("b"), twice), draft(message("c"), twice)]
+        with pytest.raises(EventStoreError):
+            storage.append_all([
+                Append("new", 0, 0, (), partial(instead, message("x"))),
+                Append("bad", 0, 0, (), lambda _: drafts),
+            ])  # fmt: skip
+        assert [(r.conversation_id, r.version) for r in rows(storage)] == [("chat", 1)]
+        done = storage.append_all([Append("new", 0, 0, (), partial(instead, message("x")))])
+        assert [one.version for one in done if isinstance(one, Appended)] == [1]
+        assert list(storage.conversations()) in (
+            [("chat", 1), ("new", 1)], [("new", 1), ("chat", 1)],
+        )  # fmt: skip
+        assert list(storage.verify()) == []
+
     def test_known_ids_are_those_of_the_conversation(self, storage: Storage) -> None:
         """An event id is looked up in one conversation, and found with its version."""
         first, second, third = event_ids(3, NOON)
@@ -528,6 +546,50 @@ class StorageContract(_Contract):
 
 class SharedStorageContract(StorageContract):
     """What holds where several storages use one database."""
+
+    def test_many_are_stored_together_behind_what_others_wrote(
+        self, open_storage: OpenStorage
+    ) -> None:
+        """Each decides on what stands there, on those before it, and has an outcome of its own."""
+        mine, other = open_storage(), open_storage()
+        known = {name: append(mine, name, message(name)) for name in ("a", "b", "c", "d")}
+        append(other, "b", message("theirs"), version=1)
+        append(other, "d", message("theirs"), message("too"), version=1)
+        append(other, "elsewhere", message("theirs"))
+        told: list[list[Event]] = []
+
+        def asking(name: str, *events: Event) -> Append:
+            def rebase(tail: Sequence[Recorded]) -> Sequence[Draft]:
+                told.append([recorded.event for recorded in tail])
+                if not events:
+                    raise VersionConflict(0, len(tail))
+                return [draft(event) for event in events]
+
+            last = known.get(name)
+            version, as_of = (last.version, last.position) if last else (0, 0)
+            return Append(name, version, as_of, (), rebase)
+
+        done = mine.append_all([
+            asking("a", message("1")), asking("b", message("2"), pending(q="x")), asking("c"),
+            asking("new", message("3")), asking("d", message("4")), asking("a", message("5")),
+        ])  # fmt: skip
+        theirs = [message("theirs")]
+        assert told == [[], theirs, [], [], [*theirs, message("too")], []]
+        refused = done.pop(2)
+        assert isinstance(refused, VersionConflict)
+        placed = [(one.version, one.position) for one in done if isinstance(one, Appended)]
+        assert [version for version, _ in placed] == [2, 4, 1, 4, 3]
+        texts = {n: [r.event for r in mine.conversation(n)] for n in ("a", "c", "d", "new")}
+        assert texts == {
+            "a": [message("a"), message("1"), message("5")],
+            "c": [message("c")],
+            "d": [message("d"), *theirs, message("too"), message("4")],
+            "new": [message("3")],
+        }
+        last = {n: r.position for n in ("b", "new", "d", "a") for r in mine.conversation(n)}
+        assert [last[n] for n in ("b", "new", "d", "a")] == [at for _, at in placed[1:]]
+        assert len(list(other.by_fingerprint(digest("search", {"q": "x"})))) == 1
+        assert list(other.verify()) == []
 
     def test_what_another_storage_wrote_is_seen(self, open_storage: OpenStorage) -> None:
         """By reads at once, and by appends that were decided before it."""

@@ -7,7 +7,7 @@ driver on a connection held from SQLAlchemy's pool, which keeps the driver's own
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -224,29 +224,32 @@ class SqlStorage(Reader):
         return Appended(lane, version + count, base + count)
 
     def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
-        lanes: dict[str, int] = {}
-        for name in {request.conversation_id for request in requests}:
-            known = self._keys.get(name)
-            lanes[name] = known[0] if known else self.lane_of(name)
-        # Where statements may go together, each way to the server and back is saved.
-        begin = f"{self._database.begin}; " if self._sql.compound else ""
-        heads = self._all_heads(cursor, sorted(set(lanes.values())), begin)
+        firsts: dict[str, Append] = {}
+        for request in requests:
+            firsts.setdefault(request.conversation_id, request)
+        lanes = {
+            name: known[0] if (known := self._keys.get(name)) else self.lane_of(name)
+            for name in firsts
+        }
+        heads = self._all_heads(cursor, sorted(set(lanes.values())))
+        for name, first in firsts.items():
+            if heads[lanes[name]] < first.as_of:
+                self.refuse_older(lanes[name], heads[lanes[name]], first)
+        keys = {
+            name: self._keys.get(name) or self._find(cursor, name, lane)
+            for name, lane in lanes.items()
+        }
+        tails = self._all_tails(cursor, firsts, keys)
+        versions = {name: first.version for name, first in firsts.items()}
         ends = dict(heads)
-        keys: dict[str, tuple[int, int] | None] = {}
-        versions: dict[str, int] = {}
         batches: list[Batch] = []
         done: list[Appended | Exception] = []
         for request in requests:
             name = request.conversation_id
             lane = lanes[name]
-            tail: Sequence[Recorded] = ()
-            if name not in versions:
-                if heads[lane] < request.as_of:
-                    self.refuse_older(lane, heads[lane], request)
-                key = keys[name] = self._keys.get(name) or self._find(cursor, name, lane)
-                if key and request.as_of < self._quiet_since[lane]:
-                    tail = self._tail(cursor, key, name, request.version)
-                versions[name] = tail[-1].version if tail else request.version
+            tail = tails.pop(name, ())
+            if tail:
+                versions[name] = tail[-1].version
             try:
                 drafts = request.drafts = request.rebase(tail)
             except Exception as error:  # noqa: BLE001 - this one's outcome, not the others'
@@ -259,6 +262,47 @@ class SqlStorage(Reader):
             ends[lane] += len(drafts)
             done.append(Appended(lane, versions[name], ends[lane]))
         self._insert(cursor, batches)
+        self._advance_all(cursor, heads, ends)
+        return done
+
+    def _all_heads(self, cursor: Any, lanes: Sequence[int]) -> dict[int, int]:
+        """The last positions, locked in their order, so that writers do not wait in a circle."""
+        if len(lanes) == 1 and not self._sql.compound:
+            return {lanes[0]: self._head(cursor, lanes[0])}
+        statement = self._sql.heads(lanes)
+        if self._sql.compound:  # each way to the server and back is saved
+            cursor.execute(f"{self._database.begin}; {statement}")
+            cursor.nextset()
+        else:
+            cursor.execute(statement)
+        heads = {lane: int(position) for lane, position in cursor.fetchall()}
+        for lane in lanes:
+            if lane not in heads:
+                raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
+            if heads[lane] != self._heads.get(lane):
+                self._quiet_since[lane] = heads[lane]
+        return heads
+
+    def _all_tails(
+        self, cursor: Any, firsts: Mapping[str, Append], keys: Mapping[str, tuple[int, int] | None]
+    ) -> dict[str, list[Recorded]]:
+        """What others have written behind the states of requests, where they have."""
+        doubtful = {
+            key: (name, first.version)
+            for name, first in firsts.items()
+            if (key := keys[name]) and first.as_of < self._quiet_since[key[0]]
+        }
+        if not doubtful:
+            return {}
+        cursor.execute(self._sql.versions(doubtful))
+        tails = {}
+        for lane, key, now in cursor.fetchall():
+            name, version = doubtful[lane, key]
+            if now > version:
+                tails[name] = self._tail(cursor, (lane, key), name, version)
+        return tails
+
+    def _advance_all(self, cursor: Any, heads: Mapping[int, int], ends: dict[int, int]) -> None:
         if self._sql.compound:
             self._closing = f"{self._sql.advance_all(ends)}; COMMIT"
         elif len(ends) == 1:
@@ -267,7 +311,6 @@ class SqlStorage(Reader):
         else:
             cursor.execute(self._sql.advance_all(ends))
         self._ends = ends
-        return done
 
     def _claim(self, cursor: Any, lane: int, count: int) -> int:
         """The position behind which `count` events may be written, as nobody else's are."""
@@ -312,21 +355,6 @@ class SqlStorage(Reader):
         if head != self._heads.get(lane):
             self._quiet_since[lane] = head
         return head
-
-    def _all_heads(self, cursor: Any, lanes: Sequence[int], begin: str) -> dict[int, int]:
-        """Likewise of many; locked in their order, so that writers do not wait in a circle."""
-        if len(lanes) == 1 and not begin:
-            return {lanes[0]: self._head(cursor, lanes[0])}
-        cursor.execute(begin + self._sql.heads(lanes))
-        if begin:
-            cursor.nextset()
-        heads = {lane: int(position) for lane, position in cursor.fetchall()}
-        for lane in lanes:
-            if lane not in heads:
-                raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
-            if heads[lane] != self._heads.get(lane):
-                self._quiet_since[lane] = heads[lane]
-        return heads
 
     def _create(self, cursor: Any, conversation_id: str, lane: int, key: int) -> tuple[int, int]:
         self._database.check_names(self._tenant, conversation_id)

@@ -27,7 +27,7 @@ from eventstore.errors import (
     StoreReadOnly,
     VersionConflict,
 )
-from eventstore.storage import Append, connections, files, reading, sqlite
+from eventstore.storage import Append, Appended, connections, files, reading, sqlite
 from eventstore.storage.files import open_storage
 from eventstore.storage.sql import SqlStorage
 from eventstore.storage.sqlite import Sqlite
@@ -551,6 +551,27 @@ def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage
     with pytest.raises(StorageError):
         storage.append(hopeless)
     assert list(storage.verify()) == []
+
+
+def test_whether_others_have_written_is_asked_once_for_many(
+    opened: Callable[..., SqlStorage],
+) -> None:
+    """Only where they have is that read."""
+    mine, other = opened(), opened()
+    places = {name: append(mine, name, message(name)) for name in map(str, range(20))}
+    append(other, "7", message("theirs"), version=1)
+    reads: list[str] = []
+    mine._connection().set_trace_callback(
+        lambda sql: reads.append(sql) if sql.startswith("SELECT") else None
+    )
+    done = mine.append_all([
+        Append(name, 1, at.position, (), partial(instead, message(name)))
+        for name, at in places.items()
+    ])  # fmt: skip
+    versions = [one.version for one in done if isinstance(one, Appended)]
+    assert versions == [3 if name == "7" else 2 for name in places]
+    assert len(reads) == 3  # the counter, the versions, one tail
+    assert list(other.verify()) == []
 
 
 def test_what_cannot_be_settled_is_told_with_the_file(storage: SqlStorage, path: Path) -> None:
