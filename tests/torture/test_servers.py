@@ -315,6 +315,30 @@ def test_a_commit_that_nobody_can_ask_about_is_an_error(
         assert texts(store._storage) == ["a", "lost"]
 
 
+def test_a_server_that_is_gone_is_waited_for_once_not_by_each(
+    through: tuple[proxies.Proxy, str],
+) -> None:
+    """Of many who append at once, each is told when one has waited in vain."""
+    proxy, url = through
+    with EventStore.open(url, busy_timeout=1.2) as store:
+        chats = [store.conversation(f"chat-{n}") for n in range(12)]
+        for chat in chats:
+            chat.append(message("a"))
+        tries: list[str] = []
+        storage: Any = store._storage
+        write = storage.append
+        storage.append = lambda request: (tries.append(request.conversation_id), write(request))[1]
+        proxy.refusing = True
+        proxy.cut()
+        done = together(*(partial(chat.append, message("b")) for chat in chats))
+        assert {type(one) for one in done} == {StorageError}
+        assert 1 <= len(tries) <= 3  # who led, and who led the others; a thread may be late
+        proxy.refusing = False
+        done = together(*(partial(chat.append, message("b")) for chat in chats))
+        assert [one[0].version for one in done] == [2] * 12
+        assert list(store.verify()) == []
+
+
 def test_a_network_that_is_cut_again_and_again_loses_nothing(
     through: tuple[proxies.Proxy, str],
 ) -> None:

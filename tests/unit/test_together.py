@@ -115,6 +115,7 @@ def test_what_waits_is_committed_at_once(store: EventStore, gate: Gate) -> None:
     ]  # fmt: skip
     assert [r for r in store.read() if r.conversation_id != "first"] == [r for (r,) in results]
     assert store.conversation("b").append(message())[0].version == 3
+    assert store.appender._states.keys() >= {"a", "b", "new"}  # nothing is read again
 
 
 def test_each_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
