@@ -515,11 +515,13 @@ async def main():
     store = await AsyncEventStore.open({url!r})
     chat = store.conversation("chat")
     storage = store._store._storage
-    append = storage.append
-    def slow(request):
-        main_thread.join(0.2)
-        return append(request)
-    storage.append = slow
+    def slow(write):
+        def slowly(what):
+            main_thread.join(10)
+            threading.Event().wait(0.1)  # a disk that takes longer than what is left of the process
+            return write(what)
+        return slowly
+    storage.append, storage.append_all = slow(storage.append), slow(storage.append_all)
     for n in range(3):  # behind asyncio's back, as a loop that is stopped would leave them
         chat._verbs.append(message(str(n)))
 
