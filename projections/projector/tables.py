@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Index,
+    Insert,
     Integer,
     LargeBinary,
     MetaData,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    Update,
     bindparam,
     create_engine,
     delete,
@@ -456,20 +459,24 @@ def highest(connection: Connection, column: Column[Any]) -> int:
 def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows."""
     if rows:
-        connection.execute(insert(table), rows)
+        _run(connection, insert(table).values({name: bindparam(name) for name in rows[0]}), rows)
 
 
-def change(connection: Connection, table: Table, key: Sequence[str], rows: Sequence[Row]) -> int:
-    """Change rows, each found by its columns `key`; how many were there."""
-    if not rows:
-        return 0
-    statement = (
-        update(table)
-        .where(*(table.c[name] == bindparam(f"its_{name}") for name in key))
-        .values({name: bindparam(name) for name in rows[0] if name not in key})
-    )
-    named = [{f"its_{n}" if n in key else n: value for n, value in row.items()} for row in rows]
-    return connection.execute(statement, named if len(named) > 1 else named[0]).rowcount
+def change(connection: Connection, table: Table, key: Sequence[str], rows: Sequence[Row]) -> None:
+    """Change rows, each found by its columns `key`."""
+    if rows:
+        values: Row = {name: bindparam(name) for name in rows[0] if name not in key}
+        found = (table.c[name] == bindparam(f"its_{name}") for name in key)
+        named = [row | {f"its_{name}": row[name] for name in key} for row in rows]
+        _run(connection, update(table).where(*found).values(values), named)
+
+
+def _run(connection: Connection, statement: Insert | Update, rows: Sequence[Row]) -> None:
+    """Hand rows to the driver as they are: bringing them into its form would take a third."""
+    compiled: Any = statement.compile(dialect=connection.dialect)
+    if compiled.positional:
+        rows = [*map(itemgetter(*compiled.positiontup), rows)]
+    connection.exec_driver_sql(str(compiled), rows)
 
 
 def turn(connection: Connection, projection: int, before: str, after: str) -> bool:
