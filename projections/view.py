@@ -258,7 +258,8 @@ def _answer(made: MadeCall) -> Answer:
     provider = event.provider if event is not None else None
     native = event.native if event is not None else None
     if type(status) is Completed:
-        text, parts = shown(event)
+        result = status.response.result
+        text, parts = (result, ()) if type(result) is str else shown(event)
         return Answer(text, is_error=False, provider=provider, native=native, given=parts)
     if type(status) is Failed:
         return Answer(status.failure.model_text, is_error=True, provider=provider, native=native)

@@ -143,15 +143,19 @@ def parse_in_place(
 def render(turns: Sequence[Turn], name: str) -> Rendered:
     """The keyword arguments of the provider's SDK call for `turns`."""
     module = provider(name)
-    told = [turn for turn in turns if _is_foreign(turn, name)]
+    told = [turn for turn in turns if turn.provider != name and _is_foreign(turn)]
     heard = [
         call
         for turn in turns
         for call in turn.calls
-        if not call.hidden and (call.answer.given or _is_foreign(call.answer, name))
+        if call.answer.given or (call.answer.provider != name and _is_foreign(call.answer))
+        if not call.hidden
     ]
     changes: list[Change] = []
-    given = [_crossed(turn, name, changes) for turn in _unclosed(turns, name)]
+    given = [
+        turn if turn.exact and turn.provider == name else _crossed(turn, name, changes)
+        for turn in _unclosed(turns, name)
+    ]
     changes += (change for call in heard for change in _shown(call, name))
     rendered: Rendered = module.render(given)
     rendered.changes += changes
@@ -165,7 +169,7 @@ def render(turns: Sequence[Turn], name: str) -> Rendered:
 
 def _crossed(turn: Turn, name: str, changes: list[Change]) -> Turn:
     """`turn` with the images and documents in other providers' parts as such."""
-    if turn.hidden or (turn.provider == name and turn.exact):
+    if turn.hidden:
         return turn
     for part in turn.parts:
         if type(part) is not Text:
@@ -212,10 +216,9 @@ def media(part: Opaque) -> Image | Document | None:
     return shown
 
 
-def _is_foreign(said: Turn | Answer, name: str) -> bool:
-    """Whether it is in another provider's form."""
+def _is_foreign(said: Turn | Answer) -> bool:
     told = said.native is not None or (isinstance(said, Turn) and said.held is not None)
-    return told and said.provider != name and said.provider in PROVIDERS
+    return told and said.provider in PROVIDERS
 
 
 def _unclosed(turns: Sequence[Turn], name: str) -> Sequence[Turn]:

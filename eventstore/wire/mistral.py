@@ -229,10 +229,11 @@ def render(turns: Sequence[Turn]) -> Rendered:
             message = _message(turn, changes)
         if message is not None:
             messages.append(message)
-        messages.extend(render_result(call, name) for call, name in shown)
-        # Results may hold images, too, but not for the models before v15.
-        apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
-        messages.extend(filter(None, apart))
+        if shown:
+            messages.extend(render_result(call, name) for call, name in shown)
+            # Results may hold images, too, but not for the models before v15.
+            apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
+            messages.extend(filter(None, apart))
     _open(messages, changes)
     _close(messages, changes)
     return Rendered({"messages": messages}, changes)

@@ -185,9 +185,10 @@ def render(turns: Sequence[Turn]) -> Rendered:
         message = _message(turn, shown, changes)
         if message is not None:
             messages.append(message)
-        messages.extend(render_result(call, "") for call in shown)
-        apart = (_message(said, [], changes) for said in shown_apart(turn, NAME, changes))
-        messages.extend(filter(None, apart))
+        if shown:
+            messages.extend(render_result(call, "") for call in shown)
+            apart = (_message(said, [], changes) for said in shown_apart(turn, NAME, changes))
+            messages.extend(filter(None, apart))
     if any(call.provider_id and not call.hidden for turn in turns for call in turn.calls
            if not turn.hidden):  # fmt: skip
         changes.append(Change("dropped", "OL01", "ids have no place here: results go by order"))

@@ -94,7 +94,8 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
-    message = chat_message(message)
+    if "role" not in message:
+        message = chat_message(message)
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
@@ -322,9 +323,10 @@ def render(turns: Sequence[Turn]) -> Rendered:
             message = _message(turn, changes)
         if message is not None:
             messages.append(message)
-        messages.extend(render_result(call, name) for call, name in shown)
-        apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
-        messages.extend(filter(None, apart))
+        if shown:
+            messages.extend(render_result(call, name) for call, name in shown)
+            apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
+            messages.extend(filter(None, apart))
     return Rendered({"messages": messages}, changes)
 
 
