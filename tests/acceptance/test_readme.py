@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine
+
+from eventstore import EventStore, migrate
+from eventstore.storage.sqlite import driver
+from projections import Projector
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -34,3 +40,33 @@ def test_every_command_that_the_readme_lists_exists() -> None:
     listed = re.findall(r"^toolledger (\w+)  ", README.read_text(), re.MULTILINE)
     have = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert set(listed) == have
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb"])
+def test_a_hosts_autogenerate_leaves_our_tables_alone(
+    tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    """With the function that the README names, the projections' tables, too; not without it."""
+    text = README.read_text()
+    found = re.search(r"^def include_name\(.*?(?=^```)", text, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[0], names)  # noqa: S102
+    more: dict[str, Any] = {}
+    if engine == "sqlite":
+        url, more = f"sqlite:///{tmp_path}/host.db", {"module": driver()}
+    else:
+        url = request.getfixturevalue(engine).database()
+    host = MetaData()
+    Table("orders", host, Column("id", Integer, primary_key=True))
+    own = create_engine(url, **more)
+    host.create_all(own)
+    migrate.move(url)
+    with EventStore.open(url) as store, Projector(store) as projector:
+        store.conversation("chat").request("f", {})
+        projector.catch_up()
+    with own.connect() as connection:
+        for options, spared in (({"include_name": names["include_name"]}, True), ({}, False)):
+            context = MigrationContext.configure(connection, opts=options)
+            assert (compare_metadata(context, host) == []) is spared
+    own.dispose()

@@ -152,7 +152,7 @@ def test_our_tables_without_a_revision_are_refused(path: Path, damage: str) -> N
 
 
 def test_a_hosts_tables_are_left_alone(connection: Connection, path: Path) -> None:
-    """Up and down, beside its own alembic history, and by its autogenerate as documented."""
+    """Up and down, beside its own alembic history."""
     connection.exec_driver_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
     connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
     connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('host')")
