@@ -15,6 +15,7 @@ from projecting import check, new_store
 from eventstore import EventStore
 from projections import Projector
 from projections.projector import stored_statistics
+from projections.projector.stored_tools import StoredTools
 
 
 def filled(path: Path, lanes: int, moves: int) -> EventStore:
@@ -200,3 +201,45 @@ def test_an_event_that_a_server_does_not_take_is_parked(tmp_path: Path, mariadb:
         assert parked.conversation_id == "b"
         assert "the database does not take it" in parked.problem
         assert [name for name, _ in projector.tools()] == ["a", "c"]
+
+
+def test_poison_holds_up_its_own_conversation_alone_on_servers(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that cannot be read and one whose fold raises; both are mended later."""
+    url = server.database(migrated=True)
+    projecting.write(url, 1, 80)
+    with EventStore.open(url) as store, Projector(store, batch=7) as projector:
+        names = ["bad \U0001f384 %s \n'", "broken"]
+        for name in names:
+            chat = store.conversation(name)
+            for number in range(3):
+                chat.request("f", {}, f"call{number}")
+        where = "position = {} AND lane = {}".format(
+            *next((r.position, r.lane) for r in store.conversation(names[0]).events(after=1))
+        )
+        find = f"SELECT payload FROM toolledger_events WHERE {where}"  # noqa: S608
+        ((payload,),) = server.execute(find, database=url)
+        spoil = f"UPDATE toolledger_events SET payload = '{{' WHERE {where}"  # noqa: S608
+        server.execute(spoil, database=url)
+        extend = StoredTools.extend
+        bad = {"broken"}
+
+        def fail(view: StoredTools, events: Any) -> None:
+            for recorded in events:
+                if recorded.conversation_id in bad and recorded.version == 2:
+                    raise RuntimeError("a bug \x00 \U0001f384")
+                extend(view, [recorded])
+
+        monkeypatch.setattr(StoredTools, "extend", fail)
+        projector.catch_up()
+        parked = {p.conversation_id: (p.version, p.waiting) for p in projector.parked()}
+        assert parked == {names[0]: (2, 1), names[1]: (2, 1)}
+        assert len([*projector.tools("chat5")]) == len(store.conversation("chat5").tools) > 0
+        assert projector.rebuild() > 0
+        assert (projector.retry(), len(projector.parked())) == (0, 2)
+        bad.clear()
+        mend = f"UPDATE toolledger_events SET payload = '{payload}' WHERE {where}"  # noqa: S608
+        server.execute(mend.replace("%", "%%"), database=url)
+        assert projector.retry() == 2
+        check(projector, store)
