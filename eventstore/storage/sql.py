@@ -109,7 +109,7 @@ class SqlStorage(Reader):
         self._torn = True
         try:
             self._closing = "COMMIT"
-            if not (self._sql.compound and write == self._write_all):
+            if not self._sql.compound:
                 cursor.execute(self._database.begin)
             done = write(cursor, asked)
             cursor.execute(self._closing)
@@ -192,36 +192,42 @@ class SqlStorage(Reader):
         return all(self._stored(r, d) for r, d in pairs if isinstance(d, Appended))
 
     def _write(self, cursor: Any, request: Append) -> Appended:
-        drafts = request.drafts
-        count = len(drafts)
-        version: int = request.version
+        claimed = len(request.drafts)
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self.lane_of(request.conversation_id)
-        base = self._claim(cursor, lane, count)
+        base = self._claim(cursor, lane, claimed)
         if base < request.as_of:
             self.refuse_older(lane, base, request)
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
-        if key and request.as_of < self._quiet_since[lane]:
-            tail = self._tail(cursor, key, request.conversation_id, version)
-            if tail:
-                drafts = request.drafts = request.rebase(tail)
-                version = tail[-1].version
-                if len(drafts) != count:
-                    cursor.execute(self._sql.advance, (base + len(drafts), lane, base + count))
-                    count = len(drafts)
-        if count:
+        version = self._caught_up(cursor, key, request) if key else request.version
+        drafts = request.drafts
+        if drafts:
             if key is None:
                 key = self._create(cursor, request.conversation_id, lane, base + 1)
-            if count == 1:
+            if len(drafts) == 1:
                 draft = drafts[0]
                 cursor.execute(self._sql.insert, event_row(*key, base + 1, version + 1, draft))
                 if draft.begins:
                     cursor.execute(self._sql.index, index_row(*key, version + 1, draft))
             else:
                 self._insert(cursor, [(key, base, version, drafts)])
-        self._ends = {lane: base + count}
-        return Appended(lane, version + count, base + count)
+        end = base + len(drafts)
+        if self._sql.compound:
+            self._advance_all(cursor, {lane: base}, {lane: end})
+        elif len(drafts) != claimed:
+            cursor.execute(self._sql.advance, (end, lane, base + claimed))
+        self._ends = {lane: end}
+        return Appended(lane, version + len(drafts), end)
+
+    def _caught_up(self, cursor: Any, key: tuple[int, int], request: Append) -> int:
+        """The conversation's version now; the request decides anew where others have written."""
+        if request.as_of < self._quiet_since[key[0]]:
+            tail = self._tail(cursor, key, request.conversation_id, request.version)
+            if tail:
+                request.drafts = request.rebase(tail)
+                return tail[-1].version
+        return request.version
 
     def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
         firsts: dict[str, Append] = {}
@@ -313,7 +319,12 @@ class SqlStorage(Reader):
         self._ends = ends
 
     def _claim(self, cursor: Any, lane: int, count: int) -> int:
-        """The position behind which `count` events may be written, as nobody else's are."""
+        """The position behind which `count` events may be written, as nobody else's are.
+
+        The counter is moved at once, but where that can go with the COMMIT.
+        """
+        if self._sql.compound:
+            return self._all_heads(cursor, [lane])[lane]
         base = self._heads.get(lane)
         # Ours was the last write when the counter stands where that left it.
         if base is not None:
