@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from threading import TIMEOUT_MAX
+from threading import TIMEOUT_MAX, Lock
 from threading import Event as Signal
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -109,10 +109,11 @@ class StoreSource:
         found: Sequence[Recorded] = ()
         if any(end > place.get(lane, 0) for lane, end in heads.items()):
             found = list(self._store.appender.opened().feed(place, limit, heads))
+        ends = {lane: max(end, place.get(lane, 0)) for lane, end in heads.items()}
         if len(found) < limit:
-            return Page(found, place, place | heads)
+            return Page(found, place, place | ends)
         last = found[-1]
-        passed = {lane: end for lane, end in heads.items() if lane < last.lane}
+        passed = {lane: end for lane, end in ends.items() if lane < last.lane}
         return Page(found, place, place | passed | {last.lane: last.position})
 
     def cursor(self, place: dict[int, int], given: Sequence[Recorded]) -> Cursor:
@@ -173,7 +174,7 @@ class ConversationSource:
 
 
 class Following(Generic[C]):
-    """What following is, but for how one waits."""
+    """What following is, but for how one waits. Of many who share it, each event goes to one."""
 
     def __init__(
         self,
@@ -190,8 +191,10 @@ class Following(Generic[C]):
         self.source = source
         self.timeout = timeout
         self.poll = poll
+        self.closed = False
         self._stop = stop
         self._page = Page((), source.start, source.start)
+        self._lock = Lock()
 
     @property
     def name(self) -> str | None:
@@ -209,6 +212,11 @@ class Following(Generic[C]):
         return self._stop is not None and self._stop.is_set()
 
     @property
+    def over(self) -> bool:
+        """Whether no more is to come."""
+        return self.closed or self.stopped
+
+    @property
     def cursor(self) -> C:
         """Behind the last event given out."""
         page = self._page
@@ -218,21 +226,28 @@ class Following(Generic[C]):
 
     def next(self) -> Recorded | None:
         """The next event of those that were read."""
-        page = self._page
-        if page.given == len(page.events) or self.stopped:
+        if self.stopped:
             return None
-        page.given += 1
-        return page.events[page.given - 1]
+        with self._lock:
+            page = self._page
+            if page.given == len(page.events):
+                return None
+            page.given += 1
+            return page.events[page.given - 1]
 
     def look(self) -> bool:
         """Read on, where that is due; whether there is anything, or the end."""
-        if self.stopped:
+        page = self._page
+        if self.stopped or page.given < len(page.events):
             return True
         try:
-            # Assigned at once: who is interrupted loses nothing and gets nothing twice.
-            self._page = self.source.read(self._page.end, PAGE)
+            found = self.source.read(page.end, PAGE)
         except StoreClosed:
+            self.closed = True
             return True
+        with self._lock:
+            if self._page is page:  # else another was sooner
+                self._page = found
         return bool(self._page.events)
 
     def lag(self) -> Lag:
@@ -247,7 +262,7 @@ class Follow(Generic[C]):
 
     The iteration ends when the store is closed, when `stop` is set, or when nothing came for
     `timeout` seconds; it may be taken up again. It raises `StoreCorrupt` where an event is
-    missing.
+    missing. Threads may share one: each event goes to one of them.
     """
 
     def __init__(self, following: Following[C]) -> None:
@@ -267,12 +282,9 @@ class Follow(Generic[C]):
 
     def __next__(self) -> Recorded:
         following = self._following
-        found = following.next()
-        if found is None:
-            wait(following)
-            found = following.next()
-        if found is None:
-            raise StopIteration
+        while (found := following.next()) is None:
+            if not wait(following) or following.over:
+                raise StopIteration
         return found
 
 
@@ -340,8 +352,8 @@ class Decision:
         return self._tool
 
 
-def wait(sought: Sought) -> None:
-    """Until what is sought is there, or never will be; not longer than its timeout."""
+def wait(sought: Sought) -> bool:
+    """Until what is sought is there, or never will be; False when its timeout came first."""
     watch = sought.store.watch
     patience = Patience(sought.timeout)
     rung = Signal()
@@ -349,10 +361,11 @@ def wait(sought: Sought) -> None:
         while not sought.look():
             left = patience.left()
             if left == 0:
-                return
+                return False
             watch.expect(waiter)
             rung.wait(left)
             rung.clear()
+    return True
 
 
 class Patience:

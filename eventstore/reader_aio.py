@@ -127,7 +127,8 @@ class AsyncFeed(Reading[Recorded]):
 class AsyncFollow(Generic[C]):
     """Events after a cursor, and then those to come, as they come; see `Follow`.
 
-    A wait for the next event that is cancelled, or timed out, loses none.
+    A wait for the next event that is cancelled, or timed out, loses none. Tasks may share one:
+    each event goes to one of them.
     """
 
     def __init__(self, reader: Reader, following: Following[C]) -> None:
@@ -148,16 +149,13 @@ class AsyncFollow(Generic[C]):
 
     async def __anext__(self) -> Recorded:
         following = self._following
-        found = following.next()
-        if found is None:
-            await wait(following, self._reader)
-            found = following.next()
-        if found is None:
-            raise StopAsyncIteration
+        while (found := following.next()) is None:
+            if not await wait(following, self._reader) or following.over:
+                raise StopAsyncIteration
         return found
 
 
-async def wait(sought: Sought, reader: Reader) -> None:
+async def wait(sought: Sought, reader: Reader) -> bool:
     """Until what is sought is there; see `following.wait`."""
     watch = sought.store.watch
     patience = Patience(sought.timeout)
@@ -172,12 +170,13 @@ async def wait(sought: Sought, reader: Reader) -> None:
         while not await reader.run(sought.look):
             left = patience.left()
             if left == 0:
-                return
+                return False
             watch.expect(waiter)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await rung.wait()
             rung.clear()
+    return True
 
 
 _readers: weakref.WeakSet[Reader] = weakref.WeakSet()

@@ -678,6 +678,22 @@ def test_tasks_follow(run: Callable[[Main], Any]) -> None:
     run(main)
 
 
+def test_of_tasks_that_share_it_each_event_goes_to_one(run: Callable[[Main], Any]) -> None:
+    """A pool of workers may take turns."""
+
+    async def main(store: AsyncEventStore) -> None:
+        await store.conversation("chat").append(*(message(str(n)) for n in range(1200)))
+        shared, seen = store.follow(timeout=0), []
+
+        async def work() -> None:
+            seen.extend([recorded.position async for recorded in shared])
+
+        await asyncio.gather(*(work() for _ in range(4)))
+        assert sorted(seen) == list(range(1, 1201))
+
+    run(main)
+
+
 def test_a_wait_that_is_given_up_loses_nothing(run: Callable[[Main], Any]) -> None:
     """`wait_for` around the next event, again and again."""
 

@@ -265,6 +265,41 @@ def test_every_event_comes_once_wherever_one_stops(
         assert seen == list(store.read(start))
 
 
+def test_of_threads_that_share_it_each_event_goes_to_one(
+    store: EventStore, follow: Callable[..., Follow[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when one has read on while another did."""
+    monkeypatch.setattr(following, "PAGE", 7)
+    words = [str(n) for n in range(1000)]
+    append(store, *words)
+    shared = follow(timeout=0)
+    seen: list[str] = []
+    together(*(lambda: seen.extend(texts(shared)) for _ in range(4)))
+    assert sorted(seen) == sorted(words)
+    assert shared.lag().events == 0
+
+
+def test_who_reads_a_page_that_another_has_read_gives_it_up(
+    store: EventStore, follow: Callable[..., Follow[Any]]
+) -> None:
+    """It is the same one, and may have been given out."""
+    append(store, "a", "b")
+    shared = follow(timeout=0)._following
+    read = shared.source.read
+
+    def read_after_another(place: Any, limit: int) -> Any:
+        page = read(place, limit)
+        shared.source.read = read
+        assert shared.look()
+        assert shared.next() is not None
+        return page
+
+    shared.source.read = read_after_another
+    assert shared.look()
+    assert texts(iter([shared.next()])) == ["b"]  # type: ignore[list-item]
+    assert shared.next() is None
+
+
 # nothing is passed over
 
 
