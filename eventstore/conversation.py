@@ -284,7 +284,10 @@ class Conversation:
         return self._one(decide)
 
     def complete(self, call_id: str, result: Any, *, synthetic: bool = False) -> Tool:
-        """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it."""
+        """Record a call's result: any value. `synthetic`: no tool ran, somebody answered for it.
+
+        A `Text`, `Image` or `Document`, or a list of them, is shown to the model as what it is.
+        """
         return self._complete(call_id, result, synthetic=synthetic)
 
     def fail(
