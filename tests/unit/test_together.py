@@ -142,6 +142,7 @@ def test_each_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
     assert results[4] == results[5]
     assert [r.event.tag for r in chat.events()] == ["pending", "running", "completed"]
     assert gate.groups == [9]
+    assert store.appender._states["chat"].settling == {}  # settled calls are in the log
     assert chat.complete("1", "found") == results[4]
 
 
