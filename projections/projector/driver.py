@@ -92,8 +92,7 @@ class Projector:
 
     `views` says what is kept, `bucket` how long a time bucket of the statistics is, in seconds:
     where they are not given, as what is there was made, else everything, and an hour.
-    `fingerprints` is how many fingerprints are told apart. `clock` gives microseconds since 1970
-    UTC.
+    `fingerprints` is how many fingerprints are told apart.
 
     Raises:
         ValueError: an argument makes no sense.
@@ -110,7 +109,6 @@ class Projector:
         bucket: int | None = None,
         batch: int = 10_000,
         fingerprints: int = FINGERPRINTS,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         if views is not None and (not views or set(views) - set(VIEWS)):
             raise ValueError(f"views are {tuple(views)!r}: pass some of {', '.join(VIEWS)}")
@@ -122,7 +120,6 @@ class Projector:
         self._epoch = end.epoch
         self._owner = tables.key_of(store.tenant, end.epoch)
         self._batch = batch
-        self._clock = clock
         self._states: dict[tuple[int, int], LaneState] = {}
         self._database = Database(store.url if url is None else url)
         try:
@@ -196,14 +193,11 @@ class Projector:
 
     def lag(self) -> Lag:
         """How far the tables are behind the log."""
-        ends = dict(self._store.end().positions)
         with self._reading() as (connection, projection):
             columns = ("lane", "position")
             rows = tables.find(connection, tables.checkpoints, columns, projection=projection)
-        behind = {lane: at for lane, at in rows if at < ends.get(lane, 0)}
-        oldest = [r.recorded_at for lane, at in behind.items() for r in self._feed(lane, at, 1)]
-        seconds = max(self._clock() - min(oldest), 0) / 1_000_000 if oldest else 0.0
-        return Lag(sum(ends[lane] - at for lane, at in behind.items()), seconds)
+        place = Cursor(self._epoch, tuple((lane, position) for lane, position in rows))
+        return self._store.follow(place).lag()
 
     # reading
 
@@ -498,7 +492,7 @@ class Projector:
             )  # fmt: skip
             row = msgspec.structs.asdict(made) | {
                 "owner": self._owner, "state": state, "tenant": tables.storable(self._store.tenant),
-                "epoch": self._epoch, "created_at": self._clock(),
+                "epoch": self._epoch, "created_at": time.time_ns() // 1000,
             }  # fmt: skip
             tables.add(connection, tables.projections, [row])
             start = {"projection": made.id, "position": 0, "revision": 0, "totals": "{}"}

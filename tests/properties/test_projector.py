@@ -64,7 +64,7 @@ def test_tables_equal_the_fold_whatever_happens_meanwhile(
         tables = f"sqlite:///{folder}/tables.db"
 
         def opened() -> Projector:
-            return Projector(store, tables, batch=batch, bucket=bucket, clock=clock)
+            return Projector(store, tables, batch=batch, bucket=bucket)
 
         with new_store(Path(folder) / "log.db", lanes, clock=clock) as store:
             projector = opened()

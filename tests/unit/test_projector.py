@@ -58,9 +58,9 @@ def store(path: Path, clock: FrozenClock) -> Iterator[EventStore]:
 
 
 @pytest.fixture
-def projector(store: EventStore, clock: FrozenClock) -> Iterator[Projector]:
+def projector(store: EventStore) -> Iterator[Projector]:
     """Its projector, beside it."""
-    with Projector(store, clock=clock) as opened:
+    with Projector(store) as opened:
         yield opened
 
 
@@ -272,7 +272,7 @@ def test_what_was_replaced_is_removed_bit_by_bit(
 
 def test_lag_is_told_in_events_and_seconds(path: Path, clock: FrozenClock) -> None:
     """Of all lanes; the seconds are the age of the oldest event that is not applied."""
-    with new_store(path, 4, clock=clock) as store, Projector(store, clock=clock) as projector:
+    with new_store(path, 4, clock=clock) as store, Projector(store) as projector:
         for number in range(10):
             store.conversation(f"chat{number}").append(message())
         clock.advance(5)
