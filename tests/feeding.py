@@ -43,8 +43,8 @@ def write_in_the_way(url: str, writer: str, count: int, pipe: Connection) -> Non
             return events  # noqa: B023
 
         name = f"chat-{chance.randrange(CONVERSATIONS)}"
-        # Of version 0 and position 0: whatever others have written has to be looked at.
-        outcome = storage.append_all([Append(name, 0, 0, (), rebase)])[0]
+        # Of a state before the lane began: all that is there has to be looked at, ours, too.
+        outcome = storage.append_all([Append(name, 0, -1, (), rebase)])[0]
         if not isinstance(outcome, Exception):
             pipe.send([f"{text}.{n}" for n in range(len(events))])
     storage.close()
