@@ -8,6 +8,7 @@ It goes past psycopg's cursor, whose conversions take as long as the server's wo
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from eventstore.storage.rows import Batch
 
 _BINARY = [1] * len(events.columns)
+_chance = os.urandom(8).hex().encode()  # no other process's name, should they share a session
 _numbers = count(1)
 
 
@@ -62,6 +64,9 @@ class AtOnceStorage(NotifyingStorage):
                 prepared = self._prepared = _Prepared(connection, self._driver)
             position = prepared.run(row, begins=draft.begins)
         except BaseException as error:
+            if _is_unprepared(error):  # the session is another, as behind a pool of connections
+                self._prepared, self._torn = None, False
+                return None
             if isinstance(error, self._driver.errors.UniqueViolation):
                 self._note_shared(name)
             if self._failed(error, request, done, self._stored):
@@ -93,6 +98,11 @@ class AtOnceStorage(NotifyingStorage):
         _copy(cursor, fingerprints, copied_marks(batches))
 
 
+def _is_unprepared(error: BaseException) -> bool:
+    """No statement of that name, or another of it: nothing was done."""
+    return getattr(error, "sqlstate", None) in ("26000", "42P05")
+
+
 def _copy(cursor: Any, table: Table, pieces: Iterator[bytes]) -> None:
     first = next(pieces, None)
     if first is None:
@@ -114,7 +124,7 @@ class _Prepared:
         self._fine = (psycopg.pq.ExecStatus.COMMAND_OK, psycopg.pq.ExecStatus.TUPLES_OK)
         names = []
         for statement in statements():
-            names.append(b"toolledger_%d" % next(_numbers))
+            names.append(b"toolledger_%s_%d" % (_chance, next(_numbers)))
             connection.pgconn.send_prepare(names[-1], statement)
             self._answer()
         self._names = names
@@ -131,8 +141,9 @@ class _Prepared:
         results = connection.wait(self._execute(connection.pgconn))
         if not results:
             raise self._psycopg.InternalError("the server gave no result")
-        if results[0].status not in self._fine:
-            raise self._psycopg.errors.error_from_result(results[0])
+        for result in results:  # the statement is answered before its commit: that may yet fail
+            if result.status not in self._fine:
+                raise self._psycopg.errors.error_from_result(result)
         return results[0]
 
 

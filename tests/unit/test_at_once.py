@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
-from eventstore.errors import StoreCorrupt
+from eventstore.errors import StoreCorrupt, StoreFull
 from eventstore.storage.at_once import AtOnceStorage
 from eventstore.testing import message
 
@@ -265,3 +265,55 @@ def test_who_interrupts_it_does_not_wait_for_the_lane(
         other.exec_driver_sql("ROLLBACK")
     assert store.conversation("chat").add_message("user", "hello").version == 4
     assert versions(store) == [1, 2, 3, 4]
+
+
+def test_a_commit_that_fails_behind_the_statement_is_no_success(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """As where the disk is full of the server's log: the statement has been answered by then."""
+    postgresql.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space'; END $$",
+        "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON toolledger_events "
+        "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+        database=url,
+    )
+    chat = store.conversation("chat")
+    for events in ([message("lost")], [message("lost"), message("too")]):  # at once, and by COPY
+        with pytest.raises(StoreFull, match="no space"):
+            chat.append(*events)
+    assert versions(store) == [1, 2, 3]
+    postgresql.execute("DROP TRIGGER refuse ON toolledger_events", database=url)
+    assert chat.append(message("kept"))[0].version == 4
+    assert versions(store) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("loss", ["DEALLOCATE ALL", "DISCARD ALL"])
+def test_a_session_that_has_forgotten_the_statement_is_told_again(
+    store: EventStore, sent: list[str], loss: str
+) -> None:
+    """As behind a pool of connections, which gives each transaction another."""
+    chat = store.conversation("chat")
+    chat.append(message("a"))
+    storage_of(store)._connection().execute(loss)
+    assert chat.append(message("b"))[0].version == 5
+    assert sent[0].startswith("BEGIN")
+    sent.clear()
+    assert chat.append(message("c"))[0].version == 6
+    assert sent == []
+    assert versions(store) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_name_that_is_taken_is_no_error(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement goes in a transaction, and gets another name the next time."""
+    from eventstore.storage import at_once  # noqa: PLC0415
+
+    storage_of(store)._prepared = None
+    monkeypatch.setattr(at_once, "_numbers", iter((1, 2, 3, 4)))
+    name = (b"toolledger_%s_1" % at_once._chance).decode()
+    storage_of(store)._connection().execute(f"PREPARE {name} AS SELECT 1")
+    chat = store.conversation("chat")
+    assert [chat.append(message())[0].version for _ in range(2)] == [4, 5]
+    assert versions(store) == [1, 2, 3, 4, 5]
