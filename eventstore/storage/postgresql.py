@@ -56,6 +56,7 @@ _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ),
     ("25006", StoreReadOnly, "nothing was written; connect to the primary server"),
     ("25P03", StoreBusy, f"the transaction stood still for too long; {_AGAIN}"),
+    ("25P04", StoreBusy, f"the transaction took too long; {_AGAIN}"),
     ("28", StorageError, "check the user and the password in the URL"),
     ("3D000", NotAStore, "create the database, or name another"),
     ("40", StoreBusy, f"other writers were in the way; {_AGAIN}"),
@@ -151,7 +152,11 @@ class Postgresql(Server):
         return StorageError, f"SQLSTATE {state}"
 
     def says_lost(self, error: Any) -> bool:
-        """No SQLSTATE, or one of a server that goes down or has closed the connection."""
+        """No SQLSTATE, or one of a server that goes down or has closed the connection.
+
+        Whatever the reason: behind a FATAL or a PANIC there is no connection, and it may have come
+        in the middle of a COMMIT.
+        """
         kinds = (
             self.module.OperationalError,
             self.module.InterfaceError,
@@ -160,7 +165,8 @@ class Postgresql(Server):
         if not isinstance(error, kinds):
             return False
         state = _state(error)
-        return state.startswith(("08", "57P0", "25P03", "53300"))
+        fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+        return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_passing(self, error: BaseException) -> bool:
         """A serialization failure or a deadlock."""
@@ -181,12 +187,12 @@ def _state(error: Any) -> str:
 
 
 _REFUSALS = (
+    ("too many c", "53300"),  # clients; connections for a role, or a database
+    ("connection slots", "53300"),
     ("authentication failed", "28P01"),
     ("no password supplied", "28P01"),
     ("role ", "28000"),
     ("pg_hba.conf", "28000"),
     ("does not exist", "3D000"),
-    ("too many clients", "53300"),
-    ("connection slots", "53300"),
     ("invalid connection option", "22023"),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 
 from eventstore.errors import (
     NotAStore,
@@ -324,6 +325,36 @@ def test_a_password_opens_mysql(mysql: MySQL, opened: Open, query: dict[str, str
     storage = opened(url.set(query=query).render_as_string(hide_password=False))
     append(storage, "chat", message())
     mysql.execute("DROP USER careful")
+
+
+@pytest.mark.parametrize("whose", ["ROLE crowded", "DATABASE {name}"])
+def test_a_limit_of_connections_is_told_apart(postgresql: PostgreSQL, whose: str) -> None:
+    """Of a role or of a database: it is waited for, and no matter of passwords."""
+    url = make_url(postgresql.database(migrated=True)).set(username="crowded")
+    postgresql.execute("DROP ROLE IF EXISTS crowded", "CREATE ROLE crowded LOGIN")
+    limited = whose.format(name=url.database)
+    postgresql.execute(f"ALTER {limited} CONNECTION LIMIT 0")
+    with pytest.raises(StoreBusy, match="the server is at its limit") as told:
+        open_storage(url.render_as_string(), "", "full", 0.0)
+    error = told.value.__cause__
+    assert error is not None
+    assert Postgresql(url, "full", 0.0).is_lost(error)
+    postgresql.execute("DROP ROLE crowded")
+
+
+def test_what_ended_the_connection_lost_it(postgresql: PostgreSQL) -> None:
+    """Whatever its reason: it may have come in the middle of a COMMIT."""
+    if int(postgresql.execute("SHOW server_version_num")[0][0]) < 170_000:
+        pytest.skip("PostgreSQL has a transaction_timeout from 17 on")
+    url = postgresql.database()
+    with postgresql.connected(url) as connection:
+        connection.exec_driver_sql("SET transaction_timeout = '1ms'")
+        connection.exec_driver_sql("BEGIN")
+        with pytest.raises(DBAPIError) as told:
+            connection.exec_driver_sql("SELECT pg_sleep(10)")
+    database = Postgresql(make_url(url), "full", 0.0)
+    assert database.is_lost(told.value)
+    assert isinstance(database.translate(told.value), StoreBusy)
 
 
 def test_a_user_who_may_only_read_is_told_so(postgresql: PostgreSQL, opened: Open) -> None:
