@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from struct import Struct
+from struct import Struct, error
 
 
 def _by_chance() -> count[int]:
@@ -19,11 +19,19 @@ def event_ids(count: int, at: int) -> list[bytes]:
     """`count` UUIDv7 in ascending order, for the microsecond `at`.
 
     Their lower half counts up from a number that each process draws by chance.
+
+    Raises:
+        ValueError: that is no time of ours.
     """
-    high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
-    if count == 1:
-        return [_pack(high, 0x8000_0000_0000_0000 | next(_low))]
-    return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
+    try:
+        high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
+        if count == 1:
+            return [_pack(high, 0x8000_0000_0000_0000 | next(_low))]
+        return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
+    except (TypeError, error) as wrong:
+        raise ValueError(
+            f"the clock says {at!r}: it is to give microseconds since 1970 UTC, a whole number"
+        ) from wrong
 
 
 def _after_fork() -> None:

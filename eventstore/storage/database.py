@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
+
+    from eventstore.storage import Draft
 
 
 class Database(Protocol):
@@ -30,6 +32,9 @@ class Database(Protocol):
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the database cannot hold."""
+
+    def check_sizes(self, drafts: Sequence[Draft]) -> None:
+        """Refuse events for whose size the database gave up the connection."""
 
     def translate(self, error: BaseException) -> BaseException:
         """The library's error for a driver's, or the same error."""

@@ -10,7 +10,7 @@ made is cleared away by the next who opens it: there are no events in it yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import ceil
 from typing import Any
@@ -26,6 +26,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage import Draft
 from eventstore.storage.flushed import FlushedStorage
 from eventstore.storage.schema import metadata
 from eventstore.storage.server import CONNECTING, Server
@@ -77,6 +78,8 @@ class Mysql(Server):
     extra = "mysql"
     hasty = False
     """Whether others see a commit before it is on disk."""
+    longest = 2**24
+    """Bytes that the server takes in one piece."""
 
     @property
     def module(self) -> Any:
@@ -113,8 +116,25 @@ class Mysql(Server):
             cursor.execute(f"SET {assigned}")
 
     def check_server(self, connection: Connection) -> None:
-        """Any will do that has the collation (the migration says so); and whether it is hasty."""
-        self.hasty = not connection.exec_driver_sql("SELECT @@log_bin").scalar()
+        """Any will do that has the collation (the migration says so); and how it is set up."""
+        logs, self.longest = connection.exec_driver_sql(
+            "SELECT @@log_bin, @@max_allowed_packet"
+        ).one()
+        self.hasty = not logs
+
+    def check_sizes(self, drafts: Sequence[Draft]) -> None:
+        """One hangs up on who sends it more in one piece than it takes, in the middle of it.
+
+        Raises:
+            StorageError: an event is as large.
+        """
+        for draft in drafts:
+            size = len(draft.payload) + sum(map(draft.payload.count, _ESCAPED))
+            if size + _BESIDE > self.longest:
+                raise StorageError(
+                    f"an event of {len(draft.payload):,} bytes is sent as {size:,}, and the server "
+                    f"takes {self.longest:,}: {_MEANINGS[1153][1]}"
+                )
 
     def storage(self, tenant: str) -> SqlStorage:
         """One whose readers wait for the disk, where InnoDB does not."""
@@ -186,6 +206,10 @@ class Mysql(Server):
                 ):
                     yield f"{table.name}: {text}"
 
+
+_ESCAPED = (b'"', b"\\", b"'")
+_BESIDE = 1024
+"""Bytes of a statement beside the payload."""
 
 _EVENTS = ("toolledger_events", "toolledger_conversations")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from eventstore import migrate
 from eventstore.errors import NotAStore, StorageError, StoreClosed
+from eventstore.storage import Draft
 from eventstore.storage.connections import unforked
 from eventstore.storage.database import translated
 from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
@@ -121,6 +122,9 @@ class Server(ABC):
                     f"the {what} {text[:20]!r}… has {len(text)} characters, a database server "
                     f"takes {longest} at most: use a shorter one"
                 )
+
+    def check_sizes(self, drafts: Sequence[Draft]) -> None:  # noqa: B027 - of most it is true
+        """Refuse events for whose size the server gave up the connection: most say so."""
 
     def storage(self, tenant: str) -> SqlStorage:
         """What reads and writes there, once it has been looked at."""

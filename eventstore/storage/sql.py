@@ -87,6 +87,7 @@ class SqlStorage(Reader):
             ):
                 raise error
             else:
+                self._database.check_sizes(request.drafts)
                 pause = next(waits, None)
                 if pause is None:
                     raise error

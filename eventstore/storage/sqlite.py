@@ -16,7 +16,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +34,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage import Draft
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -153,6 +154,9 @@ class Sqlite:
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the database cannot hold: SQLite holds any."""
+
+    def check_sizes(self, drafts: Sequence[Draft]) -> None:
+        """Refuse events for whose size it gave up the connection: it never does."""
 
     def is_lost(self, _: BaseException) -> bool:
         """Whether the connection is gone: to a file it never is."""

@@ -23,12 +23,13 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.events import UnknownEvent
+from eventstore.storage import Append
 from eventstore.storage import server as rooms
 from eventstore.storage.mysql import Mysql
 from eventstore.storage.opening import open_storage, parse
 from eventstore.storage.postgresql import Postgresql
 from eventstore.storage.sql import SqlStorage
-from eventstore.testing import append, message
+from eventstore.testing import append, draft, message, refuse
 
 if TYPE_CHECKING:
     from servers import MariaDB, MySQL, PostgreSQL, Server
@@ -355,6 +356,35 @@ def test_what_ended_the_connection_lost_it(postgresql: PostgreSQL) -> None:
     database = Postgresql(make_url(url), "full", 0.0)
     assert database.is_lost(told.value)
     assert isinstance(database.translate(told.value), StoreBusy)
+
+
+def test_an_event_that_is_larger_than_a_server_takes_is_told(
+    mariadb: MariaDB, opened: Open
+) -> None:
+    """It hangs up in the middle of it: that is no loss of a connection, and not waited for."""
+    mariadb.execute("SET GLOBAL max_allowed_packet = 1048576")
+    try:
+        storage = opened(mariadb.database(migrated=True))
+        append(storage, "chat", message())
+        large = draft(message("x" * 12_000_000))
+        with pytest.raises(StorageError):  # by itself it is told why
+            storage.append_all([Append("chat", 1, 0, (), lambda _: [large])])
+        with pytest.raises(StorageError, match="nothing was written; raise the server's max_allow"):
+            storage.append(Append("chat", 1, 0, [large], refuse))
+        assert append(storage, "chat", message(), version=1).version == 2
+        assert list(storage.verify()) == []
+    finally:
+        mariadb.execute("SET GLOBAL max_allowed_packet = 16777216")
+
+
+def test_what_is_sent_counts_with_its_escapes(mariadb: MariaDB) -> None:
+    """A payload of JSON is full of quotes."""
+    database = Mysql(make_url(mariadb.database(migrated=True)), "full", 30.0)
+    database.longest = 10_000
+    database.check_sizes([draft(message("x" * 8_000)), draft(message('"' * 1_000))])
+    for text in ("x" * 9_000, '"' * 4_000):
+        with pytest.raises(StorageError, match="takes 10,000: nothing was written"):
+            database.check_sizes([draft(message("a")), draft(message(text))])
 
 
 def test_a_user_who_may_only_read_is_told_so(postgresql: PostgreSQL, opened: Open) -> None:

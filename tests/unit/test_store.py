@@ -240,6 +240,17 @@ def test_event_ids_of_the_same_moment_differ() -> None:
     assert len({event_ids(1, NOON)[0] for _ in range(10_000)}) == 10_000
 
 
+@pytest.mark.parametrize("at", [-1, 2**80, 1.5, None, "now"])
+def test_a_clock_that_tells_no_time_is_named(at: Any) -> None:
+    """Nothing is stored under it."""
+    with EventStore.open("sqlite://", clock=lambda: at) as store:
+        chat = store.conversation("chat")
+        for count in (1, 2):
+            with pytest.raises(ValueError, match=r"the clock says .*: it is to give microseconds"):
+                chat.append(*[message()] * count)
+        assert list(store.read()) == []
+
+
 # what is remembered between appends
 
 
