@@ -390,9 +390,11 @@ def copy(value: Any) -> Any:
     """A copy of JSON values that shares nothing with them."""
     kind = type(value)
     if kind is dict:
-        if _NESTED.isdisjoint(map(type, value.values())):
-            return value.copy()
-        return {k: copy(item) if type(item) in _NESTED else item for k, item in value.items()}
+        copied = value.copy()
+        for key, item in value.items():
+            if type(item) in _NESTED:
+                copied[key] = copy(item)
+        return copied
     if kind is list:
         return [copy(item) if type(item) in _NESTED else item for item in value]
     return value
