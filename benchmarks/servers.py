@@ -14,6 +14,8 @@ callers: 16, 64 and 256 threads share one store; the driver's single commits fro
 it a group commit that does nothing else: as many threads hand over rows built beforehand, and
 whoever comes first stores those of all who wait, by COPY.
 
+processes: 8, each with a conversation of its own, all in one lane, against one of them alone.
+
 Both sides work in turn, round for round; a ratio is the median over the rounds. `MYSQL` in the
 environment, not empty, measures MariaDB in the same way.
 """
@@ -21,11 +23,14 @@ environment, not empty, measures MariaDB in the same way.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +48,7 @@ from eventstore.testing import message
 sys.path.insert(0, str(ROOT / "tests"))
 
 from servers import MariaDB, PostgreSQL, Server
+from workers import at_once
 
 SELECT = (
     "SELECT lane, position, conversation, version, event_id, recorded_at, tag, {schema}, "
@@ -204,6 +210,28 @@ def many(server: Server, callers: int, events: int, rounds: int) -> Times:
     return times
 
 
+def lone(url: str, name: str, events: int) -> tuple[float, float]:
+    """When a process began and ended to append that many events, one after the other."""
+    with EventStore.open(url) as store:
+        chat = store.conversation(name)
+        chat.append(message())
+        began = time.monotonic()
+        for _ in range(events):
+            chat.append(message())
+        return began, time.monotonic()
+
+
+def processes(server: Server, count: int, events: int) -> float:
+    """The events a second of so many processes that write in one lane."""
+    url = server.database(migrated=True)
+    with EventStore.open(url) as store:
+        lane_of = store.appender.opened().lane_of
+        names = (name for name in map(str, itertools.count()) if lane_of(name) == 0)
+        jobs = [partial(lone, url, name, events // count) for name in islice(names, count)]
+    times = at_once(jobs)
+    return events / (max(end for _, end in times) - min(begin for begin, _ in times))
+
+
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__, calls=25, rounds=41, events=1024)
@@ -242,6 +270,10 @@ def main() -> None:
                 Figure(f"{callers} callers: bare group, times",
                        median(b / c for _, b, c in times)),
             ]  # fmt: skip
+        rates = [[processes(server, count, 2 * events) for count in (1, 8)] for _ in range(3)]
+        figures.append(
+            Figure("8 processes in a lane: times the rate of one", median(b / a for a, b in rates))
+        )
         report(__file__, options, figures)
 
 
