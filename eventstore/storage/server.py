@@ -123,7 +123,7 @@ class Server(ABC):
                     f"takes {longest} at most: use a shorter one"
                 )
 
-    def check_sizes(self, drafts: Sequence[Draft]) -> None:  # noqa: B027 - of most it is true
+    def check_sizes(self, drafts: Sequence[Draft]) -> None:  # noqa: B027 - likewise
         """Refuse events for whose size the server gave up the connection: most say so."""
 
     def storage(self, tenant: str) -> SqlStorage:

@@ -270,6 +270,7 @@ class SqlStorage(Reader):
             done.append(Appended(lane, versions[name], ends[lane]))
         self._insert(cursor, batches)
         self._advance_all(cursor, heads, ends)
+        self._ends = ends
         return done
 
     def _all_heads(self, cursor: Any, lanes: Sequence[int]) -> dict[int, int]:
@@ -309,7 +310,7 @@ class SqlStorage(Reader):
                 tails[name] = self._tail(cursor, (lane, key), name, version)
         return tails
 
-    def _advance_all(self, cursor: Any, heads: Mapping[int, int], ends: dict[int, int]) -> None:
+    def _advance_all(self, cursor: Any, heads: Mapping[int, int], ends: Mapping[int, int]) -> None:
         if self._sql.compound:
             self._closing = f"{self._sql.advance_all(ends)}; COMMIT"
         elif len(ends) == 1:
@@ -317,7 +318,6 @@ class SqlStorage(Reader):
             cursor.execute(self._sql.advance, (end, lane, heads[lane]))
         else:
             cursor.execute(self._sql.advance_all(ends))
-        self._ends = ends
 
     def _claim(self, cursor: Any, lane: int, count: int) -> int:
         """The position behind which `count` events may be written, as nobody else's are.

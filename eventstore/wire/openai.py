@@ -94,8 +94,7 @@ def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterat
 
 
 def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
-    if "role" not in message:
-        message = chat_message(message)
+    message = chat_message(message)
     given = message.get("role")
     role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
