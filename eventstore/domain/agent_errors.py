@@ -1,120 +1,74 @@
-"""The errors of an agent: may its loop ask the provider again, and who has to act?
+"""The errors of an agent: whether its loop may ask the provider again, and which action they need.
 
     AgentError                   an agent could not go on
     ├── ProviderError            the model's provider refused or did not answer: nine causes
-    ├── ToolError                a tool failed: the model is told
+    ├── ToolError                a tool failed: the model sees why
     ├── ContextOverflow          the messages do not fit the model: compact them
-    ├── ConfigError              the agent is set up wrongly: somebody has to mend it
-    ├── Cancelled                somebody stopped the agent
+    ├── UsageLimitExceeded       a run used more than it was allowed to: end it, or raise the limit
+    ├── ConfigError              the agent is set up wrongly: correct its configuration
+    ├── Cancelled                the agent was stopped
     └── InternalError            anything else: a defect
 
-Each has a text for operators, one for the model, a code for programs, and goes through JSON.
+Each error has a text for operators, a text for the model, a code for programs, and a JSON form.
 """
 
 from __future__ import annotations
 
-import math
-from enum import StrEnum
+from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from eventstore.envelope import CODES, code_of_status
-from eventstore.failure import ErrorKind, Failure, classify, storable
+from eventstore.domain.arguments import is_seconds
+from eventstore.domain.credentials import without_credentials
+from eventstore.domain.error_envelope import CODES, code_of_status
+from eventstore.domain.events import UsageLimitBreach
+from eventstore.domain.failure import (
+    ERROR_KINDS,
+    ErrorKind,
+    Failure,
+    classify,
+    storable,
+    unknown_outcome,
+)
+from eventstore.domain.foreign_errors import ERROR_STATUSES, dig
+from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
+from eventstore.domain.sdk_errors import (
+    ProviderCause,
+    cause_of,
+    is_misconfigured,
+    overflow_of,
+    text_of,
+)
+from eventstore.errors import EventStoreError, restore_exception
 
 CAUSES_KEPT = 16
-"""How many causes, each of the one before, the JSON of an error keeps."""
-
-
-class AuthErrorKind(StrEnum):
-    """What is wrong with the credentials. The values are stored: they never change."""
-
-    MISSING = "missing"
-    """There are none: log in, or set a key."""
-
-    INVALID = "invalid"
-    """They are wrong: set others."""
-
-    EXPIRED = "expired"
-    """They were good once: log in again."""
-
-    INSUFFICIENT_PERMISSIONS = "insufficient_permissions"
-    """They do not allow this: ask for more rights."""
-
-    UNKNOWN = "unknown"
-    """The provider does not say."""
-
-
-class ProviderErrorKind(StrEnum):
-    """Why a model request failed. The values are stored: they never change."""
-
-    AUTHENTICATION = "Authentication"
-    """The credentials were refused: stop, and tell the user."""
-
-    RATE_LIMIT = "RateLimit"
-    """Too many requests: wait as long as `retry_after` says, then ask again."""
-
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    """The budget is used up: stop, and tell the user."""
-
-    INVALID_REQUEST = "InvalidRequest"
-    """The request breaks the provider's rules: mend it."""
-
-    CONTENT_FILTERED = "ContentFiltered"
-    """The provider's filter refused: the same content will be refused again."""
-
-    SERVER_ERROR = "ServerError"
-    """The provider is in trouble: wait, then ask again."""
-
-    TRANSPORT = "Transport"
-    """No answer came: ask again; a model request has no side effect."""
-
-    INVALID_RESPONSE = "InvalidResponse"
-    """The answer makes no sense: look at it."""
-
-    UNKNOWN = "Unknown"
-    """The provider gives no cause that is known."""
+"""The most causes that the JSON of an error keeps, each of them the cause of the one before."""
 
 
 class _Cause(NamedTuple):
-    """What follows from a provider error's kind; seconds are waited where it names none."""
+    """The consequences of a provider error's kind; `seconds` is the default of `retry_after`."""
 
     text: str
-    error_kind: ErrorKind
     code: str
     seconds: float | None = None
 
 
 _CAUSES = {
-    ProviderErrorKind.AUTHENTICATION: _Cause(
-        "authentication failed", ErrorKind.AUTH, "auth_failed"
-    ),
-    ProviderErrorKind.RATE_LIMIT: _Cause(
-        "rate limited", ErrorKind.RATE_LIMIT, "rate_limited", 30.0
-    ),
-    ProviderErrorKind.QUOTA_EXCEEDED: _Cause("quota exceeded", ErrorKind.QUOTA, "quota_exceeded"),
-    ProviderErrorKind.INVALID_REQUEST: _Cause(
-        "invalid request", ErrorKind.VALIDATION, "invalid_request"
-    ),
-    ProviderErrorKind.CONTENT_FILTERED: _Cause(
-        "content filtered", ErrorKind.PERMANENT, "content_filtered"
-    ),
-    ProviderErrorKind.SERVER_ERROR: _Cause(
-        "provider internal error", ErrorKind.TRANSIENT, "upstream_unavailable", 20.0
-    ),
-    ProviderErrorKind.TRANSPORT: _Cause(
-        "transport error", ErrorKind.TRANSIENT, "transport_failure"
-    ),
-    ProviderErrorKind.INVALID_RESPONSE: _Cause(
-        "invalid response", ErrorKind.INTERNAL, "invalid_response"
-    ),
-    ProviderErrorKind.UNKNOWN: _Cause(
-        "unknown provider error", ErrorKind.INTERNAL, "upstream_error"
-    ),
+    ProviderErrorKind.AUTHENTICATION: _Cause("authentication failed", "auth_failed"),
+    ProviderErrorKind.RATE_LIMIT: _Cause("rate limited", "rate_limited", 30.0),
+    ProviderErrorKind.QUOTA_EXCEEDED: _Cause("quota exceeded", "quota_exceeded"),
+    ProviderErrorKind.INVALID_REQUEST: _Cause("invalid request", "invalid_request"),
+    ProviderErrorKind.CONTENT_FILTERED: _Cause("content filtered", "content_filtered"),
+    ProviderErrorKind.SERVER_ERROR: _Cause("provider internal error", "upstream_unavailable", 20.0),
+    ProviderErrorKind.TRANSPORT: _Cause("transport error", "transport_failure"),
+    ProviderErrorKind.INVALID_RESPONSE: _Cause("invalid response", "invalid_response"),
+    ProviderErrorKind.UNKNOWN: _Cause("unknown provider error", "upstream_error"),
 }
 
-# modules and names of the exceptions behind a transport error that have a code of their own
-_TRANSPORTS = {("ssl", "SSLError"): "tls_failure", ("socket", "gaierror"): "dns_failure"}
+# modules and names of causes of a transport error that have a code of their own
+_TRANSPORT_CODES = {("ssl", "SSLError"): "tls_failure", ("socket", "gaierror"): "dns_failure"}
 
 
 _AUTH_STATUSES = {401: AuthErrorKind.INVALID, 403: AuthErrorKind.INSUFFICIENT_PERMISSIONS}
@@ -125,8 +79,8 @@ _SERVER_ERRORS = range(500, 600)
 class AgentError(Exception):
     """An agent could not go on: `message` says why, `suggestion` what its user can do.
 
-    `retryable`: may the loop ask the provider again, after `retry_after` seconds? It is not the
-    question whether a tool call may run again (`RetryClassifier`).
+    `retryable` says whether the loop may ask the provider again, after `retry_after` seconds. It
+    does not say whether a tool call may run again (`RetryClassifier`). Called `Error` in katu-core.
     """
 
     _code = "internal_error"
@@ -145,17 +99,43 @@ class AgentError(Exception):
         if cause is not None:
             self.__cause__ = cause
 
+    @staticmethod
+    def from_exception(
+        exc: BaseException, *, suggestion: str | None = None, now: int | None = None
+    ) -> AgentError:
+        """Make the agent's error of any exception, such as those of the providers' SDKs.
+
+        The first rule that applies decides:
+
+        1. An `AgentError` is returned as it is.
+        2. A cancelled task, Ctrl-C and an exit are `Cancelled`.
+        3. A prompt that is too long is `ContextOverflow`.
+        4. A client that is set up wrongly (a bad URL, no region) is `ConfigError`.
+        5. An error with an HTTP status or a cause that is known, a network that failed, and an
+           answer that cannot be decoded, is `ProviderError`. What the provider says of the cause
+           is stronger than the status.
+        6. Anything else is `InternalError`.
+
+        The error keeps the status and the provider's hint how long to wait, and has `exc` as its
+        cause. Its text is the provider's own sentence, without credentials, and at most 2,000
+        characters long. `suggestion` is for the user; without it there is one for credentials
+        that were refused and for a budget that is used up. `now`, in microseconds since 1970 UTC,
+        is the time that a date in a Retry-After header counts from. No SDK is imported, and
+        nothing is raised.
+        """
+        return exc if isinstance(exc, AgentError) else _of_foreign(exc, suggestion, now)
+
     def _text(self, message: str) -> str:
         return message
 
     @property
     def code(self) -> str:
-        """What programs are told; see `ErrorEnvelope`."""
+        """Code for programs; see `ErrorEnvelope`."""
         return self._code
 
     @property
     def error_kind(self) -> ErrorKind:
-        """The kind of the failure that it is where a tool raises it."""
+        """Kind of the failure if a tool raises this error."""
         return self._error_kind
 
     @property
@@ -165,36 +145,37 @@ class AgentError(Exception):
 
     @property
     def retry_after(self) -> float | None:
-        """How many seconds to wait before, where it may."""
+        """Seconds to wait before asking again, if the loop may."""
         return None
 
     @property
     def model_message(self) -> str | None:
-        """What the model reads in place of the text, which is for operators; None for no other."""
-        return CODES[self.code].told
+        """Text for the model in place of the text for operators; None if it is the same."""
+        return CODES[self.code].model_message
 
     def encode(self) -> bytes:
-        """The error as JSON, with its causes; a cause of another class becomes internal."""
+        """Return the error as JSON, with its causes; a cause of another class becomes internal."""
         return msgspec.json.encode(_data_of(self, CAUSES_KEPT))
 
     @staticmethod
     def decode(data: str | bytes) -> AgentError:
-        """The error that `encode` wrote.
+        """Return the error that `encode` wrote.
 
         Raises:
-            msgspec.ValidationError: it is no such JSON; the error names the place.
+            msgspec.ValidationError: the JSON does not have that form; the error names the place.
         """
         decoded: _Data = msgspec.json.decode(data, type=_AnyData)
         return decoded.error()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        return restore_exception, (type(self), self.args, self.__dict__)
 
 
 class ProviderError(AgentError):
     """The model's provider refused or did not answer.
 
-    `status` is the HTTP status where there was one, `auth` says more of an authentication error.
+    `status` is the HTTP status, if there was one; `auth` is the detail of an authentication error.
+    `retry_after_hint` is the provider's own hint in seconds.
     """
 
     def __init__(
@@ -211,12 +192,12 @@ class ProviderError(AgentError):
         self.kind = ProviderErrorKind(kind)
         is_auth = self.kind is ProviderErrorKind.AUTHENTICATION
         if auth is not None and not is_auth:
-            raise ValueError(f"auth is {auth!r} and kind {kind!r}: auth is of AUTHENTICATION only")
-        if retry_after is not None and not _is_wait(retry_after):
+            raise ValueError(f"auth is {auth!r} and kind {kind!r}: auth is only for AUTHENTICATION")
+        if retry_after is not None and not is_seconds(retry_after):
             raise ValueError(f"retry_after is {retry_after!r}: pass seconds, 0 or more")
         self.status = status
         self.auth = AuthErrorKind(auth or AuthErrorKind.UNKNOWN) if is_auth else None
-        self._hint = retry_after
+        self.retry_after_hint = retry_after
         super().__init__(message, suggestion=suggestion, cause=cause)
 
     @classmethod
@@ -228,7 +209,7 @@ class ProviderError(AgentError):
         retry_after: float | None = None,
         suggestion: str | None = None,
     ) -> Self:
-        """The error of a provider's HTTP status; `retry_after` is the server's hint in seconds."""
+        """Make the error of an HTTP status; `retry_after` is the server's hint in seconds."""
         kind, auth = _kind_of_status(status, retry_after)
         return cls(
             kind, message, status=status, retry_after=retry_after, auth=auth, suggestion=suggestion
@@ -243,8 +224,8 @@ class ProviderError(AgentError):
 
     @property
     def error_kind(self) -> ErrorKind:
-        """The one thing that retry class and `retryable` follow from."""
-        return _CAUSES[self.kind].error_kind
+        """Kind that the retry class and `retryable` follow from."""
+        return ERROR_KINDS[self.kind]
 
     @property
     def retryable(self) -> bool:
@@ -253,32 +234,34 @@ class ProviderError(AgentError):
 
     @property
     def retry_after(self) -> float | None:
-        """The provider's hint in seconds, else what its cause takes; None if not `retryable`."""
+        """Provider's hint in seconds, otherwise its kind's default; None if not `retryable`."""
         if not self.retryable:
             return None
-        return _CAUSES[self.kind].seconds if self._hint is None else self._hint
+        hint = self.retry_after_hint
+        return _CAUSES[self.kind].seconds if hint is None else hint
 
     @property
     def code(self) -> str:
-        """What programs are told: of its HTTP status, else of its kind."""
+        """Code for programs: of the HTTP status, otherwise of the kind."""
         if self.status is not None:
             return code_of_status(self.status)
         if self.kind is ProviderErrorKind.TRANSPORT:
-            for cls in type(self.__cause__).__mro__:
-                if code := _TRANSPORTS.get((cls.__module__, cls.__name__)):
-                    return code
+            for cause in _causes(self):
+                for cls in type(cause).__mro__:
+                    if code := _TRANSPORT_CODES.get((cls.__module__, cls.__name__)):
+                        return code
         return _CAUSES[self.kind].code
 
     @property
     def model_message(self) -> str | None:
-        """What the model reads in place of the text, which is for operators."""
+        """Text for the model in place of the text for operators."""
         if self.code == "invalid_request":
             return f"invalid input: {self.message}"
         return super().model_message
 
 
 class ToolError(AgentError):
-    """A tool failed. The model is told, and may choose another way."""
+    """A tool failed. The model reads the error, and may choose another way."""
 
     _code = "tool_failed"
 
@@ -300,20 +283,23 @@ class ToolError(AgentError):
 
     @property
     def error_kind(self) -> ErrorKind:
-        """The kind of its cause; internal without one."""
+        """Kind of the cause; internal without one."""
         return ErrorKind.INTERNAL if self.__cause__ is None else classify(self.__cause__)
 
 
 class ContextOverflow(AgentError):
-    """The messages do not fit the model's context: compact them."""
+    """The messages do not fit the model's context: compact them.
+
+    `used` and `limit` are tokens; None where the provider does not say how many.
+    """
 
     _code = "context_overflow"
     _error_kind = ErrorKind.VALIDATION
 
     def __init__(
         self,
-        used: int,
-        limit: int,
+        used: int | None,
+        limit: int | None,
         *,
         suggestion: str | None = None,
         cause: BaseException | None = None,
@@ -321,12 +307,34 @@ class ContextOverflow(AgentError):
         self.used = used
         self.limit = limit
         super().__init__(
-            f"context overflow: {used}/{limit} tokens", suggestion=suggestion, cause=cause
+            f"context overflow: {_tokens(used)}/{_tokens(limit)} tokens",
+            suggestion=suggestion,
+            cause=cause,
         )
 
 
+class UsageLimitExceeded(AgentError):
+    """A run used more than its `UsageLimits` allow: `breach` says on which axis.
+
+    Called `Error::UsageLimitExceeded` in entelix-core.
+    """
+
+    _code = "quota_exceeded"
+    _error_kind = ErrorKind.QUOTA
+
+    def __init__(
+        self,
+        breach: UsageLimitBreach,
+        *,
+        suggestion: str | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        self.breach = breach
+        super().__init__(f"usage limit exceeded: {breach}", suggestion=suggestion, cause=cause)
+
+
 class ConfigError(AgentError):
-    """The agent is set up wrongly: somebody has to mend it."""
+    """The agent is set up wrongly: correct its configuration."""
 
     _code = "config_error"
 
@@ -335,7 +343,7 @@ class ConfigError(AgentError):
 
 
 class Cancelled(AgentError):
-    """Somebody stopped the agent."""
+    """The agent was stopped."""
 
     _code = "cancelled"
 
@@ -349,9 +357,9 @@ class Cancelled(AgentError):
 
 
 class InternalError(AgentError):
-    """Anything else, from its text or from the exception that it was: a defect.
+    """Any other error, made from its text or from the exception itself: a defect.
 
-    `exception` is the class of an error that was no `AgentError` before it went through JSON.
+    `exception` is the class name of an error that was not an `AgentError`.
     """
 
     def __init__(
@@ -369,14 +377,10 @@ class InternalError(AgentError):
         super().__init__(str(error), suggestion=suggestion, cause=cause)
 
 
-def _is_wait(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and 0 <= seconds < math.inf
-
-
 def _kind_of_status(
     status: int, retry_after: float | None
 ) -> tuple[ProviderErrorKind, AuthErrorKind | None]:
-    """Retryable exactly where `ErrorKind.from_http_status` is."""
+    """Return the kind and the auth detail: retryable exactly if `ErrorKind.from_http_status` is."""
     match ErrorKind.from_http_status(status, retry_after):
         case ErrorKind.AUTH:
             return ProviderErrorKind.AUTHENTICATION, _AUTH_STATUSES[status]
@@ -394,12 +398,70 @@ def _kind_of_status(
             return kind, None
 
 
-def _rebuilt(cls: type[AgentError], args: tuple[Any, ...], state: dict[str, Any]) -> AgentError:
-    """What was pickled: the constructors take other arguments than the text."""
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+_MAX_TEXT_CHARS = 2_000  # an answer may be a whole page of HTML
+
+_SUGGESTIONS = {
+    AuthErrorKind.MISSING: "set the API key or the credentials of the provider",
+    AuthErrorKind.INVALID: "check the API key or the credentials of the provider",
+    AuthErrorKind.EXPIRED: "log in again, or renew the credentials of the provider",
+    AuthErrorKind.INSUFFICIENT_PERMISSIONS: "ask for the rights that this request needs",
+    ProviderErrorKind.QUOTA_EXCEEDED: "raise the budget, or wait until its next period begins",
+}
+
+
+def _of_foreign(exc: BaseException, suggestion: str | None, now: int | None) -> AgentError:
+    failure = Failure.from_exception(exc, now=now)  # accepts any foreign exception
+    message = _safe_text(exc, failure)
+    own = dig(exc, "suggestion")
+    suggestion = suggestion or (own if isinstance(own, str) else None)
+    if unknown_outcome(exc) in ("cancelled", "interrupted"):
+        return Cancelled(suggestion=suggestion, cause=exc)
+    if overflow := overflow_of(exc):
+        return ContextOverflow(*overflow, suggestion=suggestion, cause=exc)
+    if is_misconfigured(exc):
+        return ConfigError(message, suggestion=suggestion, cause=exc)
+    if cause := _provider_cause(exc, failure):
+        return ProviderError(
+            cause.kind,
+            message,
+            status=failure.http_status if failure.http_status in ERROR_STATUSES else None,
+            retry_after=failure.retry_after,
+            auth=cause.auth,
+            suggestion=suggestion or _SUGGESTIONS.get(cause.auth or cause.kind),
+            cause=exc,
+        )
+    return InternalError(message, suggestion=suggestion, cause=exc, exception=failure.exception)
+
+
+def _provider_cause(exc: BaseException, failure: Failure) -> ProviderCause | None:
+    if cause := cause_of(exc):
+        return cause
+    if failure.http_status is not None:
+        return ProviderCause(*_kind_of_status(failure.http_status, failure.retry_after))
+    if failure.kind is ErrorKind.TRANSIENT:
+        return ProviderCause(ProviderErrorKind.TRANSPORT)
+    is_unreadable = failure.kind is ErrorKind.VALIDATION and failure.code in (None, "serde")
+    if is_unreadable and not isinstance(exc, EventStoreError):
+        return ProviderCause(ProviderErrorKind.INVALID_RESPONSE)
+    return None
+
+
+def _safe_text(exc: BaseException, failure: Failure) -> str:
+    text = without_credentials(storable(text_of(exc) or failure.message), exc)
+    return text if len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
+
+
+def _tokens(number: int | None) -> int | str:
+    return "unknown" if number is None else number
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the causes of an error, the nearest first, and no more than are kept."""
+    for _ in range(CAUSES_KEPT):
+        if error.__cause__ is None:
+            return
+        error = error.__cause__
+        yield error
 
 
 class _Data(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -409,7 +471,7 @@ class _Data(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
     cause: _AnyData | None = None
 
     def error(self) -> AgentError:
-        """The error that it says."""
+        """Return the error."""
         error = self._build()
         error.suggestion = self.suggestion
         if self.cause is not None:
@@ -420,32 +482,34 @@ class _Data(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
         raise NotImplementedError
 
 
-class _Kind(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the JSON of a provider error says under the name of its kind; milliseconds."""
+class _KindMembers(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The members under the kind in the JSON of a provider error; times in milliseconds."""
 
     message: str
-    auth: AuthErrorKind | None = None
+    kind: AuthErrorKind | None = None
     status: int | None = None
     retry_after: int | msgspec.UnsetType | None = msgspec.UNSET
+    auth: AuthErrorKind | None = None
+    """The former name of `kind`: read, and no longer written."""
 
 
 class _ProviderData(_Data, tag="provider"):
-    kind: dict[ProviderErrorKind, _Kind]
+    kind: dict[ProviderErrorKind, _KindMembers]
 
     def __post_init__(self) -> None:
         if len(self.kind) != 1:
             raise ValueError(f"kind names {len(self.kind)} causes, it takes one")
-        self._build()  # refuses what makes no sense
+        self._build()  # refuses invalid combinations
 
     def _build(self) -> ProviderError:
-        ((kind, said),) = self.kind.items()
-        wait = said.retry_after
+        ((kind, members),) = self.kind.items()
+        wait = members.retry_after
         return ProviderError(
             kind,
-            said.message,
-            status=said.status,
+            members.message,
+            status=members.status,
             retry_after=wait / 1000 if isinstance(wait, int) else None,
-            auth=said.auth,
+            auth=members.kind or members.auth,
         )
 
 
@@ -459,11 +523,20 @@ class _ToolData(_Data, tag="tool"):
 
 
 class _ContextOverflowData(_Data, tag="context_overflow"):
-    used: int
-    limit: int
+    used: int | None
+    limit: int | None
 
     def _build(self) -> ContextOverflow:
         return ContextOverflow(self.used, self.limit)
+
+
+class _UsageLimitData(_Data, tag="usage_limit"):
+    axis: str
+    limit: Decimal
+    observed: Decimal
+
+    def _build(self) -> UsageLimitExceeded:
+        return UsageLimitExceeded(UsageLimitBreach(self.axis, self.limit, self.observed))
 
 
 class _ConfigData(_Data, tag="config"):
@@ -487,21 +560,27 @@ class _InternalData(_Data, tag="internal"):
 
 
 _AnyData = (
-    _ProviderData | _ToolData | _ContextOverflowData | _ConfigData | _CancelledData | _InternalData
+    _ProviderData
+    | _ToolData
+    | _ContextOverflowData
+    | _UsageLimitData
+    | _ConfigData
+    | _CancelledData
+    | _InternalData
 )
 
 
-def _data_of(error: BaseException, left: int) -> _Data:
-    """The JSON of an error and of `left` causes."""
+def _data_of(error: BaseException, max_causes: int) -> _Data:
+    """Return the JSON of an error and of at most `max_causes` causes."""
     cause = error.__cause__
     common: Any = {
         "suggestion": _storable(getattr(error, "suggestion", None)),
-        "cause": _data_of(cause, left - 1) if cause is not None and left else None,
+        "cause": _data_of(cause, max_causes - 1) if cause is not None and max_causes else None,
     }
     data: _Data
     match error:
         case ProviderError():
-            data = _ProviderData(kind={error.kind: _kind_of(error)}, **common)
+            data = _ProviderData(kind={error.kind: _kind_members(error)}, **common)
         case ToolError():
             data = _ToolData(
                 name=storable(error.name),
@@ -511,6 +590,10 @@ def _data_of(error: BaseException, left: int) -> _Data:
             )
         case ContextOverflow():
             data = _ContextOverflowData(used=error.used, limit=error.limit, **common)
+        case UsageLimitExceeded(breach=breach):
+            data = _UsageLimitData(
+                axis=breach.axis, limit=breach.limit, observed=breach.observed, **common
+            )
         case ConfigError():
             data = _ConfigData(message=storable(error.message), **common)
         case Cancelled():
@@ -520,18 +603,19 @@ def _data_of(error: BaseException, left: int) -> _Data:
                 message=storable(error.message), exception=error.exception, **common
             )
         case _:
-            failure = Failure.from_exception(error)  # reads whatever a foreign exception is
-            data = _InternalData(message=failure.message, exception=failure.exception, **common)
+            failure = Failure.from_exception(error)  # accepts any foreign exception
+            text = without_credentials(failure.message, error)
+            data = _InternalData(message=text, exception=failure.exception, **common)
     return data
 
 
-def _kind_of(error: ProviderError) -> _Kind:
+def _kind_members(error: ProviderError) -> _KindMembers:
     wait: int | msgspec.UnsetType | None = msgspec.UNSET
     if error.kind in (ProviderErrorKind.RATE_LIMIT, ProviderErrorKind.SERVER_ERROR):
         wait = None
-    if error._hint is not None:  # noqa: SLF001 - what was given, not what follows from it
-        wait = int(error._hint * 1000)  # noqa: SLF001
-    return _Kind(storable(error.message), error.auth, error.status, wait)
+    if error.retry_after_hint is not None:
+        wait = int(error.retry_after_hint * 1000)
+    return _KindMembers(storable(error.message), error.auth, error.status, wait)
 
 
 def _storable(text: str | None) -> str | None:

@@ -1,20 +1,129 @@
-"""Numbers that a caller passes: True is none."""
+"""Checks of the arguments that callers pass.
+
+Every check names the argument, its value and the remedy. A bool is not accepted as a number.
+"""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+T = TypeVar("T")
+
+UUID_BYTES = 16
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number that may be compared with others."""
+    """Return whether the value is a number that may be compared with others."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_seconds(value: object) -> TypeGuard[int | float]:
+    """Return whether the value is a finite number of seconds, 0 or more."""
+    return is_number(value) and 0 <= value < math.inf
+
+
 def check_version(name: str, value: object) -> None:
-    """Refuse what is no version of a conversation.
+    """Raise an error unless the value may be the version of a conversation.
 
     Raises:
-        ValueError: it is negative, or no whole number.
+        ValueError: it is negative, or not an integer.
     """
     if type(value) is not int or value < 0:
         raise ValueError(f"{name} is {value!r}: pass a version of the conversation, 0 or more")
+
+
+def checked_minimum(name: str, value: int, minimum: int) -> int:
+    """Return the value, an integer that is not below the minimum.
+
+    Raises:
+        ValueError: it is below, or not an integer.
+    """
+    if type(value) is not int or value < minimum:
+        raise ValueError(f"{name} is {value!r}: pass {minimum} or more")
+    return value
+
+
+def checked(name: str, value: T, is_valid: Callable[[T], bool], remedy: str) -> T:
+    """Return the value if it is valid.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not is_valid(value):
+        raise TypeError(f"{name} is {value!r}: {remedy}")
+    return value
+
+
+def checked_each(
+    name: str, values: Iterable[T], is_valid: Callable[[T], bool], remedy: str
+) -> tuple[T, ...]:
+    """Return the values as a tuple if each of them is valid.
+
+    Raises:
+        TypeError: one is not, or they are not a list.
+    """
+    listed = checked_list(name, values)
+    return tuple(checked(f"one of {name}", value, is_valid, remedy) for value in listed)
+
+
+def checked_list(name: str, values: Iterable[T]) -> tuple[T, ...]:
+    """Return the values as a tuple.
+
+    Raises:
+        TypeError: they are not a list.
+    """
+    if not isinstance(cast("object", values), Iterable):
+        raise TypeError(f"{name} is {values!r}: pass a list")
+    return tuple(values)
+
+
+def has_method(name: str) -> Callable[[object], bool]:
+    """Return a check for objects that have the method."""
+    return lambda value: callable(getattr(value, name, None))
+
+
+def delay_in_microseconds(delay: float | None) -> int | None:
+    """Return a delay in seconds as microseconds.
+
+    Raises:
+        ValueError: it is not a finite number, 0 or more.
+    """
+    if delay is None:
+        return None
+    if not is_seconds(delay):
+        raise ValueError(f"delay is {delay!r}: pass seconds, 0 or more")
+    return round(delay * 1_000_000)
+
+
+def event_ids_as_bytes(ids: Sequence[UUID | str | bytes] | None, count: int) -> list[bytes]:
+    """Return the bytes of the ids for `count` events; an empty list for None.
+
+    Raises:
+        ValueError: an id is not a UUID, or there is not one distinct id for each event.
+    """
+    if ids is None:
+        return []
+    raw = [_event_id_as_bytes(event_id) for event_id in ids]
+    if len(raw) != count or len(set(raw)) != count:
+        raise ValueError(f"{len(set(raw))} distinct event_ids for {count} events: pass one each")
+    return raw
+
+
+def _event_id_as_bytes(event_id: UUID | str | bytes) -> bytes:
+    from uuid import UUID  # seldom needed, and slow to load
+
+    try:
+        if isinstance(event_id, bytes):
+            raw = event_id
+        else:
+            raw = (event_id if isinstance(event_id, UUID) else UUID(event_id)).bytes
+    except (ValueError, AttributeError, TypeError):
+        raw = b""
+    if len(raw) != UUID_BYTES:
+        raise ValueError(f"event id {event_id!r} is not a UUID: pass for example uuid.uuid4()")
+    return raw

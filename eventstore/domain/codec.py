@@ -1,92 +1,75 @@
-"""Events to stored text and back.
+"""The codec: events to stored payloads and back.
 
-A stored event is a tag, a schema version and a JSON object. Reading is tolerant: unknown
-fields are ignored, an older schema goes through its upcasters, and what this version cannot
-read is an `UnknownEvent`, never an error.
+A stored event is a tag, a schema version and a JSON object. Reading is tolerant:
+
+1. Unknown fields are ignored.
+2. A payload of an older schema goes through its upcasters, one for each step.
+3. A payload that this version cannot read becomes an `UnknownEvent`. It is never an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from eventstore.errors import UnencodableEvent
-from eventstore.events import (
+from eventstore.domain.events import (
+    EVENT_CLASSES,
+    SCHEMAS,
     Event,
-    MessageAdded,
-    RunEnded,
-    RunStarted,
-    ToolApproved,
-    ToolCompleted,
-    ToolFailed,
-    ToolPending,
-    ToolRejected,
-    ToolRunning,
-    ToolsOffered,
     UnknownEvent,
 )
+from eventstore.domain.json_types import JsonObject
+from eventstore.errors import UnencodableEvent
 
-EVENT_CLASSES = (
-    MessageAdded,
-    RunEnded,
-    RunStarted,
-    ToolApproved,
-    ToolCompleted,
-    ToolFailed,
-    ToolPending,
-    ToolRejected,
-    ToolRunning,
-    ToolsOffered,
-)
+E = TypeVar("E", bound=Event)
 
-Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
-Decoders = dict[tuple[str, int], Callable[[str | bytes], Any]]
-
-SCHEMAS: dict[str, int] = {cls.tag: 1 for cls in EVENT_CLASSES}
-"""Tag to the schema version that this library writes."""
+Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
+Decoder: TypeAlias = Callable[[str | bytes], Any]
+Decoders: TypeAlias = dict[tuple[str, int], Decoder]
 
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(tag, schema) to the function that turns that schema's object into the next schema's."""
 
-_classes: dict[str, Any] = {cls.tag: cls for cls in EVENT_CLASSES}
+_STORED_CLASSES = frozenset(EVENT_CLASSES.values())
 
 
-class _Readers(dict[Any, Callable[[str | bytes], Any]]):
-    """By class; each is made when it is first wanted, as to make all takes milliseconds."""
+class _DecodersByClass(dict[type, Decoder]):
+    """Event class to its decoder, made at first use: making all of them takes milliseconds."""
 
-    def __missing__(self, cls: Any) -> Callable[[str | bytes], Any]:
-        if cls not in EVENT_CLASSES:
+    def __missing__(self, cls: type) -> Decoder:
+        if cls not in _STORED_CLASSES:
             raise KeyError(cls)
-        read = self[cls] = msgspec.json.Decoder(cls).decode
-        return read
+        self[cls] = msgspec.json.Decoder(cls).decode
+        return self[cls]
 
 
-class _Decoders(Decoders):
-    """By tag and schema, likewise."""
+class _DecodersByTag(Decoders):
+    """(tag, schema) to its decoder, for each class of the union."""
 
-    def __missing__(self, key: tuple[str, int]) -> Callable[[str | bytes], Any]:
+    def __missing__(self, key: tuple[str, int]) -> Decoder:
         tag, schema = key
         if SCHEMAS.get(tag) != schema:
             raise KeyError(key)
-        read = self[key] = _readers[_classes[tag]]
-        return read
+        decoder = self[key] = _decoders_by_class[EVENT_CLASSES[tag]]
+        return decoder
 
 
-_readers = _Readers()
-DECODERS: Decoders = _Decoders()
-"""(tag, schema) to what reads a sound payload of it; `decode` reads any."""
+_decoders_by_class = _DecodersByClass()
+DECODERS: Decoders = _DecodersByTag()
+"""(tag, schema) to the decoder of a sound payload; `decode` reads any payload."""
 
+_MAX_BRACKETS = 100  # readers can nest that deep
 _encode = msgspec.json.Encoder().encode
-_UNFIT = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
+_ENCODING_ERRORS = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
 
 
 def encode(event: Event) -> bytes:
-    """The stored payload of `event`: one JSON object, fields at their defaults left out.
+    """Return the stored payload of `event`: one JSON object without the fields at their defaults.
 
     Raises:
-        UnencodableEvent: a member is no JSON value.
+        UnencodableEvent: a member is not a JSON value.
     """
     try:
         if type(event) is UnknownEvent:
@@ -94,61 +77,64 @@ def encode(event: Event) -> bytes:
             event.schema.to_bytes(4)
             return event.payload.encode()
         return _encode(event)
-    except _UNFIT as error:
+    except _ENCODING_ERRORS as error:
         raise _unencodable(event, error) from error
 
 
-def as_stored(event: Any) -> tuple[Any, bytes]:
-    """The event as a reader will get it, sharing nothing with `event`, and its stored payload.
+def as_stored(event: E) -> tuple[E, bytes]:
+    """Return the event as a reader will get it, and its stored payload.
+
+    The returned event shares nothing with `event`.
 
     Raises:
-        UnencodableEvent: a member is no JSON value, or not what its field says.
+        UnencodableEvent: a member is not a JSON value, or not of the type of its field.
     """
     try:
-        read = _readers[type(event)]
+        decoder = _decoders_by_class[type(event)]
     except KeyError:
         return event, encode(event)
     payload = None
     try:
         payload = _encode(event)
-        return read(payload), payload
-    except _UNFIT as error:
+        return decoder(payload), payload
+    except _ENCODING_ERRORS as error:
         if payload is None:
             raise _unencodable(event, error) from error
         raise UnencodableEvent(
-            f"{type(event).__name__} could not be read back ({error}): pass what its fields name"
+            f"{type(event).__name__} could not be read back ({error}): "
+            "pass values of the types that its fields declare"
         ) from error
 
 
-def _unencodable(event: Any, error: Exception) -> UnencodableEvent:
+def _unencodable(event: object, error: Exception) -> UnencodableEvent:
     return UnencodableEvent(
         f"{type(event).__name__} cannot be written as JSON ({error}): pass plain JSON values"
     )
 
 
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
-    """The event of a stored payload; an `UnknownEvent` where this version cannot read it."""
+    """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
         if schema == SCHEMAS.get(tag):
             event: Event = DECODERS[tag, schema](payload)
             return event
-        if tag in _classes and schema < SCHEMAS[tag]:
-            upcast: Event = msgspec.convert(_upcast(tag, schema, payload), _classes[tag])
+        if tag in EVENT_CLASSES and schema < SCHEMAS[tag]:
+            upcast: Event = msgspec.convert(_upcast(tag, schema, payload), EVENT_CLASSES[tag])
             return upcast
     except Exception as error:  # a damaged payload or upcaster must not stop a reader
         if isinstance(error, RecursionError) and _is_flat(payload):
-            raise  # the reader's own stack is used up, and the event is sound
+            raise  # the stack of the caller is used up, and the event is sound
     text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
     return UnknownEvent(tag, schema, text)
 
 
 def _is_flat(payload: str | bytes) -> bool:
     text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
-    return text.count("[") + text.count("{") <= 100  # noqa: PLR2004 - readers can nest that deep
+    return text.count("[") + text.count("{") <= _MAX_BRACKETS
 
 
-def _upcast(tag: str, schema: int, payload: str | bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.json.decode(payload)
+def _upcast(tag: str, schema: int, payload: str | bytes) -> JsonObject:
+    fields: JsonObject = msgspec.json.decode(payload)
     for step in range(schema, SCHEMAS[tag]):
         fields = UPCASTERS[tag, step](fields)
     return fields

@@ -1,4 +1,4 @@
-"""What programs are told of a failure: a stable code, whose fault it was, when to come back.
+"""The error envelope: a failure for programs, as a stable code, its class and a retry hint.
 
 The code, the error kind and the text for the model are three views of one failure.
 """
@@ -11,60 +11,69 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventstore.failure import ErrorKind, Failure
+from eventstore.domain.failure import MODEL_RETRY, ErrorKind, Failure
 
-_CLIENT_ERRORS = range(400, 500)
-_ERRORS = range(400, 600)
+_CLIENT_ERROR_STATUSES = range(400, 500)
+_ERROR_STATUSES = range(400, 600)
 
 
 class ErrorClass(StrEnum):
-    """Whose fault a failure is."""
+    """The side at fault."""
 
     CLIENT = "client"
-    """Of who asked: ask otherwise, or be allowed more."""
+    """The caller: change the request, or get more rights."""
 
     SERVER = "server"
-    """Of who was asked: mend it, or ask again later."""
+    """The callee: repair it, or ask again later."""
 
 
-class Meaning(NamedTuple):
-    """What a code stands for; `told` is what the model reads, None for the failure's own text."""
+class CodeMeaning(NamedTuple):
+    """The meaning of a code; the model reads `model_message`, or the failure's own text if None."""
 
     error_class: ErrorClass
-    told: str | None = None
+    model_message: str | None = None
 
 
 _UPSTREAM = "upstream model error"
 
 CODES = {
-    "auth_failed": Meaning(ErrorClass.CLIENT, "authentication failed"),
-    "cancelled": Meaning(ErrorClass.CLIENT, "cancelled"),
-    "config_error": Meaning(ErrorClass.SERVER, "tool misconfigured"),
-    "content_filtered": Meaning(ErrorClass.CLIENT, _UPSTREAM),
-    "context_overflow": Meaning(ErrorClass.CLIENT, "input too long"),
-    "deadline_exceeded": Meaning(ErrorClass.SERVER, "timed out"),
-    "dns_failure": Meaning(ErrorClass.SERVER, _UPSTREAM),
-    "internal_error": Meaning(ErrorClass.SERVER),
-    "invalid_request": Meaning(ErrorClass.CLIENT),
-    "invalid_response": Meaning(ErrorClass.SERVER, _UPSTREAM),
-    "model_retry_exhausted": Meaning(ErrorClass.CLIENT),
-    "permanent_failure": Meaning(ErrorClass.CLIENT),
-    "quota_exceeded": Meaning(ErrorClass.CLIENT, "request quota reached"),
-    "rate_limited": Meaning(ErrorClass.CLIENT, _UPSTREAM),
-    "tls_failure": Meaning(ErrorClass.SERVER, _UPSTREAM),
-    "tool_failed": Meaning(ErrorClass.SERVER),
-    "transport_failure": Meaning(ErrorClass.SERVER, _UPSTREAM),
-    "upstream_error": Meaning(ErrorClass.SERVER, _UPSTREAM),
-    "upstream_invalid": Meaning(ErrorClass.CLIENT, _UPSTREAM),
-    "upstream_unauthorized": Meaning(ErrorClass.CLIENT, _UPSTREAM),
-    "upstream_unavailable": Meaning(ErrorClass.SERVER, _UPSTREAM),
+    "auth_failed": CodeMeaning(ErrorClass.CLIENT, "authentication failed"),
+    "cancelled": CodeMeaning(ErrorClass.CLIENT, "cancelled"),
+    "config_error": CodeMeaning(ErrorClass.SERVER, "tool misconfigured"),
+    "content_filtered": CodeMeaning(ErrorClass.CLIENT, _UPSTREAM),
+    "context_overflow": CodeMeaning(ErrorClass.CLIENT, "input too long"),
+    "deadline_exceeded": CodeMeaning(ErrorClass.SERVER, "timed out"),
+    "dns_failure": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
+    "internal_error": CodeMeaning(ErrorClass.SERVER),
+    "interrupted": CodeMeaning(ErrorClass.CLIENT, "awaiting human review"),
+    "invalid_request": CodeMeaning(ErrorClass.CLIENT),
+    "invalid_response": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
+    "model_retry_exhausted": CodeMeaning(ErrorClass.CLIENT),
+    "not_applicable": CodeMeaning(ErrorClass.CLIENT),
+    "permanent_failure": CodeMeaning(ErrorClass.CLIENT),
+    "quota_exceeded": CodeMeaning(ErrorClass.CLIENT, "request quota reached"),
+    "rate_limited": CodeMeaning(ErrorClass.CLIENT, _UPSTREAM),
+    "serde": CodeMeaning(ErrorClass.SERVER, "output could not be serialised"),
+    "tls_failure": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
+    "tool_failed": CodeMeaning(ErrorClass.SERVER),
+    "transport_failure": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
+    "upstream_error": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
+    "upstream_invalid": CodeMeaning(ErrorClass.CLIENT, _UPSTREAM),
+    "upstream_unauthorized": CodeMeaning(ErrorClass.CLIENT, _UPSTREAM),
+    "upstream_unavailable": CodeMeaning(ErrorClass.SERVER, _UPSTREAM),
 }
-"""Every code that the library gives. They are stable."""
+"""Every code that the library gives. The codes are stable."""
 
-# what an attempt that did not end by itself is recorded with
-_ENDS = {"timeout": "deadline_exceeded", "cancelled": "cancelled", "interrupted": "cancelled"}
+# a recorded code -> the code for programs
+_CODES_OF_RECORDED = {
+    "timeout": "deadline_exceeded",
+    "cancelled": "cancelled",
+    "interrupted": "cancelled",  # by Ctrl-C or an exit: not the interruption for a review
+    "awaiting_review": "interrupted",
+    MODEL_RETRY: "model_retry_exhausted",
+}
 
-_BY_KIND = {
+_CODES_BY_KIND = {
     ErrorKind.TRANSIENT: "transport_failure",
     ErrorKind.RATE_LIMIT: "rate_limited",
     ErrorKind.QUOTA: "quota_exceeded",
@@ -76,22 +85,22 @@ _BY_KIND = {
 
 
 def code_of_status(status: int) -> str:
-    """The code of an HTTP status; outside 400 to 599 no terminal response was received."""
+    """Return the code of an HTTP status; outside 400 to 599 there was no terminal response."""
     match status:
         case 429:
             return "rate_limited"
         case 401 | 403:
             return "upstream_unauthorized"
-        case _ if status in _CLIENT_ERRORS:
+        case _ if status in _CLIENT_ERROR_STATUSES:
             return "upstream_invalid"
-        case _ if status in _ERRORS:
+        case _ if status in _ERROR_STATUSES:
             return "upstream_unavailable"
         case _:
             return "transport_failure"
 
 
 class ErrorEnvelope(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What programs are told of a failure; what is not known is left out of its JSON.
+    """A failure as programs read it; unknown members are left out of its JSON.
 
     `retry_after_secs` are whole seconds, `provider_status` is an HTTP status from 400 to 599.
     """
@@ -103,14 +112,14 @@ class ErrorEnvelope(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @classmethod
     def of(cls, failure: Failure) -> ErrorEnvelope:
-        """The envelope of a failure: of its HTTP status, else of its code, else of its kind."""
+        """Make the envelope of a failure, from its HTTP status, otherwise its code or kind."""
         code = _code(failure)
         seconds = failure.retry_after
         return cls(
             code,
             CODES[code].error_class,
             int(seconds) if seconds is not None and math.isfinite(seconds) else None,
-            failure.http_status if failure.http_status in _ERRORS else None,
+            failure.http_status if failure.http_status in _ERROR_STATUSES else None,
         )
 
 
@@ -118,6 +127,6 @@ def _code(failure: Failure) -> str:
     if failure.http_status is not None:
         return code_of_status(failure.http_status)
     code = failure.code
-    if code in _ENDS:
-        return _ENDS[code]
-    return code if code in CODES else _BY_KIND[failure.kind]
+    if code in _CODES_OF_RECORDED:
+        return _CODES_OF_RECORDED[code]
+    return code if code in CODES else _CODES_BY_KIND[failure.kind]

@@ -1,24 +1,26 @@
-"""Events without their content: as much of each as the life of a call is told by.
+"""Event headers: events without their content, with only what the lifecycle of a call needs.
 
-What a call was given and what it gave stay the JSON text that is stored, and messages bring
-nothing. So they are read several times faster than whole events, the longer they are the more;
-whoever counts calls, or keeps them elsewhere, needs no more. They have the names and the tags of
-the whole events, and `evolve` takes both.
+1. The arguments of a call and its result stay as the stored JSON text; messages carry nothing.
+   Headers are therefore read several times faster than whole events, the more so the longer the
+   events are. They are for readers that count calls, or copy them elsewhere.
+2. A header has the tag of the whole event and the same names for what it carries, so that `evolve`
+   takes both.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias, get_args
 
 import msgspec
 
-from eventstore.codec import EVENT_CLASSES, SCHEMAS, Decoders
-from eventstore.failure import Failure
-from eventstore.tool import FunctionCall
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.codec import Decoders
+from eventstore.domain.events import SCHEMAS, require_tool_event_tags
+from eventstore.domain.failure import Failure
 
 
-class CallOutline(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the model asked for, its arguments not read."""
+class CallHeader(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A `FunctionCall` whose arguments are not parsed."""
 
     name: str
     arguments: msgspec.Raw
@@ -27,24 +29,24 @@ class CallOutline(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the whole call."""
+        """Fingerprint of the whole call."""
         arguments = msgspec.json.decode(self.arguments)
         return FunctionCall(self.name, arguments, self.id, self.raw).fingerprint
 
 
-class ResponseOutline(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the tool answered, not read."""
+class ResponseHeader(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A `FunctionResponse` whose result is not parsed."""
 
     name: str
     result: msgspec.Raw
     id: str | None = None
 
 
-class PendingOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolPending`."""
+class PendingHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolPending`."""
 
     tag: ClassVar[str] = "pending"
-    call: CallOutline
+    call: CallHeader
     provider_call_id: str | None = None
     turn: int | None = None
     index: int = 0
@@ -52,22 +54,22 @@ class PendingOutline(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def call_id(self) -> str:
-        """The id of the call."""
+        """Id of the call."""
         return self.call.id or ""
 
 
-class ApprovedOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolApproved`."""
+class ApprovedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolApproved`."""
 
     tag: ClassVar[str] = "approved"
     call_id: str
-    edited_call: CallOutline | None = None
+    edited_call: CallHeader | None = None
     by: str | None = None
     reason: str | None = None
 
 
-class RunningOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolRunning`."""
+class RunningHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolRunning`."""
 
     tag: ClassVar[str] = "running"
     call_id: str
@@ -75,20 +77,32 @@ class RunningOutline(msgspec.Struct, frozen=True, gc=False):
     arguments: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class CompletedOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolCompleted`."""
+class PausedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolPaused`."""
+
+    tag: ClassVar[str] = "paused"
+    call_id: str
+    attempt: int = 0
+    until: int | None = None
+    reason: str | None = None
+
+
+class CompletedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolCompleted`."""
 
     tag: ClassVar[str] = "completed"
     call_id: str
-    response: ResponseOutline
+    response: ResponseHeader
     attempt: int = 0
     duration: int | None = None
     synthetic: bool = False
     lossy: bool = False
+    by: str | None = None
+    reason: str | None = None
 
 
-class FailedOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolFailed`."""
+class FailedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolFailed`."""
 
     tag: ClassVar[str] = "failed"
     call_id: str
@@ -97,8 +111,8 @@ class FailedOutline(msgspec.Struct, frozen=True, gc=False):
     duration: int | None = None
 
 
-class RejectedOutline(msgspec.Struct, frozen=True, gc=False):
-    """Of a `ToolRejected`."""
+class RejectedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolRejected`."""
 
     tag: ClassVar[str] = "rejected"
     call_id: str
@@ -107,20 +121,30 @@ class RejectedOutline(msgspec.Struct, frozen=True, gc=False):
     by: str | None = None
 
 
-class Bystander(msgspec.Struct, frozen=True, gc=False):
-    """Of an event that is about no call: it is there."""
+class OtherHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of an event that does not concern a call: only that it exists."""
 
     tag: ClassVar[str] = ""
 
 
-_OUTLINES: tuple[Any, ...] = (
-    PendingOutline, ApprovedOutline, RunningOutline, CompletedOutline, FailedOutline,
-    RejectedOutline,
-)  # fmt: skip
-_of_tag = {outline.tag: outline for outline in _OUTLINES}
+EventHeader: TypeAlias = (
+    PendingHeader
+    | ApprovedHeader
+    | RunningHeader
+    | PausedHeader
+    | CompletedHeader
+    | FailedHeader
+    | RejectedHeader
+    | OtherHeader
+)
 
-OUTLINES: Decoders = {
-    (cls.tag, SCHEMAS[cls.tag]): msgspec.json.Decoder(_of_tag.get(cls.tag, Bystander)).decode
-    for cls in EVENT_CLASSES
+_HEADERS: dict[str, type[EventHeader]] = {
+    header.tag: header for header in get_args(EventHeader) if header is not OtherHeader
 }
-"""(tag, schema) to what reads the outline of a sound payload; for others there is `decode`."""
+require_tool_event_tags("event_headers.EventHeader", _HEADERS)
+
+HEADER_DECODERS: Decoders = {
+    (tag, schema): msgspec.json.Decoder(_HEADERS.get(tag, OtherHeader)).decode
+    for tag, schema in SCHEMAS.items()
+}
+"""(tag, schema) to the reader of the header in a sound payload; `decode` reads any payload."""

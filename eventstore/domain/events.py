@@ -1,30 +1,37 @@
-"""The events: what happened, as frozen values that know no place in any log.
+"""The events: what happened, as frozen values without a place in a log.
 
-The tag is the stored contract; the class name is not. Times and durations are integer
-microseconds.
+1. The tag is the stored contract; the class name is not. Times and durations are integer
+   microseconds.
+2. The union `Event` is the only list of the classes. A class declares its `tag` and its `schema`.
+3. A class that cannot be stored, and a tool event that another table lacks, are refused by name
+   when the package is imported.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Container, Iterable
+from decimal import Decimal
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
-from eventstore.failure import Failure
-from eventstore.message import Part
-from eventstore.tool import FunctionCall, FunctionResponse
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.failure import Failure
+from eventstore.domain.messages import Part
+from eventstore.domain.usage import Usage
 
 
 class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The model asked for a call; nothing has run.
 
-    `call.id` is unique in the conversation; `provider_call_id` is what the provider said.
-    `turn` and `index` are its place: which assistant turn, which call of that turn; an append
-    gives a place to those that have none, and an id to those without. `imported`: it comes from
-    a history made elsewhere, where it may have run.
+    `call.id` is unique in the conversation; `provider_call_id` is the id that the provider gave.
+    `turn` and `index` are the number of the assistant turn and the place of the call in it. An
+    append adds a missing place and a missing id. `imported` calls come from a history that was
+    made elsewhere, where they may have run.
     """
 
     tag: ClassVar[str] = "pending"
+    schema: ClassVar[int] = 1
     call: FunctionCall
     provider_call_id: str | None = None
     turn: int | None = None
@@ -33,39 +40,59 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def call_id(self) -> str:
-        """The id of the call."""
+        """Id of the call."""
         return self.call.id or ""
 
 
+class HookAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What one hook decided on a call: approve, reject, defer, skip, terminate, or None.
+
+    None means that it left the decision to others. `approver` marks the answer of the approver.
+    The event that follows from the answers has them as its `hooks`, in the order of the questions.
+    """
+
+    hook: str
+    decision: str | None = None
+    reason: str | None = None
+    approver: bool = False
+
+
 class ToolApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Somebody allowed the call, with `edited_call` in its place where it was edited."""
+    """The call was allowed; `edited_call`, of the same tool, replaces it if it was edited."""
 
     tag: ClassVar[str] = "approved"
+    schema: ClassVar[int] = 1
     call_id: str
     edited_call: FunctionCall | None = None
     by: str | None = None
     reason: str | None = None
+    hooks: tuple[HookAnswer, ...] = ()
 
 
 class ToolRunning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt began, with the arguments that it really uses."""
+    """An attempt started, with the arguments that it really uses."""
 
     tag: ClassVar[str] = "running"
+    schema: ClassVar[int] = 1
     call_id: str
     attempt: int
     arguments: Any = None
+    hooks: tuple[HookAnswer, ...] = ()
 
 
 class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call has its result.
 
-    `attempt` is 0 when no attempt was recorded; `synthetic` when no tool ran; `lossy` when the
-    result was no JSON and is stored in its nearest readable form. `native` is the result as
-    `provider` wrote it, where our own form would not give it back byte for byte. `in_parts`: the
-    result is a list of `Text`, `Image` and `Document`, which the model is shown as such.
+    `attempt` is 0 if no attempt was recorded. `synthetic` means that no tool ran: the hook or the
+    person named in `by` answered the call, for a `reason`. Otherwise `by` names the hooks that
+    changed the result before it was recorded. `lossy` means that the
+    result was not JSON and is stored in its nearest readable form. `native` is the result as
+    `provider` wrote it, if our own form would not give it back byte for byte. `in_parts` means that
+    the result is a list of `Text`, `Image` and `Document`, which is shown to the model as such.
     """
 
     tag: ClassVar[str] = "completed"
+    schema: ClassVar[int] = 1
     call_id: str
     response: FunctionResponse
     attempt: int = 0
@@ -75,12 +102,19 @@ class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     provider: str | None = None
     native: Any = None
     in_parts: bool = False
+    by: str | None = None
+    reason: str | None = None
+    hooks: tuple[HookAnswer, ...] = ()
 
 
 class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt failed, or the call could not be started; `delay` is the wait before the next."""
+    """An attempt failed, or the call could not be started.
+
+    `delay` is the wait before the next attempt, if there will be one.
+    """
 
     tag: ClassVar[str] = "failed"
+    schema: ClassVar[int] = 1
     call_id: str
     failure: Failure
     attempt: int = 0
@@ -88,12 +122,32 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     delay: int | None = None
     provider: str | None = None
     native: Any = None
+    hooks: tuple[HookAnswer, ...] = ()
+
+
+class ToolPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An attempt paused, or a call that has not started was deferred: it waits again.
+
+    `attempt` is the attempt that paused; 0 means that none was under way. `until` is the time to
+    wait for, in microseconds since 1970 UTC; None means that a person has to decide. The attempt
+    did not fail, and nothing says that it ran to its end. `reason` is for people.
+    """
+
+    tag: ClassVar[str] = "paused"
+    schema: ClassVar[int] = 1
+    call_id: str
+    attempt: int = 0
+    until: int | None = None
+    reason: str | None = None
+    duration: int | None = None
+    hooks: tuple[HookAnswer, ...] = ()
 
 
 class ToolRejected(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The call will not run: refused by a human, gate, hook, rule, limit or sibling."""
+    """The call will not run: `source` (human, gate, hook, rule, limit or sibling) refused it."""
 
     tag: ClassVar[str] = "rejected"
+    schema: ClassVar[int] = 1
     call_id: str
     reason: str | None = None
     source: str = "human"
@@ -101,21 +155,24 @@ class ToolRejected(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     details: dict[str, Any] | None = None
     provider: str | None = None
     native: Any = None
+    hooks: tuple[HookAnswer, ...] = ()
 
 
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message joined the conversation.
+    """A message was added to the conversation.
 
-    `turn` numbers assistant messages, and `calls` says how many calls came with it (each is a
-    `ToolPending` of its own). `native` is the message as `provider` wrote it, where our own form
-    would not give it back byte for byte; `exact` says that it may go back as it is. `joined`: it
-    stood in one provider message with the results before it. `results` are the calls that those
-    answer, in order, where that message may go back: `native` has null for each. Role `tool` is
-    such a message of results alone, or a result that answers no known call, with the `call_id` it
-    named.
+    `turn` numbers assistant messages, and `calls` says how many calls came with the message (each
+    is a `ToolPending` of its own). `native` is the message as `provider` wrote it, if our own form
+    would not give it back byte for byte; `exact` says that it may be sent back unchanged. `joined`
+    means that it was in one provider message with the results before it. `results` are the ids of
+    the calls that those results answer, in order, if that message may be sent back; `native` then
+    has null for each. A message of role `tool` has only results, or is a result that answers no
+    known call, with the `call_id` that it named. `broken_off` says that its stream ended before the
+    model did: it is as much of the message as came.
     """
 
     tag: ClassVar[str] = "message"
+    schema: ClassVar[int] = 1
     role: str
     parts: tuple[Part, ...] = ()
     turn: int | None = None
@@ -126,19 +183,21 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     joined: bool = False
     call_id: str | None = None
     results: tuple[str, ...] = ()
+    broken_off: bool = False
 
 
 class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one gate allowed: a sorted list of tool names, or no opinion."""
+    """The answer of one gate: a sorted list of tool names, or no opinion."""
 
     gate: str
     allow: tuple[str, ...] | None = None
 
 
 class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Which tools the model could see in one iteration, and why."""
+    """The tools that the model could see in one iteration, and why."""
 
     tag: ClassVar[str] = "tools_offered"
+    schema: ClassVar[int] = 1
     iteration: int
     available: tuple[str, ...]
     allowed: tuple[str, ...] | None = None
@@ -146,48 +205,180 @@ class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     conflict: dict[str, Any] | None = None
 
 
+class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The model answered a request.
+
+    `response_id`, `model` and `finish_reason` are the provider's own words. `usage` is None where
+    the provider does not say. `latency` is the time from the request to its whole response, in
+    microseconds. The messages and calls of the response are events of their own.
+    """
+
+    tag: ClassVar[str] = "model_responded"
+    schema: ClassVar[int] = 1
+    provider: str | None = None
+    model: str | None = None
+    response_id: str | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    latency: int | None = None
+
+
+class UsageLimitBreach(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A run went beyond a usage limit, or its next request would.
+
+    `axis` is requests, input_tokens, output_tokens, total_tokens, tool_calls, cost or seconds;
+    `limit` is the most that was allowed, `observed` what was counted. Called `UsageLimitBreach` in
+    entelix-core, too.
+    """
+
+    tag: ClassVar[str] = "usage_limit_breach"
+    schema: ClassVar[int] = 1
+    axis: str
+    limit: Decimal
+    observed: Decimal
+
+    def __str__(self) -> str:
+        return f"{self.axis} {self.observed:f}, the limit is {self.limit:f}"
+
+
 class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The agent loop started; a sub-agent names the call that it serves."""
+    """The agent loop started; a sub-agent names the call that it works for.
+
+    With `forked_at` the conversation is a copy of the parent's up to that version.
+    """
 
     tag: ClassVar[str] = "run_started"
+    schema: ClassVar[int] = 1
     agent: str | None = None
     parent_conversation_id: str | None = None
     parent_call_id: str | None = None
+    forked_at: int | None = None
 
 
 class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The agent loop ended: completed, terminated (by policy), cancelled or error."""
 
     tag: ClassVar[str] = "run_ended"
+    schema: ClassVar[int] = 1
     reason: str
     failure: Failure | None = None
 
 
-class UnknownEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event of a tag or form that this version does not know, kept as it was stored."""
+REDACTED_PREFIX = '{"redacted":"'
+"""How the payload of a redacted event begins; 32 hex digits follow, the digest of what it was."""
+
+
+class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An event with a tag or form that this version does not know, kept as it was stored.
+
+    `damage` says what is wrong with its stored row; it is empty for a row as it was written.
+    """
 
     tag: str
     schema: int
     payload: str
+    damage: str = ""
 
     @property
     def is_newer(self) -> bool:
-        """Whether it is of a newer version, whose tag or schema this one does not know."""
-        from eventstore.codec import SCHEMAS  # noqa: PLC0415 - which imports this
+        """Whether a newer version wrote it, with an unknown tag or schema."""
+        return not self.damage and self.schema > SCHEMAS.get(self.tag, 0)
 
-        return self.schema > SCHEMAS.get(self.tag, 0)
+    @property
+    def is_redacted(self) -> bool:
+        """Whether its payload was redacted, and the digest that it kept is the right one."""
+        return not self.damage and self.payload.startswith(REDACTED_PREFIX)
+
+    @property
+    def problem(self) -> str | None:
+        """Why this version cannot read it; None for the tag of another program, or a later one."""
+        if self.damage:
+            return f"{self.tag} cannot be read: {self.damage}"
+        if self.tag not in SCHEMAS:
+            return None
+        name = f"{self.tag} (schema {self.schema})"
+        if self.is_redacted:
+            return f"{name} cannot be read: it was redacted with members that its form requires"
+        if self.is_newer:
+            return f"{name} is of a newer version of toolledger: upgrade to read it"
+        return f"{name} cannot be read: it is damaged"
 
 
-ToolEvent = ToolPending | ToolApproved | ToolRunning | ToolCompleted | ToolFailed | ToolRejected
-Event = ToolEvent | MessageAdded | ToolsOffered | RunStarted | RunEnded | UnknownEvent
+ToolEvent = (
+    ToolPending
+    | ToolApproved
+    | ToolRunning
+    | ToolPaused
+    | ToolCompleted
+    | ToolFailed
+    | ToolRejected
+)
+Event = (
+    ToolEvent
+    | MessageAdded
+    | ModelResponded
+    | ToolsOffered
+    | UsageLimitBreach
+    | RunStarted
+    | RunEnded
+    | UnknownEvent
+)
 
 
-class Recorded(msgspec.Struct, frozen=True, gc=False):
+def classes_by_tag(classes: Iterable[type]) -> dict[str, Any]:
+    """Return the event classes by their tags.
+
+    Raises:
+        TypeError: a class does not declare how it is stored, or two classes share a tag.
+    """
+    by_tag: dict[str, Any] = {}
+    for cls in classes:
+        tag, schema = getattr(cls, "tag", None), getattr(cls, "schema", None)
+        if not (isinstance(tag, str) and tag and isinstance(schema, int) and schema > 0):
+            raise TypeError(
+                f"{cls.__name__} is in the union Event and cannot be stored: declare "
+                '`tag: ClassVar[str] = "..."` and `schema: ClassVar[int] = 1` on the class'
+            )
+        if other := by_tag.get(tag):
+            raise TypeError(
+                f"{cls.__name__} and {other.__name__} share the tag {tag!r}: each needs its own"
+            )
+        by_tag[tag] = cls
+    return by_tag
+
+
+EVENT_CLASSES: dict[str, Any] = classes_by_tag(c for c in get_args(Event) if c is not UnknownEvent)
+"""Each event class by its tag. The union `Event` is the only list of them."""
+
+SCHEMAS: dict[str, int] = {tag: cls.schema for tag, cls in EVENT_CLASSES.items()}
+"""The schema version that this library writes, by tag."""
+
+
+def require_tool_event_tags(
+    table: str, tags: Container[str], classes: Iterable[type[ToolEvent]] = get_args(ToolEvent)
+) -> None:
+    """Raise an error unless `tags`, the keys of the named table, hold every class of `ToolEvent`.
+
+    Each module that has a table of tool events calls this when it is imported.
+
+    Raises:
+        TypeError: a class of the union has no entry in the table.
+    """
+    for cls in classes:
+        if cls.tag not in tags:
+            raise TypeError(
+                f"{cls.__name__} is in the union ToolEvent and {table} has no entry for it: "
+                f"add one for the tag {cls.tag!r}"
+            )
+
+
+class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An event and its place in the log.
 
     `lane` and `position` place it in the store, `version` in its conversation (1, 2, 3 … without
     gaps). `event_id` is a UUID as 32 hex digits, `recorded_at` microseconds since 1970 UTC.
-    `call_id` and `fingerprint` (of the arguments in force) are None where no call is concerned.
+    `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
+    `occurred_at` is the time at the event's source, in microseconds, where that is known.
     """
 
     lane: int
@@ -199,3 +390,4 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None
     fingerprint: str | None
     event: Event
+    occurred_at: int | None = None

@@ -1,57 +1,68 @@
-"""What went wrong in an attempt, as a value: seven kinds, sets of them, `classify`, `Failure`.
+"""Failures: what went wrong in an attempt, as a value.
 
-A failure is a fact, logged once. Whether to run the call again, to ask the provider again or to
-end the run is derived from it, each in its own place.
+A failure is a fact, logged once. The decisions to run the call again, to ask the provider again or
+to end the run are derived from it elsewhere.
 """
 
 from __future__ import annotations
 
 import errno
-import math
-import re
 from collections.abc import Collection
 from enum import StrEnum
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from eventstore.domain.foreign_errors import (
+    ERROR_STATUSES,
+    by_class,
+    dig,
+    or_none,
+    retry_after_of,
+    status_of,
+)
+from eventstore.domain.provider_error_kinds import ProviderErrorKind
+from eventstore.domain.sdk_errors import cause_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-_T = TypeVar("_T")
+MODEL_RETRY = "model_retry"
+"""The code of a failure by which a tool gives the model a hint; see `ModelRetry`."""
 
-_CLIENT_ERRORS = range(400, 500)
-_ERRORS = range(400, 600)
-_THREE_DIGITS = range(1000)
-_DELAY = re.compile("[0-9]{1,9}")
+NOT_APPLICABLE = "not_applicable"
+"""The code of a failure by which a tool says that it cannot help; see `NotApplicable`."""
+
+_CLIENT_ERROR_STATUSES = range(400, 500)
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure. The values are stored: they never change."""
+    """The kind of a failure, called `ToolErrorKind` in entelix-core.
+
+    The values are stored: they never change.
+    """
 
     TRANSIENT = "transient"
-    """No answer, or a passing trouble of the other side: try again after a pause."""
+    """No answer, or a temporary problem of the other side: try again after a pause."""
 
     RATE_LIMIT = "rate_limit"
-    """Too many requests, with a hint how long to wait: wait that long, then try again."""
+    """Too many requests, with a hint how long to wait: try again after that time."""
 
     QUOTA = "quota"
-    """A budget is used up: somebody has to raise it, or wait for its next period."""
+    """A budget is used up: an operator has to raise it, or its next period must begin."""
 
     AUTH = "auth"
-    """Credentials are missing, wrong or too weak: somebody has to mend them."""
+    """Credentials are missing, wrong or too weak: an operator has to correct them."""
 
     PERMANENT = "permanent"
-    """Refused for good: the same request will be refused again."""
+    """Refused permanently: the same request will be refused again."""
 
     VALIDATION = "validation"
-    """The input is malformed: the model wrote it and can write it anew."""
+    """The input is malformed: the model wrote it and can correct it."""
 
     INTERNAL = "internal"
-    """A defect, or an error that nobody has classified: look at the tool's code."""
+    """A defect, or an error that is not classified: look at the code of the tool."""
 
     @property
     def is_retryable(self) -> bool:
@@ -60,9 +71,9 @@ class ErrorKind(StrEnum):
 
     @classmethod
     def from_http_status(cls, status: int, retry_after: float | None = None) -> ErrorKind:
-        """The kind of an HTTP status; `retry_after` is the server's hint in seconds.
+        """Return the kind of an HTTP status; `retry_after` is the server's hint in seconds.
 
-        A status outside 400 to 599 is transient: no terminal response was received.
+        A status outside 400 to 599 is transient: there was no terminal response.
         """
         match status:
             case 429:
@@ -72,51 +83,72 @@ class ErrorKind(StrEnum):
             case 408 | 425:
                 return cls.TRANSIENT
             case _:
-                return cls.PERMANENT if status in _CLIENT_ERRORS else cls.TRANSIENT
+                return cls.PERMANENT if status in _CLIENT_ERROR_STATUSES else cls.TRANSIENT
 
+
+ERROR_KINDS = {
+    ProviderErrorKind.AUTHENTICATION: ErrorKind.AUTH,
+    ProviderErrorKind.RATE_LIMIT: ErrorKind.RATE_LIMIT,
+    ProviderErrorKind.QUOTA_EXCEEDED: ErrorKind.QUOTA,
+    ProviderErrorKind.INVALID_REQUEST: ErrorKind.VALIDATION,
+    ProviderErrorKind.CONTENT_FILTERED: ErrorKind.PERMANENT,
+    ProviderErrorKind.SERVER_ERROR: ErrorKind.TRANSIENT,
+    ProviderErrorKind.TRANSPORT: ErrorKind.TRANSIENT,
+    ProviderErrorKind.INVALID_RESPONSE: ErrorKind.INTERNAL,
+    ProviderErrorKind.UNKNOWN: ErrorKind.INTERNAL,
+}
+"""The kind of a failure by the cause of a failed model request."""
 
 # one fixed bit for each kind
 _BITS = {kind: 1 << place for place, kind in enumerate(ErrorKind)}
 
 
+def _bits_of(kinds: Iterable[object]) -> int:
+    return sum({_BITS[ErrorKind(str(kind))] for kind in kinds})
+
+
 class ErrorKindSet(msgspec.Struct, frozen=True, gc=False):
-    """A set of error kinds, as a value: one byte, one fixed bit for each kind."""
+    """A set of error kinds, as a value: one byte, one fixed bit for each kind.
+
+    Called `ToolErrorKindSet` in entelix-core.
+    """
 
     bits: int = 0
 
     def __post_init__(self) -> None:
-        """Take a kind, or any collection of kinds, and refuse bits that stand for no kind."""
-        given: Any = self.bits
-        if isinstance(given, Collection):
-            kinds = (given,) if isinstance(given, str) else given
-            given = reduce(or_, (_BITS[ErrorKind(kind)] for kind in kinds), 0)
-            force_setattr(self, "bits", given)
-        if not isinstance(given, int) or not 0 <= given < 1 << len(_BITS):
+        """Accept a kind or a collection of kinds; refuse bits that do not stand for a kind."""
+        bits = cast("object", self.bits)
+        if isinstance(bits, str):
+            bits = _bits_of((bits,))
+        elif isinstance(bits, Collection):
+            bits = _bits_of(cast("Collection[object]", bits))
+        if not isinstance(bits, int) or not 0 <= bits < 1 << len(_BITS):
             raise ValueError(
-                f"bits is {given!r}: build a set with ErrorKindSet.of(ErrorKind.AUTH, ...)"
+                f"bits is {bits!r}: build a set with ErrorKindSet.of(ErrorKind.AUTH, ...)"
             )
+        force_setattr(self, "bits", bits)
 
     @classmethod
     def empty(cls) -> ErrorKindSet:
-        """The set without a kind."""
+        """Return the empty set."""
         return cls()
 
     @classmethod
     def singleton(cls, kind: ErrorKind) -> ErrorKindSet:
-        """The set of one kind."""
+        """Return the set of one kind."""
         return cls.of(kind)
 
     @classmethod
     def of(cls, *kinds: ErrorKind) -> ErrorKindSet:
-        """The set of these kinds."""
-        return cls(kinds)  # type: ignore[arg-type]
+        """Return the set of these kinds."""
+        return cls(_bits_of(kinds))
 
     def with_(self, kind: ErrorKind) -> ErrorKindSet:
-        """A new set, with `kind` in it."""
+        """Return a new set that also contains `kind`."""
         return self | self.singleton(kind)
 
     def contains(self, kind: ErrorKind) -> bool:
-        """Whether `kind` is in the set."""
+        """Return whether `kind` is in the set."""
         return bool(self.bits & _BITS[ErrorKind(kind)])
 
     __contains__ = contains
@@ -135,44 +167,45 @@ class ErrorKindSet(msgspec.Struct, frozen=True, gc=False):
 
 
 def classify(exception: BaseException) -> ErrorKind:
-    """The kind of any exception. Total, and imports no library to know its errors.
+    """Return the kind of any exception. It never raises, and imports no library for its errors.
 
-    The first rule that answers decides:
+    The first rule that applies decides:
 
-    1. An exception that bears an `error_kind` is of that kind.
-    2. An exception group is of the kind that all its members share, else internal.
-    3. An HTTP status from 400 to 599 is of the kind that `ErrorKind.from_http_status` gives.
-    4. A class known by name, its own or its nearest base's, is of that kind; an unreachable
-       network is transient.
-    5. Any other HTTP status is transient.
-    6. Everything else is internal.
+    1. An exception with an `error_kind` is of that kind.
+    2. An exception group is of the kind that all its members share, otherwise internal.
+    3. An error of a provider's SDK is of the kind of the cause that the provider names, where that
+       says more than the status (`sdk_errors`).
+    4. An HTTP status from 400 to 599 is of the kind that `ErrorKind.from_http_status` gives.
+    5. A class that is known by its name, or by the name of its nearest known base, is of that
+       kind; an unreachable network is transient.
+    6. Any other HTTP status is transient.
+    7. Everything else is internal.
     """
-    return _attempt(_classify, exception) or ErrorKind.INTERNAL
+    return or_none(_classify, exception) or ErrorKind.INTERNAL
 
 
-def retry_after_of(exception: BaseException) -> float | None:
-    """The seconds to wait that an exception asks for: more than zero, else None.
+def unknown_outcome(error: BaseException) -> str | None:
+    """Return the failure code of an error that leaves the outcome unknown, otherwise None."""
+    return unknown_outcome_of(type(error))
 
-    They are in its `retry_after`, or in a Retry-After header as an integer. The header's other
-    form, a date, is ignored: to read it takes a clock.
-    """
-    own = _attempt(_positive, _dig(exception, "retry_after"))
-    if own is not None:
-        return own
-    for path in _HEADERS:
-        headers = _dig(exception, *path)
-        for name in ("retry-after", "Retry-After"):
-            if seconds := _attempt(_seconds, headers, name):
-                return seconds
-    return None
+
+def unknown_outcome_of(cls: type[BaseException]) -> str | None:
+    """Return the failure code of the errors of a class that leave the outcome unknown, or None."""
+    if issubclass(cls, TimeoutError):
+        return "timeout"
+    if issubclass(cls, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return "interrupted"
+    # compared by name, so that asyncio is not loaded for this
+    return "cancelled" if cls.__name__ == "CancelledError" else None
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What went wrong in one attempt.
 
-    `message` is for operators; `model_message` is what the model reads in its place. `code` is
-    the other side's own word for it, `retry_after` its hint in seconds, `exception` the class.
-    What JSON or a database cannot hold in a text (lone surrogates, NUL) is kept as an escape.
+    `message` is for operators; the model reads `model_message` instead, if it is set. `code` is
+    the other side's own code, or how the attempt was ended (timeout, cancelled, interrupted).
+    `retry_after` is the other side's hint in seconds, `exception` the name of the class.
+    Characters that JSON or a database cannot hold (lone surrogates, NUL) are kept as escapes.
     """
 
     kind: ErrorKind
@@ -185,7 +218,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str | None = None
 
     def __post_init__(self) -> None:
-        """Escape what cannot be stored."""
+        """Escape the characters that cannot be stored."""
         for field in ("message", "model_message", "code", "exception", "traceback"):
             text = getattr(self, field)
             if text is not None and (escaped := storable(text)) is not text:
@@ -198,48 +231,46 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         *,
         classifier: Callable[[BaseException], ErrorKind] = classify,
         with_traceback: bool = False,
+        now: int | None = None,
     ) -> Failure:
-        """The failure that an exception is. Total: where `classifier` raises, it is internal.
+        """Make the failure of an exception. It never raises: a broken `classifier` means internal.
 
-        An exception's own `model_message` is what the model reads.
+        The model reads the exception's own `model_message`, if it has one. `now`, in microseconds
+        since 1970 UTC, is the time that a date in a Retry-After header counts from.
         """
-        name = _attempt(_class_name, exc) or "Exception"
+        name = or_none(_class_name, exc) or "Exception"
         return cls(
-            kind=_attempt(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL,
-            message=_attempt(lambda: storable(str(exc))) or name,
-            model_message=_attempt(_told, exc),
-            code=_attempt(_code_of, exc),
-            http_status=_attempt(_status_of, exc),
-            retry_after=retry_after_of(exc),
+            kind=or_none(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL,
+            message=or_none(lambda: storable(str(exc))) or name,
+            model_message=or_none(_model_message_of, exc),
+            code=or_none(unknown_outcome, exc) or or_none(_code_of, exc),
+            http_status=or_none(status_of, exc),
+            retry_after=retry_after_of(exc, now),
             exception=name,
-            traceback=_attempt(_traceback, exc) if with_traceback else None,
+            traceback=or_none(_traceback, exc) if with_traceback else None,
         )
 
     @property
+    def answers_model(self) -> bool:
+        """Whether the tool itself answered the model: with a hint, or that it does not apply."""
+        return self.code == MODEL_RETRY or self.is_not_applicable
+
+    @property
+    def is_not_applicable(self) -> bool:
+        """Whether the tool said that it cannot help with the call."""
+        return self.code == NOT_APPLICABLE
+
+    @property
     def model_text(self) -> str:
-        """What the model reads."""
+        """Text that the model reads."""
         return self.message if self.model_message is None else self.model_message
 
 
-# Where an exception keeps the HTTP status, the headers and the other side's code: attributes, or
-# keys where it is a dict. In order: httpx, requests, openai and anthropic; the same, flat;
-# botocore.
-_STATUSES = (
-    ("response", "status_code"),
-    ("status_code",),
-    ("response", "ResponseMetadata", "HTTPStatusCode"),
-)
-# aiohttp, urllib and google; elsewhere these names may mean something that is no HTTP status.
-_MAYBE_STATUSES = (("response", "status"), ("status",), ("code",))
-_HEADERS = (
-    ("response", "headers"),
-    ("headers",),
-    ("response", "ResponseMetadata", "HTTPHeaders"),
-)
+# The places of the other side's code in an exception: the last is botocore's.
 _CODES = (("code",), ("response", "Error", "Code"))
 
-# The package (the first name of the module) and the names of exceptions of a kind.
-_KNOWN = (
+# Kind, package (the first name of the module) and names of exceptions.
+_KNOWN_CLASSES = (
     (ErrorKind.TRANSIENT, "builtins", "ConnectionError TimeoutError"),
     (ErrorKind.TRANSIENT, "socket", "gaierror herror"),
     (ErrorKind.TRANSIENT, "ssl", "SSLError"),
@@ -256,103 +287,87 @@ _KNOWN = (
     (ErrorKind.TRANSIENT, "openai", "APIConnectionError"),
     (ErrorKind.TRANSIENT, "anthropic", "APIConnectionError"),
     (ErrorKind.AUTH, "builtins", "PermissionError"),
+    (ErrorKind.VALIDATION, "eventstore", "UnhashableArguments UnparsedArguments"),
     (ErrorKind.VALIDATION, "json", "JSONDecodeError"),
     (ErrorKind.VALIDATION, "jsonschema", "ValidationError"),
     (ErrorKind.VALIDATION, "msgspec", "DecodeError"),
     (ErrorKind.VALIDATION, "pydantic", "ValidationError"),
+    (ErrorKind.VALIDATION, "pydantic_ai", "ModelRetry"),
     (ErrorKind.VALIDATION, "pydantic_core", "ValidationError"),
-    # The caller's mistake, or an answer that makes no sense: waiting helps neither.
+    # A mistake of the caller: waiting does not help.
     (ErrorKind.INTERNAL, "httpx", "LocalProtocolError UnsupportedProtocol"),
     (ErrorKind.INTERNAL, "httpx2", "LocalProtocolError UnsupportedProtocol"),
-    (ErrorKind.INTERNAL, "openai", "APIResponseValidationError"),
-    (ErrorKind.INTERNAL, "anthropic", "APIResponseValidationError"),
 )
-_KINDS = {(package, name): kind for kind, package, names in _KNOWN for name in names.split()}
+_KINDS_BY_CLASS = {
+    (package, name): kind for kind, package, names in _KNOWN_CLASSES for name in names.split()
+}
 
-# Network errors that have no class of their own.
-_UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
+# Codes of exceptions that have none of their own; see `error_envelope`.
+_KNOWN_CODES = (
+    ("awaiting_review", "eventstore", "NonResolvedToolError"),
+    ("awaiting_review", "langgraph", "GraphBubbleUp"),
+    ("awaiting_review", "pydantic_ai", "ApprovalRequired CallDeferred"),
+    ("deadline_exceeded", "anthropic", "APITimeoutError"),
+    ("deadline_exceeded", "botocore", "ConnectTimeoutError ReadTimeoutError"),
+    ("deadline_exceeded", "httpx", "TimeoutException"),
+    ("deadline_exceeded", "httpx2", "TimeoutException"),
+    ("deadline_exceeded", "openai", "APITimeoutError"),
+    ("deadline_exceeded", "requests", "Timeout"),
+    ("deadline_exceeded", "subprocess", "TimeoutExpired"),
+    ("deadline_exceeded", "urllib3", "TimeoutError"),
+    ("invalid_response", "anthropic", "APIResponseValidationError"),
+    ("invalid_response", "botocore", "ResponseParserError"),
+    ("invalid_response", "google", "UnknownApiResponseError"),
+    ("invalid_response", "mistralai", "ResponseValidationError"),
+    ("invalid_response", "openai", "APIResponseValidationError LengthFinishReasonError"),
+    (MODEL_RETRY, "pydantic_ai", "ModelRetry"),
+    ("serde", "json", "JSONDecodeError"),
+    ("serde", "msgspec", "DecodeError EncodeError"),
+)
+_CODES_BY_CLASS = {
+    (package, name): code for code, package, names in _KNOWN_CODES for name in names.split()
+}
+
+# Network errors without a class of their own.
+_UNREACHABLE_ERRNOS = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
 
 
 def _classify(exception: BaseException) -> ErrorKind | None:
-    own = _dig(exception, "error_kind")
+    own = dig(exception, "error_kind")
     if isinstance(own, ErrorKind):
         return own
     if isinstance(exception, BaseExceptionGroup):
-        kinds = {classify(member) for member in exception.exceptions}
+        group = cast("BaseExceptionGroup[BaseException]", exception)
+        kinds = {classify(member) for member in group.exceptions}
         return kinds.pop() if len(kinds) == 1 else None
-    status = _status_of(exception)
+    if cause := cause_of(exception):
+        return ERROR_KINDS[cause.kind]
+    status = status_of(exception)
     if status is None:
         return _kind_by_class(exception)
-    by_status = ErrorKind.from_http_status(status, retry_after_of(exception))
-    return by_status if status in _ERRORS else _kind_by_class(exception) or by_status
+    # From 1970 every date lies ahead: for the kind it is enough that there is a hint.
+    by_status = ErrorKind.from_http_status(status, retry_after_of(exception, now=0))
+    return by_status if status in ERROR_STATUSES else _kind_by_class(exception) or by_status
 
 
 def _kind_by_class(exception: BaseException) -> ErrorKind | None:
-    for cls in type(exception).__mro__:
-        if kind := _KINDS.get((str(cls.__module__).partition(".")[0], cls.__name__)):
-            return kind
-    is_unreachable = isinstance(exception, OSError) and exception.errno in _UNREACHABLE
+    if kind := by_class(exception, _KINDS_BY_CLASS):
+        return kind
+    is_unreachable = isinstance(exception, OSError) and exception.errno in _UNREACHABLE_ERRNOS
     return ErrorKind.TRANSIENT if is_unreachable else None
 
 
-def _status_of(exception: BaseException) -> int | None:
-    """The HTTP status that an exception carries."""
-    if not isinstance(exception, Exception):
-        return None  # SystemExit has a code, and it is not this one
-    for path in _STATUSES:
-        if (status := _attempt(_number, _dig(exception, *path))) is not None:
-            return status
-    for path in _MAYBE_STATUSES:
-        if (status := _attempt(_number, _dig(exception, *path))) in _ERRORS:
-            return status
-    return None
-
-
 def _code_of(exception: BaseException) -> str | None:
-    codes = (_dig(exception, *path) for path in _CODES)
-    return next((storable(code) for code in codes if isinstance(code, str)), None)
+    codes = (dig(exception, *path) for path in _CODES)
+    own = next((storable(code) for code in codes if isinstance(code, str)), None)
+    return own or by_class(exception, _CODES_BY_CLASS)
 
 
-def _dig(value: Any, *path: str) -> Any:
-    """What lies at the end of a path of attributes or keys; None where the path breaks off."""
-    try:
-        for step in path:
-            value = value[step] if isinstance(value, dict) else getattr(value, step)
-    except Exception:  # noqa: BLE001 - an attribute may raise anything
-        return None
-    return value
-
-
-def _attempt(function: Callable[..., _T], *args: object) -> _T | None:
-    """What the function gives, or None when it raises."""
-    try:
-        return function(*args)
-    except Exception:  # noqa: BLE001 - whatever a foreign exception does, it gets recorded
-        return None
-
-
-def _number(value: object) -> int | None:
-    """A number that may be an HTTP status."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    number = int.__index__(value)  # of an enum, too, and of a subclass whatever it overrides
-    return number if number in _THREE_DIGITS else None
-
-
-def _positive(value: object) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if 0 < value < math.inf else None
-
-
-def _told(exception: BaseException) -> str | None:
-    told = _dig(exception, "model_message")
-    return storable(told) if isinstance(told, str) else None
-
-
-def _seconds(headers: Any, name: str) -> float | None:
-    text = str(headers.get(name)).strip()
-    return float(text) or None if _DELAY.fullmatch(text) else None
+def _model_message_of(exception: BaseException) -> str | None:
+    text = dig(exception, "model_message")
+    if text is None and by_class(exception, _CODES_BY_CLASS) == MODEL_RETRY:
+        text = str(exception)  # a foreign class, whose text is the hint
+    return storable(text) if isinstance(text, str) else None
 
 
 def _class_name(exception: BaseException) -> str:
@@ -363,13 +378,13 @@ def _class_name(exception: BaseException) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    import traceback  # noqa: PLC0415 - slow to load, and seldom asked for
+    import traceback  # slow to load, and seldom asked for
 
     return "".join(traceback.format_exception(exception))
 
 
 def storable(text: str) -> str:
-    """The text itself where it can be stored, else with escapes in place of what cannot."""
+    """Return the text, with escapes for the characters that cannot be stored."""
     if type(text) is str and text.isascii() and "\0" not in text:
         return text
     return str.encode(text, "utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -1,4 +1,4 @@
-"""The fingerprint of a call: 128 bits that group and find equal calls.
+"""Fingerprints: 128 bits that group and find equal calls.
 
 Scheme 1 is `xxh3_128` over the JSON of `[name, arguments]`, in UTF-8, without white space:
 keys sorted by code point at every level, arrays in order, integers exact, floats in their
@@ -6,7 +6,8 @@ shortest form (`1` and `1.0` differ, so do `0.0` and `-0.0`), strings untouched.
 `x1:` and 32 hex digits. A change of the recipe is a new scheme with a new prefix, never a change
 of this one.
 
-It authorises nothing: xxhash resists no adversary, so compare `canonical` where it matters.
+A fingerprint does not authorise anything, because xxhash does not resist an adversary: compare
+`canonical` where it matters.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 import xxhash
@@ -23,9 +24,10 @@ from msgspec import to_builtins
 from eventstore.errors import UnhashableArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 SLICES = 1024
+"""The number of slices of a store. It is stored: it never changes."""
 
 PREFIX = "x1:"
 _TEXT = re.compile(r"x1:([0-9a-fA-F]{32})")
@@ -34,47 +36,52 @@ _MAX_DEPTH = 100_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(list[Any]).decode
 
-# The way from the arguments down to a value: (the way to its container, key or index).
-_Way = tuple["_Way", str | int] | None
+# The path from the arguments down to a value: (the path to its container, key or index).
+_Path: TypeAlias = tuple["_Path", str | int] | None
 
 
 def canonical(name: str, arguments: object) -> bytes:
-    """The bytes that stand for a call: two calls are the same when these are.
+    """Return the canonical bytes of a call: two calls are the same when their bytes are.
 
     Raises:
-        UnhashableArguments: JSON cannot say the arguments exactly (a NaN or infinity, a key that
-            is not text, a lone surrogate, a foreign object, nesting without end).
+        UnhashableArguments: JSON cannot express the arguments exactly (a NaN or infinity, a key
+            that is not text, a lone surrogate, a foreign object, nesting without end).
     """
     try:
         data = _encode([name, arguments])
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
-    # A NaN or infinity is written as null without a word: look, but only where a null is.
+    # A NaN or infinity is silently written as null: compare, but only where there is a null.
     if b"null" in data and not _reads_back(data, arguments) and (fault := _fault(name, arguments)):
         raise fault
     return data
 
 
 def digest(name: str, arguments: object) -> bytes:
-    """The fingerprint as it is stored: 16 bytes, big-endian. Raises as `canonical` does."""
+    """Return the fingerprint as stored: 16 bytes, big-endian. Raises the errors of `canonical`."""
     return xxhash.xxh3_128_digest(canonical(name, arguments))
 
 
 def fingerprint(name: str, arguments: object) -> str:
-    """The fingerprint as people read it: `x1:` and 32 hex digits. Raises as `canonical` does."""
+    """Return the fingerprint as text: `x1:` and 32 hex digits.
+
+    Raises:
+        UnhashableArguments: JSON cannot express the arguments exactly.
+    """
     return render(digest(name, arguments))
 
 
 def raw_digest(name: str, raw: str) -> bytes:
-    """The fingerprint of a call whose arguments are no JSON object, over their text. Total.
+    """Return the fingerprint of a call whose arguments are not a JSON object. It never raises.
 
-    The third element marks it: no call with an object can have the same bytes.
+    It is taken over the text of the arguments. The third element marks it, so that no call with
+    an object can have the same bytes.
     """
     call = [name, raw, "raw"]
     try:
         data = _encode(call)
     except UnicodeEncodeError:  # a lone surrogate: msgspec's form, with the surrogate let through
-        import json  # noqa: PLC0415 - only for text that UTF-8 cannot hold
+        import json  # only for text that UTF-8 cannot hold
 
         text = json.dumps(call, ensure_ascii=False, separators=(",", ":"))
         data = text.encode("utf-8", "surrogatepass")
@@ -82,12 +89,12 @@ def raw_digest(name: str, raw: str) -> bytes:
 
 
 def render(digest: bytes) -> str:
-    """The text form of a digest."""
+    """Return the text form of a digest."""
     return PREFIX + digest.hex()
 
 
 def parse(text: str) -> bytes:
-    """The digest of a text form.
+    """Return the digest of a text form.
 
     Raises:
         ValueError: the text is not `x1:` and 32 hex digits.
@@ -95,14 +102,14 @@ def parse(text: str) -> bytes:
     found = _TEXT.fullmatch(str(text))
     if found is None:
         raise ValueError(
-            f"{reprlib.repr(text)} is no fingerprint: "
+            f"{reprlib.repr(text)} is not a fingerprint: "
             "pass `x1:` and 32 hex digits, as fingerprint(name, arguments) gives"
         )
     return bytes.fromhex(found[1])
 
 
 def slice_of(tenant: str, conversation_id: str) -> int:
-    """The slice of the store, 0 to 1023, that a conversation belongs to for good."""
+    """Return the slice of the store, 0 to 1023, that a conversation always belongs to."""
     framed = _framed(
         tenant.encode("utf-8", "surrogatepass"), conversation_id.encode("utf-8", "surrogatepass")
     )
@@ -110,17 +117,17 @@ def slice_of(tenant: str, conversation_id: str) -> int:
 
 
 def content_id(*parts: bytes) -> bytes:
-    """16 bytes that depend on the parts, their order and their borders alone."""
+    """Return 16 bytes that depend only on the parts, their order and their borders."""
     return xxhash.xxh3_128_digest(_framed(*parts))
 
 
 def _framed(*parts: bytes) -> bytes:
-    """The parts, each behind its length, so that ("ab", "c") and ("a", "bc") differ."""
+    """Join the parts, each after its length, so that ("ab", "c") and ("a", "bc") differ."""
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
 def _reads_back(data: bytes, arguments: object) -> bool:
-    """Whether the JSON holds the arguments as they are: the usual case, told apart fast."""
+    """Return whether the JSON holds the arguments unchanged: the usual case, found fast."""
     try:
         return bool(_decode(data)[1] == arguments)
     except Exception:  # noqa: BLE001 - nested too deeply to compare, or a foreign object
@@ -128,29 +135,30 @@ def _reads_back(data: bytes, arguments: object) -> bool:
 
 
 def _fault(name: str, arguments: object) -> UnhashableArguments | None:
-    """The first value that JSON cannot say, or None. Slow: for suspicious calls alone."""
+    """Return an error for the first value that JSON cannot express. Slow: for suspicious calls."""
     if reason := _reason(name):
         return UnhashableArguments("name", reason)
-    pending: list[tuple[_Way, int, object]] = [(None, 0, arguments)]
+    pending: list[tuple[_Path, int, object]] = [(None, 0, arguments)]
     while pending:  # a loop, because what msgspec can nest may be deeper than Python's stack
-        way, depth, value = pending.pop()
+        path, depth, value = pending.pop()
         if depth > _MAX_DEPTH:
             return UnhashableArguments("$", "nested without end")
         if reason := _reason(value):
-            return UnhashableArguments(_path(way), reason)
-        members = [((way, key), depth + 1, member) for key, member in _members(value)]
+            return UnhashableArguments(_rendered(path), reason)
+        members = [((path, key), depth + 1, member) for key, member in _members(value)]
         pending.extend(reversed(members))
     return None
 
 
 def _reason(value: object) -> str | None:
-    """Why JSON cannot say this value, its members left aside."""
+    """Return why JSON cannot express this value; None if it can. Members are not looked at."""
     if isinstance(value, dict):
-        return next((reason for key in value if (reason := _key_reason(key))), None)
+        keys = list(cast("dict[object, object]", value))
+        return next((reason for key in keys if (reason := _key_reason(key))), None)
     if isinstance(value, list | tuple):
         return None
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is no JSON number"
+        return f"{value} is not a JSON number"
     try:
         _encode(to_builtins(value))
     except Exception as error:  # noqa: BLE001 - a foreign object may raise anything
@@ -160,7 +168,7 @@ def _reason(value: object) -> str | None:
 
 def _key_reason(key: object) -> str | None:
     if not isinstance(key, str):
-        return f"the key {reprlib.repr(key)} is no text but {type(key).__name__}"
+        return f"the key {reprlib.repr(key)} is {type(key).__name__}, not text"
     reason = _reason(str(key))
     return reason and f"in the key {reprlib.repr(key)}: {reason}"
 
@@ -169,15 +177,17 @@ def _members(value: object) -> Iterable[tuple[str | int, object]]:
     if not isinstance(value, dict | list | tuple):
         value = to_builtins(value)  # a struct, dataclass or set has members, too
     if isinstance(value, dict):
-        return value.items()
-    return enumerate(value) if isinstance(value, list | tuple) else ()
+        return cast("dict[str | int, object]", value).items()
+    if isinstance(value, list | tuple):
+        return enumerate(cast("Sequence[object]", value))
+    return ()
 
 
-def _path(way: _Way) -> str:
+def _rendered(path: _Path) -> str:
     steps: list[str] = []
-    while way:
-        way, key = way
-        steps.append(_step(key))
+    while path is not None:
+        steps.append(_step(path[1]))
+        path = path[0]
     return "$" + "".join(reversed(steps))
 
 

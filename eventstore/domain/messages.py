@@ -1,11 +1,11 @@
-"""The parts of a message, in words that no provider owns."""
+"""The parts of a message, in a form that is independent of the providers."""
 
 from __future__ import annotations
 
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Image(
 ):
     """An image: either a `url` or base64 `data` with its `media_type`.
 
-    `detail` is how closely the model looks at it (low, high), where its provider can be told.
+    `detail` is how closely the model looks at it (low, high), if its provider has such a setting.
     """
 
     url: str | None = None
@@ -38,7 +38,7 @@ class Image(
 class Document(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="document", tag_field="type"
 ):
-    """A PDF document: either a `url` or base64 `data`; `name` is what it is called."""
+    """A PDF document: either a `url` or base64 `data`; `name` is its title or file name."""
 
     url: str | None = None
     data: str | None = None
@@ -46,9 +46,9 @@ class Document(
 
 
 class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
-    """A part that only its provider understands (thinking, a search result), kept whole.
+    """A part that only its provider understands (thinking, a search result), kept unchanged.
 
-    `data` is the provider's own JSON. It is written back to that provider alone.
+    `data` is the provider's own JSON. It is written back only to that provider.
     """
 
     provider: str
@@ -56,105 +56,111 @@ class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="typ
 
 
 Part = Text | Image | Document | Opaque
-_SHOWN = (Text, Image, Document)
+_RESULT_PARTS = (Text, Image, Document)
 
 
-def as_parts(content: str | Part | list[Part] | tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts of `content`: text, one part, or several.
+def as_parts(content: Any) -> tuple[Part, ...]:
+    """Return the parts of `content`: text, one part, or several.
 
-    An image or document whose address holds it (`data:`) becomes what is held.
+    An image or document with a `data:` address is replaced by the data in the address.
 
     Raises:
         TypeError: the content, or a member of it, is neither text nor a part.
-        ValueError: an image or document has no content, or two, or one that is none of its kind.
+        ValueError: an image or document has no content, or two contents, or one of another type.
     """
     if isinstance(content, str | Part):
-        return (_part(content),)
-    if isinstance(content, Mapping | bytes) or not isinstance(content, Iterable):
-        raise _no_part(content)
-    return tuple(map(_part, content))
+        return (_checked_part(content),)
+    if not _are_several(content):
+        raise _not_a_part(content)
+    return tuple(map(_checked_part, content))
+
+
+def _are_several(content: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(content, Iterable) and not isinstance(content, Mapping | bytes)
 
 
 def result_parts(result: Any) -> tuple[Part, ...]:
-    """What a tool's result shows, where that is text, images and documents; else nothing."""
-    given = result if type(result) in (list, tuple) else (result,)
-    kinds = {*map(type, given)}
-    if kinds.isdisjoint(_SHOWN) or not kinds <= {str, *_SHOWN}:
+    """Return the parts of a tool's result of text, images and documents; otherwise nothing."""
+    items = result if type(result) in (list, tuple) else (result,)
+    kinds = {*map(type, items)}
+    if kinds.isdisjoint(_RESULT_PARTS) or not kinds <= {str, *_RESULT_PARTS}:
         return ()
     try:
-        return as_parts(given)
-    except (TypeError, ValueError):  # it is kept all the same, as data
+        return as_parts(items)
+    except (TypeError, ValueError):  # the result is kept all the same, as data
         return ()
 
 
-def _part(value: Any) -> Part:
+def _checked_part(value: object) -> Part:
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Image | Document):
-        return _placed(value)
+        return _with_one_source(value)
     if not isinstance(value, Part):
-        raise _no_part(value)
+        raise _not_a_part(value)
     return value
 
 
-def _no_part(value: Any) -> TypeError:
+def _not_a_part(value: object) -> TypeError:
     return TypeError(
         f"a message part is {type(value).__name__} {reprlib.repr(value)}: pass text, Text, Image, "
         "Document or Opaque, or several in a list (record_messages() takes a provider's messages)"
     )
 
 
-def _placed(shown: Image | Document) -> Image | Document:
-    """An image or document with its one source: an address elsewhere, or base64."""
-    source = _source(shown)
-    if shown.url and source[:5].lower() != "data:":
-        return msgspec.structs.replace(shown, data=None)
-    told, data = _held(shown, source)
-    if isinstance(shown, Document):
-        if told not in ("", PDF):
+def _with_one_source(media: Image | Document) -> Image | Document:
+    """Return the image or document with only one source: an address elsewhere, or base64."""
+    source = _source(media)
+    if media.url and source[:5].lower() != "data:":
+        return msgspec.structs.replace(media, data=None)
+    media_type, data = _data_of(media, source)
+    if isinstance(media, Document):
+        if media_type not in ("", PDF):
             raise ValueError(
-                f"Document is {reprlib.repr(told)}: pass a PDF ({PDF}), "
+                f"Document is {reprlib.repr(media_type)}: pass a PDF ({PDF}), "
                 "an image as Image, or words as Text"
             )
-        return msgspec.structs.replace(shown, url=None, data=data)
-    media_type = told or shown.media_type
-    if not (media_type is None or str(media_type).startswith("image/")):
+        return msgspec.structs.replace(media, url=None, data=data)
+    image_type = media_type or media.media_type
+    if not (image_type is None or str(image_type).startswith("image/")):
         raise ValueError(
-            f"Image is {reprlib.repr(media_type)}: pass media_type='image/png' or the like, "
+            f"Image is {reprlib.repr(image_type)}: pass media_type='image/png' or the like, "
             "or a PDF as Document"
         )
-    return msgspec.structs.replace(shown, url=None, data=data, media_type=media_type)
+    return msgspec.structs.replace(media, url=None, data=data, media_type=image_type)
 
 
-def _source(shown: Image | Document) -> str:
-    """Its `url` or its `data`, whichever it has."""
-    kind = type(shown).__name__
-    given = [value for value in (shown.url, shown.data) if value]
-    if len(given) != 1:
+def _source(media: Image | Document) -> str:
+    """Return the `url` or the `data`, whichever is set."""
+    kind = type(media).__name__
+    sources: list[object] = [value for value in (media.url, media.data) if value]
+    if len(sources) != 1:
         raise ValueError(
-            f"{kind} has url {reprlib.repr(shown.url)} and data {reprlib.repr(shown.data)}: "
+            f"{kind} has url {reprlib.repr(media.url)} and data {reprlib.repr(media.data)}: "
             "pass one of them, an address or base64"
         )
-    if not isinstance(given[0], str):
-        raise TypeError(f"{kind} has {reprlib.repr(given[0])}, which is no text: pass {_ENCODED}")
-    return given[0]
+    if not isinstance(sources[0], str):
+        raise TypeError(
+            f"{kind} has {reprlib.repr(sources[0])}, which is not text: pass {_BASE64_REMEDY}"
+        )
+    return sources[0]
 
 
-def _held(shown: Image | Document, source: str) -> tuple[str, str]:
-    """The media type, where it is told, and the base64 of a `data:` address or of base64 alone."""
-    address = re.fullmatch(_DATA, source, re.IGNORECASE | re.DOTALL)
-    told, data = address.groups() if address else ("", source)
+def _data_of(media: Image | Document, source: str) -> tuple[str, str]:
+    """Return the media type, if given, and the base64 of a `data:` address or of plain base64."""
+    address = re.fullmatch(_DATA_ADDRESS, source, re.IGNORECASE | re.DOTALL)
+    media_type, data = address.groups() if address else ("", source)
     if not is_base64(data):
         raise ValueError(
-            f"{type(shown).__name__} has {reprlib.repr(source)}, which is no base64: "
-            f"pass {_ENCODED}"
+            f"{type(media).__name__} has {reprlib.repr(source)}, which is not base64: "
+            f"pass {_BASE64_REMEDY}"
         )
-    return told.lower(), data
+    return media_type.lower(), data
 
 
 def is_base64(text: str) -> bool:
-    """Whether the text is base64, and of something."""
-    from base64 import b64decode  # noqa: PLC0415 - of who has images
+    """Return whether the text is base64 and not empty."""
+    from base64 import b64decode  # only needed for images
 
     try:
         return bool(b64decode(text, validate=True))
@@ -162,5 +168,5 @@ def is_base64(text: str) -> bool:
         return False
 
 
-_DATA = "data:([^,;]*)(?:;[^,]*)?;base64,(.*)"
-_ENCODED = "data=base64.b64encode(content).decode()"
+_DATA_ADDRESS = "data:([^,;]*)(?:;[^,]*)?;base64,(.*)"
+_BASE64_REMEDY = "data=base64.b64encode(content).decode()"

@@ -1,7 +1,10 @@
-"""What may be done with a call after a crash: a pure decision on what its attempts left behind.
+"""Recovery: what may be done with a call after a crash, decided from its attempts. Pure.
 
-A started call whose outcome nobody knows may have taken effect, so it is never simply started
-again.
+1. A call that was started and has no recorded end may have taken effect. It is never simply started
+   again.
+2. An attempt that paused did not run to its end. It leaves nothing unknown.
+3. `AttemptTrail` collects the attempts of a call that may have taken effect, event by event.
+4. `next_action` decides on the call and its trail.
 """
 
 from __future__ import annotations
@@ -11,41 +14,38 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from eventstore.events import ToolCompleted, ToolFailed, ToolRejected, ToolRunning
-from eventstore.failure import Failure
-from eventstore.tool import Completed, Failed, Pending, Rejected, Running, Tool
+from eventstore.domain.events import (
+    ToolCompleted,
+    ToolFailed,
+    ToolPaused,
+    ToolRejected,
+    ToolRunning,
+)
+from eventstore.domain.failure import Failure
+from eventstore.domain.statuses import Completed, Failed, Pending, Rejected, Running, ToolStatus
+from eventstore.domain.tool import Tool
 
-Action: TypeAlias = Literal["start", "retry", "waiting", "unknown", "done"]
+Action: TypeAlias = Literal["start", "retry", "scheduled", "waiting", "unknown", "done"]
 
-_TELLING = (ToolRunning, ToolCompleted, ToolFailed, ToolRejected)
-_UNKNOWN_OUTCOMES = frozenset({"cancelled", "interrupted", "timeout"})
+_ATTEMPT_EVENTS = (ToolRunning, ToolPaused, ToolCompleted, ToolFailed, ToolRejected)
+_UNKNOWN_OUTCOME_CODES = frozenset({"cancelled", "interrupted", "timeout"})
 
 
 def outcome_unknown(failure: Failure) -> bool:
-    """Whether nobody knows if the failed attempt took effect."""
-    return failure.code in _UNKNOWN_OUTCOMES
-
-
-def unknown_outcome(error: BaseException) -> str | None:
-    """The code of an end after which nobody knows whether the call took effect."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
-        return "interrupted"
-    # by name: asyncio is not loaded for this
-    return "cancelled" if type(error).__name__ == "CancelledError" else None
+    """Return whether the failed attempt may have taken effect."""
+    return failure.code in _UNKNOWN_OUTCOME_CODES
 
 
 def tells_of_attempts(event: object) -> bool:
-    """Whether a `Trail` has to follow the event."""
-    return type(event) in _TELLING or getattr(event, "imported", False)
+    """Return whether the event starts, pauses or ends an attempt."""
+    return type(event) in _ATTEMPT_EVENTS or getattr(event, "imported", False)
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that may have taken effect: nobody recorded how it ended.
+    """An attempt that may have taken effect: its end is not recorded, or its outcome is unknown.
 
-    `arguments` are those really used. `attempt` is 0 and `started_at` None where the start was
-    not recorded; `code` is cancelled, interrupted or timeout where that is how it ended.
+    `arguments` are those really used. `attempt` is 0 and `started_at` None if the start was not
+    recorded; `code` is cancelled, interrupted or timeout if that is how it ended.
     """
 
     attempt: int
@@ -54,11 +54,10 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     code: str | None = None
 
 
-class Trail:
-    """What is left over from the attempts of one call.
+class AttemptTrail:
+    """The attempts of one call that may have taken effect.
 
-    `attempts` may have taken effect; `due` is when the next one was announced for, in
-    microseconds since 1970 UTC.
+    `due` is the announced time of the next attempt, in microseconds since 1970 UTC, or None.
     """
 
     __slots__ = ("attempts", "due")
@@ -68,7 +67,7 @@ class Trail:
         self.due: int | None = None
 
     def follow(self, tool: Tool, event: Any) -> None:
-        """Take in the event that made `tool` what it is."""
+        """Apply the event; `tool` is the call after it."""
         status = tool.status
         self.due = None
         if type(status) in (Completed, Rejected):
@@ -78,6 +77,9 @@ class Trail:
             self.attempts.append(started)
         elif type(status) is Failed:
             self._failed(tool, status.failure, event)
+        elif type(event) is ToolPaused:
+            if self.attempts and event.attempt == self.attempts[-1].attempt != 0:
+                self.attempts.pop()
         else:
             self.attempts.append(OpenAttempt(0, None, tool.effective_call.arguments))
 
@@ -91,28 +93,57 @@ class Trail:
 
 
 def next_action(
-    tool: Tool, trail: Trail | None, needs_approval: Callable[[Tool], bool] | None = None
+    tool: Tool,
+    trail: AttemptTrail | None,
+    needs_approval: Callable[[Tool], bool] | None = None,
+    now: int | None = None,
+    is_idempotent: Callable[[Tool], bool] | None = None,
 ) -> Action:
-    """What to do with a call.
+    """Return what to do with a call.
 
     - unknown: an attempt may have taken effect. Ask the outside system.
-    - retry: it failed, and the next attempt was announced.
+    - retry: the call failed, and the next attempt was announced; or an attempt may have taken
+      effect, and `is_idempotent` returns that the call may run again all the same.
     - done: there is nothing to do.
-    - waiting: it never started, and a person has to decide first, or to mend its arguments.
-    - start: it never started, and may.
+    - scheduled: the call was deferred to a time that has not come. Without `now` (microseconds
+      since 1970 UTC) it never has.
+    - waiting: the call never started or paused, and a person has to decide first, or to correct its
+      arguments.
+    - start: the call never started, or its time has come. It may be started.
 
-    `needs_approval` tells of a pending call whether a person has to decide; without it every
-    pending call waits.
+    `needs_approval` says whether a person has to decide on a pending call; without it every pending
+    call waits, except one whose time has come.
     """
+    status = tool.status
     if trail and trail.attempts:
-        return "unknown"
+        if is_idempotent is None or not is_idempotent(tool):
+            return "unknown"
+        if type(status) in (Running, Failed):
+            return "retry"
     if trail and trail.due is not None:
         return "retry"
-    status = tool.status
     if type(status) in (Completed, Rejected, Failed):
         return "done"
+    if not is_due(status, now):
+        return "scheduled"
+    return "waiting" if _waits_for_person(tool, needs_approval) else "start"
+
+
+def _waits_for_person(tool: Tool, needs_approval: Callable[[Tool], bool] | None) -> bool:
+    status = tool.status
     if not tool.effective_call.is_object:
-        return "waiting"
-    if type(status) is Pending and (needs_approval is None or needs_approval(tool)):
-        return "waiting"
-    return "start"
+        return True
+    if type(status) is not Pending:
+        return False
+    if status.needs_decision:
+        return True
+    if tool.decided_at is not None:
+        return False  # it was approved before it was deferred
+    return status.until is None if needs_approval is None else needs_approval(tool)
+
+
+def is_due(status: ToolStatus, now: int | None) -> bool:
+    """Return whether the call is not deferred to a time after `now`; None is before every time."""
+    if type(status) is not Pending or status.until is None:
+        return True
+    return now is not None and now >= status.until

@@ -1,53 +1,75 @@
-"""A tool call as JSON: its status as `state`, and what the state carries as `data`.
+"""The JSON form of a tool call: its status as `state`, and what the state carries as `data`.
 
     {"id": "1", "call": {...}, "status": {"state": "Approved", "data": {"edited_call": {...}}}}
 
-A state that carries nothing has no `data`. What other libraries of this form do not have (attempts,
-times, who decided) is written only where it is more than the default.
+A state that carries nothing has no `data`. Members that other libraries with this form do not have
+(attempts, times, the author of a decision) are written only where they differ from the default.
+
+Two other forms are read as well: `msgspec.json.encode(tool)`, where the members of a state stand
+beside it and not in `data`; and a call as a part of a message, `{"type": "Tool", "value": {...}}`.
+
+`Tool` gives its fields to `encode` and is made from the fields that `decode` returns.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from eventstore.failure import ErrorKind, Failure
-from eventstore.tool import (
+from eventstore.domain.calls import FunctionCall, FunctionResponse, same_json
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import (
     Approved,
     Completed,
     Failed,
-    FunctionCall,
-    FunctionResponse,
     Pending,
     Rejected,
     Running,
-    Tool,
     ToolStatus,
-    same_json,
 )
 
+_T = TypeVar("_T")
 
-class _Call(msgspec.Struct, omit_defaults=True):
+
+class ToolFields(TypedDict):
+    """The fields of a `Tool`."""
+
+    id: str
+    call: FunctionCall
+    status: ToolStatus
+    attempts: int
+    edit: FunctionCall | None
+    provider_call_id: str | None
+    turn: int
+    index: int
+    fingerprint: str | None
+    requested_at: int | None
+    decided_at: int | None
+    started_at: int | None
+    ended_at: int | None
+
+
+class _Call(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A call; the first three members are always written."""
 
-    id: str | None
+    id: str | UnsetType | None = UNSET
     name: str
     arguments: Any
     raw: str | None = None
 
 
-class _Response(msgspec.Struct):
+class _Response(msgspec.Struct, kw_only=True):
     """A response; all members are always written."""
 
-    id: str | None
+    id: str | None = None
     name: str
     result: Any
 
 
-class _Carried(msgspec.Struct, omit_defaults=True):
-    """What a state carries; each state has its own of these."""
+class _Data(msgspec.Struct, omit_defaults=True):
+    """The data of a state; each state has its own members of these."""
 
     edited_call: _Call | None = None
     response: _Response | None = None
@@ -59,24 +81,26 @@ class _Carried(msgspec.Struct, omit_defaults=True):
     failure: Failure | None = None
     attempt: int | None = None
     arguments: Any = UNSET
+    until: int | None = None
+    needs_decision: bool = False
 
 
 _State = Literal["Pending", "Approved", "Running", "Completed", "Failed", "Rejected"]
 
 
-class _Status(msgspec.Struct, omit_defaults=True):
-    """A status."""
+class _Status(_Data, omit_defaults=True, kw_only=True):
+    """A status. The members beside `state` and `data` are read, and not written."""
 
     state: _State
-    data: _Carried | UnsetType = UNSET
+    data: _Data | UnsetType = UNSET
 
 
 class _Tool(msgspec.Struct, omit_defaults=True):
-    """A tool call; the first three members are always written."""
+    """A tool call; the first three members are always written. Without a status it is pending."""
 
     id: str
     call: _Call
-    status: _Status
+    status: _Status | UnsetType = UNSET
     attempts: int = 0
     edit: _Call | None = None
     provider_call_id: str | None = None
@@ -89,98 +113,139 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     ended_at: int | None = None
 
 
-_PLACE_AND_TIMES = _Tool.__struct_fields__[5:]
+class _Part(msgspec.Struct, tag_field="type", tag="Tool"):
+    """A call as a part of a message."""
+
+    value: _Tool
 
 
-def encode(tool: Tool) -> bytes:
-    """The call as JSON; see `decode`."""
-    status = tool.status
-    is_in_status = type(status) is Approved and status.edited_call == tool.edit
+class _Type(msgspec.Struct):
+    """The member that tells a part from a call."""
+
+    type: Any = None
+
+
+def encode(**fields: Unpack[ToolFields]) -> bytes:
+    """Return the call as JSON; see `decode`."""
+    status = fields["status"]
+    is_in_status = type(status) is Approved and status.edited_call == fields["edit"]
     return msgspec.json.encode(
         _Tool(
-            tool.id,
-            _call(tool.call),
-            _Status(status.name, _carried(tool)),  # type: ignore[arg-type]
-            tool.attempts,
-            None if is_in_status else _call(tool.edit),
-            *(getattr(tool, field) for field in _PLACE_AND_TIMES),
+            id=fields["id"],
+            call=_call(fields["call"]),
+            status=_Status(state=status.name, data=_data(fields)),
+            attempts=fields["attempts"],
+            edit=None if is_in_status else _call(fields["edit"]),
+            provider_call_id=fields["provider_call_id"],
+            turn=fields["turn"],
+            index=fields["index"],
+            fingerprint=fields["fingerprint"],
+            requested_at=fields["requested_at"],
+            decided_at=fields["decided_at"],
+            started_at=fields["started_at"],
+            ended_at=fields["ended_at"],
         )
     )
 
 
-def decode(data: str | bytes) -> Tool:
-    """The call that `encode` wrote, or another library of this form; any text is an id.
+def decode(data: str | bytes) -> ToolFields:
+    """Return the fields of a call, in this form or in one of the two other forms.
+
+    Any text is accepted as an id.
 
     Raises:
-        msgspec.ValidationError: it is no such JSON; the error names the place.
+        msgspec.ValidationError: the JSON does not have this form; the error names the place.
     """
-    read = msgspec.json.decode(data, type=_Tool)
-    call = _function_call(read.call)
-    carried = _Carried() if read.status.data is UNSET else read.status.data
-    edit = read.edit or (carried.edited_call if read.status.state == "Approved" else None)
-    tool = Tool(
-        read.id,
-        call,
+    read = _read(data)
+    status = _Status(state="Pending") if read.status is UNSET else read.status
+    carried = status if status.data is UNSET else status.data
+    edit = read.edit or (carried.edited_call if status.state == "Approved" else None)
+    return ToolFields(
+        id=read.id,
+        call=_function_call(read.call),
+        status=_status(status.state, carried, edit or read.call, read.attempts or 1),
         attempts=read.attempts,
         edit=_function_call(edit),
-        **{field: getattr(read, field) for field in _PLACE_AND_TIMES},
+        provider_call_id=read.provider_call_id,
+        turn=read.turn,
+        index=read.index,
+        fingerprint=read.fingerprint,
+        requested_at=read.requested_at,
+        decided_at=read.decided_at,
+        started_at=read.started_at,
+        ended_at=read.ended_at,
     )
-    return msgspec.structs.replace(tool, status=_status(read.status.state, carried, tool))
 
 
-def _carried(tool: Tool) -> _Carried | UnsetType:
-    status: Any = tool.status
+def _read(data: str | bytes) -> _Tool:
+    if msgspec.json.decode(data, type=_Type).type is None:
+        return msgspec.json.decode(data, type=_Tool)
+    return msgspec.json.decode(data, type=_Part).value
+
+
+def _data(fields: ToolFields) -> _Data | UnsetType:
+    status = fields["status"]
     match status:
         case Approved():
-            return _Carried(_call(status.edited_call), reason=status.reason, by=status.by)
+            edit = _call(status.edited_call)
+            return _Data(edited_call=edit, reason=status.reason, by=status.by)
         case Running():
-            return _started(tool, status)
+            return _attempt_data(fields, status)
         case Completed():
             answer = status.response
-            response = _Response(answer.id, answer.name, answer.result)
-            return _Carried(response=response, synthetic=status.synthetic)
+            response = _Response(id=answer.id, name=answer.name, result=answer.result)
+            return _Data(
+                response=response,
+                synthetic=status.synthetic,
+                by=status.by,
+                reason=status.reason,
+            )
         case Failed():
             failure = status.failure
             is_plain = failure == Failure(ErrorKind.INTERNAL, failure.message)
-            return _Carried(error=failure.message, failure=None if is_plain else failure)
+            return _Data(error=failure.message, failure=None if is_plain else failure)
         case Rejected():
-            return _Carried(reason=status.reason, by=status.by, source=status.source)
-        case _:
-            return UNSET
+            return _Data(reason=status.reason, by=status.by, source=status.source)
+        case Pending():
+            data = _Data(
+                reason=status.reason, until=status.until, needs_decision=status.needs_decision
+            )
+            return UNSET if data == _Data() else data
 
 
-def _started(tool: Tool, status: Running) -> _Carried | UnsetType:
-    """What an attempt carries beyond what the call says: nothing, as a rule."""
-    is_last = status.attempt == (tool.attempts or 1)
-    is_in_force = same_json(status.arguments, tool.effective_call.arguments)
-    if is_last and is_in_force:
+def _attempt_data(fields: ToolFields, status: Running) -> _Data | UnsetType:
+    """Return what an attempt carries beyond what the call says: as a rule nothing."""
+    is_last = status.attempt == (fields["attempts"] or 1)
+    in_force = fields["edit"] or fields["call"]
+    if is_last and same_json(status.arguments, in_force.arguments):
         return UNSET
-    return _Carried(attempt=status.attempt, arguments=status.arguments)
+    return _Data(attempt=status.attempt, arguments=status.arguments)
 
 
-def _status(state: _State, carried: _Carried, tool: Tool) -> ToolStatus:
+def _status(state: _State, data: _Data, in_force: _Call, last_attempt: int) -> ToolStatus:
     match state:
         case "Pending":
-            return Pending()
+            return Pending(data.until, data.needs_decision, data.reason)
         case "Approved":
-            return Approved(_function_call(carried.edited_call), carried.by, carried.reason)
+            return Approved(_function_call(data.edited_call), data.by, data.reason)
         case "Running":
-            in_force = tool.effective_call.arguments
-            given = carried.arguments
-            attempt = carried.attempt or tool.attempts or 1
-            return Running(attempt, in_force if given is UNSET else given)
+            arguments = in_force.arguments if data.arguments is UNSET else data.arguments
+            return Running(data.attempt or last_attempt, arguments)
         case "Completed":
-            answer = _needed(carried.response, state, "response")
+            answer = _required(data.response, state, "response")
             response = FunctionResponse(answer.name, answer.result, answer.id)
-            return Completed(response, carried.synthetic)
+            return Completed(response, data.synthetic, data.by, data.reason)
         case "Failed":
-            error = _needed(carried.error, state, "error")
-            return Failed(carried.failure or Failure(ErrorKind.INTERNAL, error))
-        case _:
-            return Rejected(carried.reason, carried.source, carried.by)
+            return Failed(data.failure or _plain_failure(data.error))
+        case "Rejected":
+            return Rejected(data.reason, data.source, data.by)
 
 
-def _needed(member: Any, state: str, name: str) -> Any:
+def _plain_failure(error: str | None) -> Failure:
+    return Failure(ErrorKind.INTERNAL, _required(error, "Failed", "error"))
+
+
+def _required(member: _T | None, state: str, name: str) -> _T:
     if member is None:
         raise msgspec.ValidationError(f"{state} carries `{name}` - at `$.status.data`")
     return member
@@ -191,7 +256,9 @@ def _call(call: FunctionCall) -> _Call: ...
 @overload
 def _call(call: FunctionCall | None) -> _Call | None: ...
 def _call(call: FunctionCall | None) -> _Call | None:
-    return None if call is None else _Call(call.id, call.name, call.arguments, call.raw)
+    if call is None:
+        return None
+    return _Call(id=call.id, name=call.name, arguments=call.arguments, raw=call.raw)
 
 
 @overload
@@ -199,4 +266,7 @@ def _function_call(call: _Call) -> FunctionCall: ...
 @overload
 def _function_call(call: _Call | None) -> FunctionCall | None: ...
 def _function_call(call: _Call | None) -> FunctionCall | None:
-    return None if call is None else FunctionCall(call.name, call.arguments, call.id, call.raw)
+    if call is None:
+        return None
+    call_id = None if call.id is UNSET else call.id
+    return FunctionCall(call.name, call.arguments, call_id, call.raw)

@@ -1,66 +1,87 @@
-"""May the host run this tool call again, and when? Pure decisions on what went wrong."""
+"""Retry policy: whether the host may run a tool call again, and when. Pure decisions."""
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from eventstore.agent_errors import AgentError, InternalError, ToolError
-from eventstore.failure import ErrorKind, Failure, classify
-from eventstore.numbers import is_number
-from eventstore.policy import ToolErrorTerminal
+from eventstore.domain.arguments import is_number, is_seconds
+from eventstore.domain.error_envelope import CODES
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.policies.termination import TERMINATED
 
 
 class RetryClass(StrEnum):
-    """Whether the same call may succeed when it is run again."""
+    """The answer to: may the same call succeed when it is run again?"""
 
     TRANSIENT = "transient"
-    """It may: run it again, if the tool allows it."""
+    """It may succeed: run it again, if the tool has a retry policy."""
 
     PERMANENT = "permanent"
-    """It will not: change the call, or give up."""
+    """It will fail again: change the call, or give up."""
 
 
 @runtime_checkable
 class RetryClassifier(Protocol):
-    """Anything that gives an error its retry class. Pure, and never raises."""
+    """An object that gives an error its retry class. It is pure and never raises.
 
-    def classify(self, error: BaseException | ErrorKind) -> RetryClass:
-        """The retry class of an error, or of an error kind."""
-
-
-class DefaultRetryClassifier:
-    """A tool that raised may be run again; what was refused may not. Total.
-
-    Of an agent's own errors it is `retryable` that counts, except for a tool's and for defects,
-    which are what the tool raised. What a policy made terminal is never run again.
+    Called `RetryClassifier` in rig-compose, too.
     """
 
     def classify(self, error: BaseException | Failure | ErrorKind) -> RetryClass:
-        """TRANSIENT for transient, rate_limit and internal errors, else PERMANENT."""
-        if isinstance(error, AgentError) and not isinstance(error, ToolError | InternalError):
-            return RetryClass.TRANSIENT if error.retryable else RetryClass.PERMANENT
-        if isinstance(error, ToolErrorTerminal):
+        """Return the retry class of an error, of the failure recorded for it, or of its kind."""
+        raise NotImplementedError
+
+
+class DefaultRetryClassifier:
+    """The default rule: a tool that raised may be run again; a refused call may not.
+
+    1. An exception counts as the failure that is recorded for it, so that the log gives the same
+       answer as the exception did.
+    2. A failure that a policy, a hook or the tool itself made terminal is never run again, and
+       neither is one by which the tool answers the model (`ModelRetry`, `NotApplicable`).
+    3. Transient, rate_limit and internal failures may be run again, others may not.
+    4. An internal failure with the code of an agent's own error (a wrong configuration, an invalid
+       answer of the provider, a cancelled run, a wait for a person) is not run again, either.
+
+    The rule answers for every error and never raises.
+    """
+
+    def classify(self, error: BaseException | Failure | ErrorKind) -> RetryClass:
+        """Return TRANSIENT for transient, rate_limit and internal errors, otherwise PERMANENT."""
+        if isinstance(error, BaseException):
+            error = Failure.from_exception(error)
+        kind, code = (error.kind, error.code) if isinstance(error, Failure) else (error, None)
+        if isinstance(error, Failure) and error.answers_model:
             return RetryClass.PERMANENT
-        if isinstance(error, Failure):
-            error = error.kind
-        kind = error if isinstance(error, ErrorKind) else classify(error)
+        if code == TERMINATED or (kind is ErrorKind.INTERNAL and code in _NEVER_AGAIN):
+            return RetryClass.PERMANENT
         if kind in (ErrorKind.TRANSIENT, ErrorKind.RATE_LIMIT, ErrorKind.INTERNAL):
             return RetryClass.TRANSIENT
         return RetryClass.PERMANENT
 
 
-_LEAST_PART = 0.1  # of the backoff: a wait drawn by chance is never next to nothing
-_DOUBLINGS = 64  # more would leave the range of a float, long after any `max_backoff`
+# The codes of agent errors and of waits for a person; see `error_envelope`. The others say no more
+# than that a tool raised.
+_NEVER_AGAIN = frozenset({"awaiting_review", *CODES}) - {
+    "deadline_exceeded",
+    "internal_error",
+    "serde",
+    "tool_failed",
+}
+
+
+_MIN_JITTER = 0.1  # part of the backoff; a random wait is never close to zero
+_MAX_DOUBLINGS = 64  # more would leave the range of a float, long after any `max_backoff`
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
-    """How often a tool may be run, and how long to wait in between; times in seconds.
+    """How often a tool may be run, and how long to wait in between; times are in seconds.
 
-    A tool without a policy is run once. `max_attempts` counts the first attempt, too.
+    A tool without a policy is run once. `max_attempts` includes the first attempt. Called
+    `RetryHint` with `RetryToolLayer` in entelix-core, `RetryController` in katu-core.
     """
 
     max_attempts: int = 3
@@ -68,28 +89,28 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     max_backoff: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse values that are out of range."""
         if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise ValueError(
                 f"max_attempts is {self.max_attempts!r}: pass 1 or more, the first one counts"
             )
         for name in ("initial_backoff", "max_backoff"):
             seconds = getattr(self, name)
-            if not is_number(seconds) or not 0 <= seconds < math.inf:
+            if not is_seconds(seconds):
                 raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
 
     def delay(self, attempt: int, hint: float | None = None, chance: float = 1.0) -> float | None:
-        """The seconds to wait before the attempt after `attempt`; None when no more may follow.
+        """Return the seconds to wait after `attempt`; None if no attempt may follow.
 
-        1. The provider's `hint`, where it is above zero, is waited for as it is.
+        1. A provider's `hint` above zero is used as it is.
         2. Otherwise the backoff is `initial_backoff`, doubled for each attempt after the first;
-           `chance`, a random number from 0 to 1, picks a wait from a tenth of it to all of it.
-        3. Neither is ever longer than `max_backoff`.
+           `chance`, a random number from 0 to 1, picks a wait from a tenth of it to the whole.
+        3. The result is never longer than `max_backoff`.
 
-        It is zero only where `initial_backoff` or `max_backoff` is.
+        It is zero only if `initial_backoff` or `max_backoff` is zero.
 
         Raises:
-            ValueError: a number makes no sense.
+            ValueError: a number is out of range.
         """
         if type(attempt) is not int or attempt < 1:
             raise ValueError(f"attempt is {attempt!r}: attempts are counted from 1")
@@ -101,5 +122,5 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
             return None
         if hint is not None and hint > 0:
             return min(hint, self.max_backoff)
-        backoff = self.initial_backoff * 2.0 ** min(attempt - 1, _DOUBLINGS)
-        return min(backoff, self.max_backoff) * (_LEAST_PART + (1 - _LEAST_PART) * chance)
+        backoff = self.initial_backoff * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
+        return min(backoff, self.max_backoff) * (_MIN_JITTER + (1 - _MIN_JITTER) * chance)

@@ -1,86 +1,81 @@
-"""What callers hand over: a request for its list of messages, or messages in another's form."""
+"""Detection: the message list in a request, and messages that are in another provider's form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-from eventstore.wire.items import WireItem, WireMessage, WireResult
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.adapter_protocol import ProviderAdapter
+from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.registry import PROVIDERS, adapter_of
 
-LISTS = ("messages", "contents", "input")
-"""The members of a request that hold its messages, whosever request it is."""
+# Requests
 
-_WRAPPED = ("body", "params", "request")  # around it in the lines of a batch, or of a proxy's log
+LIST_KEYS: Final = ("messages", "contents", "input")
+"""The members of a request that may hold its messages."""
+
+_WRAPPERS: Final = ("body", "params", "request")
+"""Members that hold a request in the lines of a batch, or of a proxy's log."""
 
 
-def request_of(value: Any) -> dict[str, Any] | None:
-    """The arguments of a request, wrapped or not; None of what is none."""
-    if not isinstance(value, dict):
+def request_of(value: object) -> JsonObject | None:
+    """Return the arguments of a request, wrapped or not; None if the value is not a request."""
+    if not is_json_object(value):
         return None
-    inside = [value.get(key) for key in _WRAPPED]
+    inside: list[JsonValue] = [value.get(key) for key in _WRAPPERS]
     for arguments in (value, *inside):
-        if isinstance(arguments, dict) and any(_is_list(arguments, key) for key in LISTS):
+        if isinstance(arguments, dict) and any(_holds_list(arguments, key) for key in LIST_KEYS):
             return arguments
     return None
 
 
-def key_of(arguments: dict[str, Any], key: str | None) -> str:
-    """The member that holds the messages of a request: `key`, where that does."""
-    if key is not None and _is_list(arguments, key):
-        return key
-    return next(each for each in LISTS if _is_list(arguments, each))
+def list_key_of(arguments: JsonObject, preferred: str | None) -> str:
+    """Return the member that holds the messages of a request; `preferred` comes first."""
+    if preferred is not None and _holds_list(arguments, preferred):
+        return preferred
+    return next(key for key in LIST_KEYS if _holds_list(arguments, key))
 
 
-def _is_list(arguments: dict[str, Any], key: str) -> bool:
-    given = arguments.get(key)
-    if isinstance(given, str):  # a whole input, or that of a call
+def _holds_list(arguments: JsonObject, key: str) -> bool:
+    value = arguments.get(key)
+    if isinstance(value, str):  # a whole input of OpenAI Responses, or the input of a call
         return key == "input" and "type" not in arguments
-    return isinstance(given, list)
+    return isinstance(value, list)
 
 
-def unwrapped(given: Any, key: str) -> Any:
-    """The messages of a request, or what was given in its place."""
+def unwrapped(given: object, key: str) -> Any:
+    """Return the messages of a request, or `given` where it is not a request."""
     arguments = request_of(given)
-    return given if arguments is None else arguments[key_of(arguments, key)]
+    return given if arguments is None else arguments[list_key_of(arguments, key)]
 
 
-def listed(given: Any, key: str) -> Iterable[Any]:
-    """The messages of a list or a request, or the one that was given in its place."""
-    messages: Iterable[Any] = unwrapped(given, key)
-    if isinstance(messages, str | dict) or hasattr(messages, "model_dump"):
-        return [messages]  # which would be taken to pieces
-    return messages
+def listed(given: object, key: str) -> Iterable[object]:
+    """Return the messages of a list or a request; a single message as a list of one."""
+    messages: Iterable[object] = unwrapped(given, key)
+    return [messages] if _is_one_message(messages) else messages
 
 
-# whose form
+def _is_one_message(given: object) -> bool:
+    """Return whether iterating over it would yield its parts."""
+    return isinstance(given, str | dict) or hasattr(given, "model_dump")
 
-MESSAGES = "messages[{}]"
-"""The place of a message in a list."""
 
-_CHAT = ("openai", "mistral", "ollama")
+# Formats
 
-_MEMBERS = {
-    "tool_calls": (_CHAT, True),
-    "functionCall": (("gemini",), True), "functionResponse": (("gemini",), False),
-    "function_response": (("gemini",), False),
-    "toolUse": (("bedrock",), True), "toolResult": (("bedrock",), False),
-}  # fmt: skip
-"""Member to those who write it, and whether it is a call."""
+MESSAGE_PLACE: Final = "messages[{}]"
+"""The place of a message in a list, as errors name it."""
 
-_TYPES = {
-    "tool_use": (("anthropic",), True), "tool_result": (("anthropic",), False),
-    "function_call": (("openai-responses",), True),
-    "custom_tool_call": (("openai-responses",), True),
-    "function_call_output": (("openai-responses",), False),
-    "custom_tool_call_output": (("openai-responses",), False),
-}  # fmt: skip
+_CONTAINERS: Final = ("choices", "candidates", "output", "message", "content", "parts")
+_MAX_DEPTH: Final = 8
+"""A block is not deeper than this in a response."""
 
-_HOLDERS = ("choices", "candidates", "output", "message", "content", "parts")
-_DEPTH = 8  # a block is no deeper in a response
+_TEXT_MEMBERS: Final = frozenset({"role", "content"})
 
 
 class ForeignForm(ValueError):
-    """Calls or results in another provider's form; `whose` it may be, likeliest first."""
+    """Calls or results in another provider's form; `whose` lists the likeliest first."""
 
     def __init__(self, found: str, whose: tuple[str, ...]) -> None:
         others = f" (or {', '.join(whose[1:])})" if whose[1:] else ""
@@ -91,58 +86,133 @@ class ForeignForm(ValueError):
 
 def refuse_foreign(
     messages: Sequence[Any],
-    items: Iterable[WireItem],
+    items: Iterable[ParsedItem],
     provider: str,
-    place: str = MESSAGES,
+    place: str = MESSAGE_PLACE,
     first: int = 0,
 ) -> bool:
-    """Refuse messages whose calls or results are in another's form; whether they hold calls.
+    """Refuse messages with calls or results in another form; return whether they hold calls.
 
-    Judged over all `items`, which were read from the messages as those of `provider`: where that
-    found a call, the odd block in another form is no more than that. `first` is the number of the
-    first message.
+    `items` are what was read from the messages as those of `provider`. Where that found a call,
+    a single block in another form is kept as it is. `first` is the number of the first message.
 
     Raises:
-        ForeignForm: no call was found, but there are some as others write them; likewise results.
+        ForeignForm: no call was found, but there are some in another provider's form; likewise
+            results.
     """
     results = False
     for item in items:
-        if isinstance(item, WireMessage) and item.calls:
+        if isinstance(item, ParsedMessage) and item.calls:
             return True
-        results = results or isinstance(item, WireResult)
+        results = results or isinstance(item, ParsedResult)
     for number, message in enumerate(messages, first):
-        for sign, whose, is_call in _signs(message):
-            if provider not in whose and (is_call or not results):
-                found = f"{place.format(number)} has {sign}, which {provider} does not"
-                raise ForeignForm(found, whose)
+        if _is_plain_text(message):
+            continue
+        for sign in _signs_in(message):
+            if provider not in sign.providers and (sign.is_call or not results):
+                found = f"{place.format(number)} has {sign.what}, which {provider} does not"
+                raise ForeignForm(found, sign.providers)
     return False
 
 
-_Sign = tuple[str, tuple[str, ...], bool]
+def provider_of(messages: Iterable[object]) -> str | None:
+    """Return the only provider that writes such messages; None where several may."""
+    adapters = [adapter_of(name) for name in PROVIDERS]
+    for message in messages:
+        if is_json_object(message):
+            for adapter in adapters:
+                if adapter.is_own_message(message):
+                    return adapter.name
+    return None
 
 
-def _signs(given: Any, depth: int = _DEPTH) -> Iterator[_Sign]:
-    """What of calls and results only some providers write: what, who, and whether it is a call."""
+def provider_of_list_key(key: str) -> str | None:
+    """Return the only provider whose messages are in the member `key`; None where several are."""
+    names = [name for name in PROVIDERS if adapter_of(name).list_key == key]
+    return names[0] if len(names) == 1 else None
+
+
+class _Sign(NamedTuple):
+    """A feature that only calls or results of some providers have."""
+
+    what: str
+    providers: tuple[str, ...]
+    is_call: bool
+
+
+class _Signs(NamedTuple):
+    """The signs of all providers, by the feature that reveals them."""
+
+    members: dict[str, _Sign]
+    message_members: dict[str, _Sign]
+    part_members: dict[str, _Sign]
+    types: dict[str, _Sign]
+    roles: dict[str, _Sign]
+
+
+@lru_cache(1)
+def _signs_of(providers: tuple[str, ...]) -> _Signs:
+    signs = _Signs({}, {}, {}, {}, {})
+    for name in providers:
+        _add_signs(signs, adapter_of(name))
+    return signs
+
+
+def _add_signs(signs: _Signs, adapter: ProviderAdapter) -> None:
+    signature = adapter.signature
+    for table, found, is_call in (
+        (signs.members, signature.calls, True),
+        (signs.members, signature.results, False),
+        (signs.message_members, signature.message_calls, True),
+        (signs.part_members, signature.part_calls, True),
+        (signs.types, signature.call_types, True),
+        (signs.types, signature.result_types, False),
+        (signs.roles, signature.result_roles, False),
+    ):
+        for what in found:
+            known = table[what].providers if what in table else ()
+            label = f"role {what!r}" if table is signs.roles else what
+            table[what] = _Sign(label, (*known, adapter.name), is_call)
+
+
+def _is_plain_text(message: object) -> bool:
+    """Return whether a message says text alone, so that no adapter need be loaded to judge it."""
+    return (
+        isinstance(message, dict)
+        and message.keys() == _TEXT_MEMBERS
+        and isinstance(message["content"], str)
+        and message["role"] in ("user", "assistant", "system")
+    )
+
+
+def _signs_in(given: JsonValue) -> Iterator[_Sign]:
+    return _search(given, _signs_of(tuple(PROVIDERS)), _MAX_DEPTH)
+
+
+def _search(given: JsonValue, signs: _Signs, depth: int) -> Iterator[_Sign]:
     if not depth:
         return
     if isinstance(given, list):
         for each in given:
-            yield from _signs(each, depth - 1)
+            yield from _search(each, signs, depth - 1)
     elif isinstance(given, dict):
-        yield from _signs_of(given)
-        for holder in _HOLDERS:
-            if holder in given:
-                yield from _signs(given[holder], depth - 1)
+        yield from _signs_on(given, signs)
+        for container in _CONTAINERS:
+            if container in given:
+                yield from _search(given[container], signs, depth - 1)
 
 
-def _signs_of(given: dict[str, Any]) -> Iterator[_Sign]:
-    for member, told in _MEMBERS.items():
+def _signs_on(given: JsonObject, signs: _Signs) -> Iterator[_Sign]:
+    """Yield the signs that an object itself has."""
+    for member, sign in signs.members.items():
         if given.get(member):
-            yield member, *told
+            yield sign
     kind, role = given.get("type"), given.get("role")
-    if isinstance(given.get("function_call"), dict):  # once OpenAI's, too
-        yield "function_call", ("gemini",) if role is None else ("openai",), True
-    if isinstance(kind, str) and kind in _TYPES:
-        yield kind, *_TYPES[kind]
-    if role in ("tool", "function") and "parts" not in given:
-        yield f"role {role!r}", _CHAT, False
+    by_place = signs.part_members if role is None else signs.message_members
+    for member, sign in by_place.items():
+        if isinstance(given.get(member), dict):
+            yield sign
+    if isinstance(kind, str) and kind in signs.types:
+        yield signs.types[kind]
+    if isinstance(role, str) and role in signs.roles and "parts" not in given:
+        yield signs.roles[role]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from eventstore.fingerprint import content_id
-from eventstore.wire.items import Call, Change, Turn
+from eventstore.domain.fingerprint import content_id
+from eventstore.providers.model import Call, Change, Turn
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-Spell = Callable[[str, int], str]  # a text and its greatest length to a legal text
+Sanitizer = Callable[[str, int], str]  # a text and its greatest length to a legal text
 
 
-def legal_text(text: str, most: int) -> str:
-    """`text` in `[a-zA-Z0-9_-]`, at most `most` long; what had to change carries a hash."""
+def sanitized(text: str, most: int) -> str:
+    """Return `text` in `[a-zA-Z0-9_-]`, at most `most` long; a changed text ends in a hash."""
     if 0 < len(text) <= most and _ILLEGAL.search(text) is None:
         return text
     clean = _ILLEGAL.sub("_", text)
@@ -24,13 +24,13 @@ def legal_text(text: str, most: int) -> str:
     return f"{clean[: most - 9]}_{mark}"
 
 
-def short_text(text: str, most: int) -> str:
-    """`text` where it is not too long, whatever it is made of; else a legal one."""
-    return text if 0 < len(text) <= most else legal_text(text, most)
+def shortened(text: str, most: int) -> str:
+    """Return `text` if it is not too long, whatever its characters; otherwise a legal text."""
+    return text if 0 < len(text) <= most else sanitized(text, most)
 
 
 def nine_characters(text: str, most: int = 9) -> str:
-    """`text` where it is 9 letters and digits, else 9 that follow from it alone."""
+    """Return `text` if it is 9 letters and digits; otherwise 9 that are derived from it."""
     if _NINE.fullmatch(text):
         return text
     number = int.from_bytes(content_id(text.encode("utf-8", "surrogatepass")), "big")
@@ -42,8 +42,8 @@ def nine_characters(text: str, most: int = 9) -> str:
 
 
 def tool_name(call: Call, most: int, changes: list[Change]) -> str:
-    """A name that the provider accepts for the call's tool."""
-    name = legal_text(call.name, most) if call.name else "unnamed_tool"
+    """Return a name that the provider accepts for the call's tool."""
+    name = sanitized(call.name, most) if call.name else "unnamed_tool"
     if name != call.name:
         changes.append(Change("re-keyed", "name", f"tool {call.name!r} is {name!r} here", call.id))
     return name
@@ -55,12 +55,12 @@ def call_ids(
     changes: list[Change],
     *,
     per_turn: bool,
-    spell: Spell = legal_text,
+    sanitizer: Sanitizer = sanitized,
 ) -> list[list[str]]:
-    """The ids of each turn's calls for one provider, the same on both halves.
+    """Return the ids of each turn's calls for one provider, the same on both halves.
 
-    The provider's own id stays where it is legal and free; the first to use one keeps it.
-    `per_turn`: ids need to differ within a turn only. `spell` makes an id legal.
+    The provider's own id stays where it is legal and not in use; the first call keeps it.
+    `per_turn`: ids need to differ within a turn only. `sanitizer` makes an id legal.
     """
     taken: set[str] = set()
     ids: list[list[str]] = []
@@ -70,26 +70,28 @@ def call_ids(
             continue
         if per_turn:
             taken = set()
-        ids.append([_claim(call, most, taken, changes, spell) for call in turn.calls])
+        ids.append([_claim(call, most, taken, changes, sanitizer) for call in turn.calls])
     return ids
 
 
-def _claim(call: Call, most: int, taken: set[str], changes: list[Change], spell: Spell) -> str:
+def _claim(
+    call: Call, most: int, taken: set[str], changes: list[Change], sanitizer: Sanitizer
+) -> str:
     known = call.provider_id or call.id
-    chosen = spell(known, most)
+    chosen = sanitizer(known, most)
     if chosen in taken:
-        chosen = next(name for name in _candidates(call, most, spell) if name not in taken)
+        chosen = next(name for name in _candidates(call, most, sanitizer) if name not in taken)
     taken.add(chosen)
     if chosen != known and not call.hidden:
         changes.append(Change("re-keyed", "id", f"id {known!r} is {chosen!r} here", call.id))
     return chosen
 
 
-def _candidates(call: Call, most: int, spell: Spell) -> Iterator[str]:
+def _candidates(call: Call, most: int, sanitizer: Sanitizer) -> Iterator[str]:
     if call.provider_id:
-        yield spell(call.provider_id, most)
-    yield spell(call.id, most)
+        yield sanitizer(call.provider_id, most)
+    yield sanitizer(call.id, most)
     count = 2
     while True:
-        yield spell(f"{call.id}_{count}", most)
+        yield sanitizer(f"{call.id}_{count}", most)
         count += 1

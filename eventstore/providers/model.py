@@ -1,160 +1,200 @@
-"""What a provider's messages say, item by item, before anybody pairs calls with results."""
+"""The neutral model: what messages say, item by item, and the turns that a request is made of.
+
+Parsing gives items, before calls are paired with results. Rendering takes turns, in which every
+call stands with its answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
-from eventstore.message import Part
-from eventstore.tool import FunctionCall
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.messages import Part, Text
+
+NativeMessage: TypeAlias = JsonObject | list[JsonValue]
+"""A message as its provider wrote it; a list where it is made of items, as in OpenAI Responses."""
+
+TURN_ROLES: Final[Mapping[str, str]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "tool": "user",
+}
+"""The role of a turn for each role of a message, where the user's turns hold the results."""
 
 
-class WireCall(msgspec.Struct, frozen=True, gc=False):
-    """A call as the provider gave it: `id` is None where it gave none."""
+class ParsedCall(msgspec.Struct, frozen=True, gc=False):
+    """A call as the provider gave it."""
 
     id: str | None
+    """None where the provider gave none."""
     call: FunctionCall
 
 
-class WireMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message with the calls it makes.
-
-    `native` is the provider's own message; `exact` says that it is well formed, so that it may
-    go back as it is. `joined`: results stood in the same message; so many `results` are the items
-    before it, and `native` has None for each. `key` is the provider's id of the message. `piece`:
-    it goes on with the assistant's message right before it, where one stands there; `native` is
-    then a list, which grows with each piece.
-    """
+class ParsedMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message with the calls it makes."""
 
     role: str
     parts: tuple[Part, ...] = ()
-    calls: tuple[WireCall, ...] = ()
-    native: Any = None
-    exact: bool = False
-    joined: bool = False
-    key: str | None = None
-    piece: bool = False
-    results: int = 0
+    calls: tuple[ParsedCall, ...] = ()
+    native: NativeMessage | None = None
+    """The provider's own message; a list of items where `is_continuation`."""
+    well_formed: bool = False
+    """`native` may go back to the provider as it is."""
+    shares_message: bool = False
+    """The results right before it came in the same message."""
+    message_id: str | None = None
+    """The provider's id of the message."""
+    is_continuation: bool = False
+    """It continues the assistant's message right before it, where there is one."""
+    result_count: int = 0
+    """How many items before it are results of the same message; `native` has None for each."""
 
 
-class WireResult(msgspec.Struct, frozen=True, gc=False):
-    """A result; `id` and `name` are those of the call it answers, where the provider says.
-
-    `text` is the content as text. `native` is the provider's own form, where it is well formed,
-    as `exact` says. `rejected`: it says that a person refused the call.
-    """
+class ParsedResult(msgspec.Struct, frozen=True, gc=False):
+    """A result; `id` and `name` are those of the call it answers, where the provider says."""
 
     id: str | None
     name: str | None
     text: str
+    """The content as text."""
     is_error: bool = False
-    native: Any = None
+    native: JsonObject | None = None
+    """The provider's own form, where it is well formed."""
     rejected: bool = False
-    exact: bool = False
+    """A person refused the call."""
+    well_formed: bool = False
 
 
-WireItem = WireMessage | WireResult
+ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model reads as a call's result. `note` is a line of ours under it.
-
-    `given` is what the result shows, where that is more than text and no provider's own; `parts`
-    is what it, or another provider's, shows here.
-    """
+    """What the model reads as a call's result."""
 
     text: str
     is_error: bool = False
     provider: str | None = None
-    native: Any = None
+    native: JsonObject | None = None
+    """The result as `provider` wrote it."""
     note: str | None = None
-    given: tuple[Part, ...] = ()
-    parts: tuple[Part, ...] = ()
+    """A line that the library adds under the result."""
+    stored_parts: tuple[Part, ...] = ()
+    """What the result shows, where it is more than text and not a provider's own form."""
+    shown_parts: tuple[Part, ...] = ()
+    """What the result shows to the provider that it is rendered for; set while rendering."""
 
 
 class Call(msgspec.Struct, gc=False):
-    """A call in a turn, with its answer; `provider_id` is what its provider called it."""
+    """A call in a turn, with its answer."""
 
     id: str
     name: str
-    arguments: Any
+    arguments: JsonValue
     answer: Answer
     provider_id: str | None = None
+    """The id that the provider gave it."""
     raw: str | None = None
     hidden: bool = False
 
 
-class Closing(msgspec.Struct, frozen=True, gc=False):
-    """The message of `provider` in which the results of a turn's calls came, all of them.
-
-    `native` has None for each of the `results`; without it, the message holds nothing else.
-    """
+class ResultsMessage(msgspec.Struct, frozen=True, gc=False):
+    """The message of `provider` that held all results of a turn's calls."""
 
     provider: str
-    results: tuple[str, ...]
-    native: Any = None
+    call_ids: tuple[str, ...]
+    native: JsonObject | None = None
+    """It has None for each result; without it, the message holds nothing else."""
 
 
 class Turn(msgspec.Struct, gc=False):
-    """A message to show the model: what was said, and the calls made with it.
-
-    `native` is the message as `provider` wrote it; `exact`: it may go back as it is. `joined`:
-    it stands in one message with the results before it. `closing` is the message with the results
-    of the calls. `held` is a call that the server keeps, with the result that the turn says.
-    `hidden` turns and calls are not shown, but keep their ids from being given to others.
-    `version` is that of the event which it began with.
-    """
+    """A message to show the model: what was said, and the calls made with it."""
 
     role: str
     parts: tuple[Part, ...] = ()
     calls: list[Call] = []
     provider: str | None = None
-    native: Any = None
-    exact: bool = False
-    joined: bool = False
+    native: NativeMessage | None = None
+    """The message as `provider` wrote it; a list of items where several continue one message."""
+    well_formed: bool = False
+    """`native` may go back to `provider` as it is."""
+    shares_message: bool = False
+    """It stands in one message with the results before it."""
     hidden: bool = False
-    closing: Closing | None = None
-    held: Call | None = None
+    """It is not shown, but its calls keep their ids, as hidden calls do."""
+    results_message: ResultsMessage | None = None
+    """The message that the results of the calls came in."""
+    server_call: Call | None = None
+    """A call that the provider's server keeps, whose result this turn says."""
     version: int | None = None
+    """The version of the event that the turn began with."""
+
+    @property
+    def is_plain_text(self) -> bool:
+        """Whether every part is text."""
+        for part in self.parts:  # a loop is faster than a generator, and every turn is asked
+            if type(part) is not Text:
+                break
+        else:
+            return True
+        return False
+
+    def own_message(self, provider: str) -> JsonObject | None:
+        """Return the message as `provider` wrote it, where all but its calls may go back."""
+        if self.provider == provider and self.well_formed and isinstance(self.native, dict):
+            return self.native
+        return None
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One thing that a renderer had to change: what, by which rule, why, of which call or turn.
-
-    `version` is that of a turn.
-    """
+    """One thing that a renderer had to change: what, by which rule, why, of which call or turn."""
 
     what: str
     rule: str
     why: str
     call_id: str | None = None
     version: int | None = None
+    """The version of the turn."""
 
 
 class Rendered(msgspec.Struct, gc=False):
     """A request's keyword arguments, and what was changed to make them valid."""
 
-    arguments: dict[str, Any]
+    arguments: JsonObject
     changes: list[Change]
 
 
-def each_shown(
+def visible_turns(
     turns: Sequence[Turn], ids: Sequence[list[str]], changes: list[Change]
 ) -> Iterator[tuple[Turn, list[str]]]:
-    """The turns that are shown, with the ids of their calls; what is changed in one names it."""
+    """Yield the turns that are shown, with the ids of their calls.
+
+    A change that is appended to `changes` while a turn is worked on gets the turn's version.
+    """
     for turn, names in zip(turns, ids, strict=True):
         if turn.hidden:
             continue
         known = len(changes)
         yield turn, names
         if len(changes) > known:
-            changes[known:] = [of_turn(change, turn) for change in changes[known:]]
+            changes[known:] = [with_turn_version(change, turn) for change in changes[known:]]
 
 
-def of_turn(change: Change, turn: Turn) -> Change:
-    """`change` with the turn that it was made in, where it is about no call."""
+def visible_calls(turn: Turn, ids: Sequence[str]) -> list[tuple[Call, str]]:
+    """Return the calls of a turn that are shown, each with its id in the request."""
+    return [(call, name) for call, name in zip(turn.calls, ids, strict=True) if not call.hidden]
+
+
+def with_turn_version(change: Change, turn: Turn) -> Change:
+    """Return `change` with the version of the turn it was made in, unless it is about a call."""
     if change.call_id is not None:
         return change
     return msgspec.structs.replace(change, version=turn.version)

@@ -1,13 +1,13 @@
-"""Items of messages to events: calls get ids of their own, results find their calls.
+"""Convert parsed items to events: every call gets a unique id, every result finds its call.
 
 A result answers, in this order:
 
 1. a call of the assistant messages right before it: by id, or by position where ids are missing;
-2. the latest unanswered call of its id, wherever that is;
-3. a failed call of its id, when it is a real result (a completion beats a failure);
-4. the first later call of its id (it was logged too early).
+2. the latest unanswered call with its id, anywhere before it;
+3. a failed call with its id, if the result is not an error (a completion replaces a failure);
+4. the first later call with its id (the result was logged too early).
 
-An equal repeat is left out. A result that answers nothing is kept as a message of role `tool`.
+An equal repeat is left out. A result that answers no call is kept as a message of role `tool`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
-from eventstore.events import (
+from eventstore.append.call_ids import mint_call_id
+from eventstore.append.conversation_state import ConversationState
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import (
     Event,
     MessageAdded,
     ToolCompleted,
@@ -28,15 +30,16 @@ from eventstore.events import (
     ToolPending,
     ToolRejected,
 )
-from eventstore.failure import ErrorKind, Failure
-from eventstore.message import Image, Opaque, Part, Text
-from eventstore.state import ConversationState, Mint, mint
-from eventstore.tool import Completed, Failed, FunctionCall, FunctionResponse, Rejected, Tool
-from eventstore.wire.items import WireCall, WireItem, WireMessage, WireResult
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.messages import Image, Opaque, Part, Text
+from eventstore.domain.statuses import Completed, Failed, Rejected
+from eventstore.domain.tool import Tool
+from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.registry import adapter_of, media
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """Something that was wrong in the messages: of which item, and what was done about it."""
+    """A fault in the messages: the item that has it, and what was done about it."""
 
     item: int
     what: str
@@ -45,21 +48,18 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None = None
 
 
-_WITH_REFERENCES = frozenset({"openai-responses"})  # to calls that the server keeps
-_WITHOUT_IDS = frozenset({"gemini", "ollama"})  # calls need none there
-
 _NO_ID = ("re-keyed", "no-id", "the call has no id: one was minted")
 _USED = ("re-keyed", "used-id", "the call's id was used before: it was qualified")
 _TWICE = ("merged", "two-results", "the same result twice: one was left out")
 _OTHER = ("wrapped", "two-results", "the call has another result already: kept as text")
-_EARLY = ("moved", "early-result", "the result came before its call: moved behind it")
+_EARLY = ("moved", "early-result", "the result came before its call: moved after it")
 _FORM = ("rewritten", "form", "it was not in its provider's form")
-_MOVED = ("moved", "late-result", "the result did not follow its call: moved behind it")
+_MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
 
-class Transcript(msgspec.Struct):
-    """The events that messages are, item by item, and what was wrong with the messages."""
+class Conversion(msgspec.Struct):
+    """The events of messages, item by item, and the faults found in the messages."""
 
     by_item: list[list[Event]]
     findings: list[Finding]
@@ -100,41 +100,40 @@ class _Slot(msgspec.Struct, gc=False):
         return slot
 
 
-def transcribe(
-    items: Sequence[WireItem],
+def to_events(
+    items: Sequence[ParsedItem],
     state: ConversationState,
-    mint: Mint,
-    settled: Callable[[], Mapping[str, Tool]],
+    look_up: Callable[[], Mapping[str, Tool]],
     provider: str,
     *,
     imported: bool,
     key: str | None = None,
     goes_on: bool = False,
-) -> Transcript:
-    """The events of `items` after `state`; `settled` looks up all calls, when it must.
+) -> Conversion:
+    """Return the events of `items` after `state`.
 
-    `imported`: they happened elsewhere, so that a call without a result may have run there. An
-    assistant message with the `key` of the one before it (for the first, that is `key`) is a
-    further piece of it, and shares its turn. `goes_on`: the message before the first was the
-    assistant's, so that a piece may go on with it.
+    `look_up` returns all calls; it is called only where a result may repeat an earlier one.
+    `imported` means that the items happened elsewhere: a call without a result may have run there.
+    An assistant message whose id equals that of the one before it (`key`, for the first) continues
+    it and shares its turn. `goes_on` means that the message before the first one was the
+    assistant's, so that a continuation may follow it.
     """
-    writer = _Writer(items, state, mint, settled, provider, imported, key, goes_on)
+    writer = _Writer(items, state, look_up, provider, imported=imported, key=key, goes_on=goes_on)
     for number, item in enumerate(items):
         writer.events.append([])
-        if isinstance(item, WireMessage):
+        if isinstance(item, ParsedMessage):
             writer.message(number, item)
         else:
             writer.result(number, item)
     writer.place_early()
-    return Transcript(writer.events, writer.findings)
+    return Conversion(writer.events, writer.findings)
 
 
-def transcribe_alone(items: Sequence[WireItem], provider: str) -> Transcript:
-    """The events of a history that stands in no log."""
-    return transcribe(
+def events_of_history(items: Sequence[ParsedItem], provider: str) -> Conversion:
+    """Return the events of a history that is not in a log."""
+    return to_events(
         items,
-        ConversationState(0),
-        lambda turn, index, taken: mint("", turn, index, taken),
+        ConversationState("", 0),
         dict,
         provider,
         imported=True,
@@ -144,14 +143,14 @@ def transcribe_alone(items: Sequence[WireItem], provider: str) -> Transcript:
 class _Writer:
     def __init__(
         self,
-        items: Sequence[WireItem],
+        items: Sequence[ParsedItem],
         state: ConversationState,
-        mint: Mint,
-        settled: Callable[[], Mapping[str, Tool]],
+        look_up: Callable[[], Mapping[str, Tool]],
         provider: str,
-        imported: bool,  # noqa: FBT001 - passed on
+        *,
+        imported: bool,
         key: str | None,
-        goes_on: bool,  # noqa: FBT001 - passed on
+        goes_on: bool,
     ) -> None:
         self._items = items
         self._imported = imported
@@ -160,14 +159,15 @@ class _Writer:
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
         self._provider = provider
-        self._mint = mint
-        self._settled: Callable[[], Mapping[str, Tool]] | None = settled
+        self._adapter = adapter_of(provider)
+        self._conversation_id = state.conversation_id
+        self._look_up: Callable[[], Mapping[str, Tool]] | None = look_up
         self._taken = _Taken(state.known)
         self._turn = state.turn
         self._index = state.index  # the next call's place in the turn
         self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
-        self._early: list[tuple[int, WireResult]] = []
+        self._early: list[tuple[int, ParsedResult]] = []
         self._placed: list[_Slot | None] = []  # by the results up to here
         self._window = _Window()
         self._last = -1  # the item that the last message or turn began with
@@ -183,12 +183,12 @@ class _Writer:
 
     # messages
 
-    def message(self, number: int, item: WireMessage) -> None:
+    def message(self, number: int, item: ParsedMessage) -> None:
         events = self.events[number]
-        if not item.exact:
+        if not item.well_formed:
             self._found(number, _FORM, None)
-        results = self._results(item) if item.results else ()
-        if item.results and not item.parts:
+        results = self._results(item) if item.result_count else ()
+        if item.result_count and not item.parts:
             if results:
                 events.append(self._added(item, None, results))
             return
@@ -197,11 +197,11 @@ class _Writer:
             self._fresh = self._goes_on = False
             events.append(self._added(item, None, results))
             return
-        piece = item.piece and self._goes_on
-        self._goes_on = item.piece
-        if not piece and (item.key is None or item.key != self._key):
+        piece = item.is_continuation and self._goes_on
+        self._goes_on = item.is_continuation
+        if not piece and (item.message_id is None or item.message_id != self._key):
             self._last = number
-            self._key = item.key
+            self._key = item.message_id
             self._turn += 1
             self._index = 0
             if not self._fresh:
@@ -215,30 +215,43 @@ class _Writer:
             self._index += 1
 
     def _added(
-        self, item: WireMessage, turn: int | None, results: tuple[str, ...] = ()
+        self, item: ParsedMessage, turn: int | None, results: tuple[str, ...] = ()
     ) -> MessageAdded:
         role = item.role if item.parts or not results else "tool"
         return MessageAdded(
-            role, item.parts, turn, len(item.calls), self._provider, item.native, item.exact,
-            item.joined, None, results,
-        )  # fmt: skip
+            role,
+            item.parts,
+            turn,
+            len(item.calls),
+            self._provider,
+            item.native,
+            item.well_formed,
+            item.shares_message,
+            None,
+            results,
+        )
 
-    def _results(self, item: WireMessage) -> tuple[str, ...]:
-        """The calls that a message's results answer, where it says more than those alone do."""
-        slots = [slot for slot in self._placed[-item.results :] if slot is not None]
+    def _results(self, item: ParsedMessage) -> tuple[str, ...]:
+        """Return the calls that a message's results answer, if it holds more than these."""
+        slots = [slot for slot in self._placed[-item.result_count :] if slot is not None]
         places = [slot.place for slot in slots]
         turns = {turn for turn, _ in places}
-        if not item.exact or item.role != "user" or len({*places}) < item.results or len(turns) > 1:
+        if (
+            not item.well_formed
+            or item.role != "user"
+            or len({*places}) < item.result_count
+            or len(turns) > 1
+        ):
             return ()
         if item.native is None and not item.parts and places == sorted(places):
             return ()
         return tuple(slot.id for slot in slots)
 
-    def _pending(self, number: int, index: int, call: WireCall) -> ToolPending:
+    def _pending(self, number: int, index: int, call: ParsedCall) -> ToolPending:
         given = call.id
         if given is None:
-            call_id = self._mint(self._turn, index, self._taken)
-            if self._provider not in _WITHOUT_IDS:
+            call_id = mint_call_id(self._conversation_id, self._turn, index, self._taken)
+            if self._adapter.call_ids == "required":
                 self._found(number, _NO_ID, call_id)
         elif given in self._taken:
             call_id = self._taken.qualify(given)
@@ -251,25 +264,28 @@ class _Writer:
         self._window.add(slot)
         made = call.call
         return ToolPending(
-            FunctionCall(made.name, made.arguments, call_id, made.raw), given, self._turn, index,
+            FunctionCall(made.name, made.arguments, call_id, made.raw),
+            given,
+            self._turn,
+            index,
             self._imported,
-        )  # fmt: skip
+        )
 
     # results
 
-    def result(self, number: int, item: WireResult) -> None:
+    def result(self, number: int, item: ParsedResult) -> None:
         self._fresh = self._goes_on = False
-        if not item.exact:
+        if not item.well_formed:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
         if slot is None and item.id is not None:
             slot = self._repeat(item)
-        told = slot is not None and self._answer(number, item, slot, self.events[number])
-        self._placed.append(slot if told else None)
+        answered = slot is not None and self._answer(number, item, slot, self.events[number])
+        self._placed.append(slot if answered else None)
         if slot is None:
             self._early.append((number, item))
 
-    def _unanswered(self, item: WireResult) -> _Slot | None:
+    def _unanswered(self, item: ParsedResult) -> _Slot | None:
         slot = self._window.take(item.id, item.name)
         if slot is None and item.id is not None:
             waiting = self._open.get(item.id)
@@ -278,31 +294,31 @@ class _Writer:
             if waiting:
                 slot = waiting[-1]
             elif item.id not in self._named and item.id not in self._answered:
-                # Ids on one half alone: the call had none, so position is all there is.
+                # Only the result has an id: pair it by position with a call that has none.
                 slot = self._window.take_unnamed(item.name)
         return slot
 
     @cached_property
     def _named(self) -> AbstractSet[str | None]:
         """The ids of all calls, also of those to come."""
-        messages = (item for item in self._items if isinstance(item, WireMessage))
+        messages = (item for item in self._items if isinstance(item, ParsedMessage))
         return {call.id for message in messages for call in message.calls}
 
-    def _repeat(self, item: WireResult) -> _Slot | None:
+    def _repeat(self, item: ParsedResult) -> _Slot | None:
         call_id = item.id or ""
         slot = self._answered.get(call_id)
-        if slot is None and self._settled is not None and call_id in self._taken:
-            for tool in self._settled().values():
+        if slot is None and self._look_up is not None and call_id in self._taken:
+            for tool in self._look_up().values():
                 known = _Slot.of(tool)
                 if known.text is not None:
                     self._answered.setdefault(known.provider_id or "", known)
-            self._settled = None
+            self._look_up = None
             slot = self._answered.get(call_id)
         return slot
 
-    def _answer(self, number: int, item: WireResult, slot: _Slot, events: list[Event]) -> bool:
-        """Let the result answer the call; whether it does."""
-        rejected = item.rejected and not slot.attempts  # what was started cannot be, any more
+    def _answer(self, number: int, item: ParsedResult, slot: _Slot, events: list[Event]) -> bool:
+        """Let the result answer the call; return whether it does."""
+        rejected = item.rejected and not slot.attempts  # a call that was started cannot be rejected
         error = item.is_error and not rejected
         if slot.text is not None:
             if slot.text == item.text and slot.error >= error:
@@ -320,7 +336,7 @@ class _Writer:
         events.append(self._ended(item, slot, rejected=rejected))
         return True
 
-    def _ended(self, item: WireResult, slot: _Slot, *, rejected: bool) -> Event:
+    def _ended(self, item: ParsedResult, slot: _Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None
         if rejected:
             return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
@@ -333,13 +349,16 @@ class _Writer:
         )
 
     def place_early(self) -> None:
-        """Results that came before their calls go right behind them; the rest is kept as text."""
+        """Move results that came before their calls after them; keep the others as text."""
         for number, item in self._early:
             slot = next(
-                (s for s in self._open.get(item.id or "", ()) if s.text is None and s.item > number
-                 and item.id is not None),
+                (
+                    waiting
+                    for waiting in self._open.get(item.id or "", ())
+                    if waiting.text is None and waiting.item > number and item.id is not None
+                ),
                 None,
-            )  # fmt: skip
+            )
             if slot is not None:
                 self._found(number, _EARLY, slot.id)
                 self._answer(number, item, slot, self.events[slot.item])
@@ -347,18 +366,15 @@ class _Writer:
                 self._found(number, _ORPHAN, item.id)
                 self.events[number].append(self._orphan(item, item.id))
 
-    def _orphan(self, item: WireResult, call_id: str | None) -> MessageAdded:
+    def _orphan(self, item: ParsedResult, call_id: str | None) -> MessageAdded:
         parts = (*((Text(item.text),) if item.text else ()), *self._shown(item))
-        if self._provider not in _WITH_REFERENCES or not item.exact:
+        if not self._adapter.keeps_server_calls or not item.well_formed:
             return MessageAdded("tool", parts, call_id=call_id)
         return MessageAdded("tool", parts, None, 0, self._provider, item.native, call_id=call_id)
 
-    def _shown(self, item: WireResult) -> Iterator[Part]:
-        """The images and documents in a result: its text only names them."""
-        from eventstore.wire import PROVIDERS, media  # noqa: PLC0415 - which imports this
-
-        read = getattr(PROVIDERS.get(self._provider), "result_parts", None)
-        shown = read(item.native) if read is not None and item.native is not None else ()
+    def _shown(self, item: ParsedResult) -> Iterator[Part]:
+        """Yield the images and documents in a result: its text only names them."""
+        shown = self._adapter.result_parts(item.native) if item.native is not None else ()
         return (p for p in shown if isinstance(p, Image) or (isinstance(p, Opaque) and media(p)))
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
@@ -386,7 +402,7 @@ class _Window:
         self._order.append(slot)
 
     def take(self, call_id: str | None, name: str | None) -> _Slot | None:
-        """The call that a result of this id answers; without an id, the first that fits."""
+        """Return the call that a result of this id answers; without an id, the first that fits."""
         if call_id is None:
             if isinstance(self._order, list):
                 self._order = deque(self._order)
@@ -394,7 +410,7 @@ class _Window:
         return self._first(self._by_id.get(call_id), None)
 
     def take_unnamed(self, name: str | None) -> _Slot | None:
-        """The first call that has no id."""
+        """Return the first call that has no id."""
         return self._first(self._by_id.get(None), name)
 
     def _first(self, slots: _Slot | deque[_Slot] | None, name: str | None) -> _Slot | None:
@@ -428,7 +444,7 @@ class _Taken(AbstractSet[str]):
     def __contains__(self, call_id: object) -> bool:
         return call_id in self._added or call_id in self._known
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         yield from self._known
         yield from self._added
 

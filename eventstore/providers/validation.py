@@ -1,27 +1,27 @@
-"""The rules that make a history valid, one file per provider, and `validate`, which applies them.
+"""`validate`, which judges a history by a provider's rules.
 
-Nothing here is shared with what renders or repairs a history, so that no mistake can be shared
-either. A level says who refuses: `hard` is the provider's own API, `strict` some compatible server,
-an older model or a literal reading of the documentation.
+Each provider's rules stand in its own rule book. The rules share no code with what renders or
+repairs a history, so that they cannot share a mistake. The level of a rule says what refuses a
+history that breaks it: `hard` is the provider's own API; `strict` is a compatible server, an older
+model or a literal reading of the documentation.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
+from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+from eventstore.providers.registry import AnyProvider, rule_book
+from eventstore.providers.rule_book import Level, RuleBook
+from eventstore.providers.rules_reader import is_list, is_object
 
-__all__ = ["PROVIDERS", "Level", "RuleBook", "Violation", "is_valid", "validate"]
-
-Level = Literal["hard", "strict"]
+__all__ = ["Level", "RuleBook", "Violation", "is_valid", "validate"]
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """One rule that a history breaks, and where."""
+    """A rule that a history breaks, and the place where it does."""
 
     code: str
     level: Level
@@ -33,96 +33,59 @@ class Violation(msgspec.Struct, frozen=True):
     """How to mend it."""
 
 
-class RuleBook(Protocol):
-    """What one provider accepts: a table of rules, and the checks that apply it."""
+def validate(messages: object, provider: AnyProvider) -> list[Violation]:
+    """Return every rule that `messages` breaks, in the order of the rule codes, then of the places.
 
-    @property
-    def RULES(self) -> Mapping[str, tuple[Level, str, str]]:  # noqa: N802
-        """Code to level, the provider's words and the remedy.
+    Whatever `messages` is, it is judged and not changed, and no value of it raises an error. A list
+    is valid for the provider's own API when no violation has the level `hard`. An empty list breaks
+    no rule here, although every provider refuses it: it holds nothing to repair.
 
-        The words are a format string over `place`, `path` (the place in dots) and `detail`. A
-        star after a code is the part of the rule that is held at another level.
-        """
+    Args:
+        messages: the message list alone (Gemini's contents, the input of OpenAI Responses, and the
+            messages of all others), without a system prompt that is a parameter of its own. Objects
+            of the provider's SDK are read as the JSON that the SDK would send.
+        provider: the name of the provider.
 
-    @property
-    def TOLERATED(self) -> Collection[str]:  # noqa: N802
-        """Codes of the strict rules without which the API itself answers."""
-
-    def findings(self, messages: object) -> Iterator[tuple[str, str, str]]:
-        """Code, place and detail of everything that breaks a rule."""
-
-
-PROVIDERS: Final[dict[str, str | RuleBook]] = {
-    "anthropic": "eventstore.wire.rules.anthropic",
-    "bedrock": "eventstore.wire.rules.bedrock",
-    "gemini": "eventstore.wire.rules.gemini",
-    "mistral": "eventstore.wire.rules.mistral",
-    "ollama": "eventstore.wire.rules.ollama",
-    "openai": "eventstore.wire.rules.openai",
-    "openai-responses": "eventstore.wire.rules.responses",
-}
-"""Provider to its rule book, or that module's name until it is asked for."""
-
-
-def validate(messages: object, provider: str) -> list[Violation]:
-    """Every rule that `messages` breaks, in the order of the rule codes, then of the places.
-
-    Total: whatever `messages` is, it is judged, never raised over, and left as it was. A list is
-    valid for the provider's own API when nothing of level `hard` is reported. An empty list breaks
-    no rule here, although no provider answers one: there is nothing in it to mend.
-
-    Pass the list alone (Gemini's contents, the input of OpenAI Responses, else the messages): a
-    system prompt that is a parameter of its own is no part of it. The SDK's own objects in it are
-    read as what the SDK would send for them.
-
-    Raises `ValueError` when no rules are known for `provider`.
+    Raises:
+        ValueError: no rules are known for `provider`.
     """
-    book = _book(provider)
-    return [_violation(book, *finding) for finding in book.findings(_sent(messages))]
+    book = rule_book(provider)
+    return [_violation(book, *finding) for finding in book.findings(_as_sent(messages))]
 
 
-def is_valid(messages: object, provider: str) -> bool:
-    """Whether `messages` break no rule that repair would mend: `validate`, stopped at the first.
+def is_valid(messages: object, provider: AnyProvider) -> bool:
+    """Return whether `messages` break no rule that repair would mend.
 
-    What a book tolerates is broken in requests that the provider's own API answers.
+    It stops at the first violation. Tolerated rules do not count: the provider's own API answers
+    requests that break them.
     """
-    book = _book(provider)
+    book = rule_book(provider)
     return all(code in book.TOLERATED for code, _, _ in book.findings(messages))
 
 
-def _sent(messages: object) -> object:
-    """A list as the SDKs send it: tuples are lists, and their objects say what is in them."""
+def _as_sent(messages: object) -> object:
+    """Return a list as the SDK sends it: tuples as lists, and SDK objects as JSON objects."""
     if not isinstance(messages, list | tuple):
         return messages
-    return [_dumped(message) for message in messages]
+    return [_as_json(message) for message in cast("Sequence[object]", messages)]
+
+
+def _as_json(value: object) -> object:
+    if not is_object(value):
+        return _dumped(value)
+    for key in ("content", "parts"):
+        parts = value.get(key)
+        if is_list(parts) and not all(isinstance(part, (dict, str)) for part in parts):
+            value = {**value, key: [_as_json(part) for part in parts]}
+    return value
 
 
 def _dumped(value: object) -> object:
-    if type(value) is dict:
-        for key in ("content", "parts"):
-            held = value.get(key)
-            if isinstance(held, list) and not all(type(each) in _PLAIN for each in held):
-                value = {**value, key: [_dumped(each) for each in held]}
-        return value
     try:
         dump = getattr(value, "model_dump", None)
-        fields = dump(mode="json", exclude_none=True) if callable(dump) else value
-    except Exception:  # noqa: BLE001 - foreign code
+        return dump(mode="json", exclude_none=True) if callable(dump) else value
+    except Exception:  # noqa: BLE001 - the object's own code, which may raise anything
         return value
-    return fields
-
-
-_PLAIN = frozenset({dict, str})
-
-
-def _book(provider: str) -> RuleBook:
-    book = PROVIDERS.get(provider)
-    if book is None:
-        known = ", ".join(sorted(PROVIDERS))
-        raise ValueError(f"no rules for provider {provider!r}: choose one of {known}")
-    if isinstance(book, str):
-        book = PROVIDERS[provider] = cast("RuleBook", import_module(book))
-    return book
 
 
 def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:

@@ -1,153 +1,270 @@
 """Anthropic Messages: message lists in, `{"system": ..., "messages": [...]}` out.
 
 Results stand in the one user message right after their calls, before anything else. System
-text is a parameter of the request; later in the conversation it becomes a user's text.
+text is a parameter of the request; later in the conversation it becomes text of the user.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeGuard
 
-from eventstore.fingerprint import content_id
-from eventstore.message import PDF, Document, Image, Opaque, Part, Text
-from eventstore.wire.content import (
-    as_text,
-    bare,
-    beyond,
-    closed,
-    copy,
-    foreign_text,
-    function_call,
-    in_order,
-    in_words,
-    named_part,
-    object_arguments,
-    plain_text,
+from eventstore.domain.fingerprint import content_id
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
+from eventstore.providers.adapter_protocol import (
+    FormatSignature,
+    ProviderAdapter,
+    ResponseMembers,
+    ResultTest,
 )
-from eventstore.wire.items import (
+from eventstore.providers.identifiers import call_ids, sanitized, tool_name
+from eventstore.providers.media import plain_image
+from eventstore.providers.model import (
+    TURN_ROLES,
     Answer,
     Call,
     Change,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
     Rendered,
     Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
+    visible_calls,
+    visible_turns,
 )
-from eventstore.wire.naming import call_ids, legal_text, tool_name
+from eventstore.providers.parts import (
+    as_text,
+    copy,
+    described,
+    foreign_text,
+    function_call,
+    in_order_of,
+    native_part,
+    object_arguments,
+    other_members,
+    part_label,
+    plain_text,
+    results_message_for,
+)
+from eventstore.providers.tool_definition import ToolDefinition
 
-NAME = "anthropic"
-LIST = "messages"
-BLOCKS = "content"
-ID_LENGTH = 64
-NAME_LENGTH = 128
+NAME: Final = "anthropic"
+_BLOCKS: Final = "content"
+_MAX_ID: Final = 64
+_MAX_NAME: Final = 128
 _SERVED_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_CHANGES = ("tool_addition", "tool_removal")
-OPENING = "[The conversation begins here.]"
-
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user",
-    "assistant": "assistant", "ai": "assistant", "model": "assistant", "tool": "user",
-}  # fmt: skip
+_OPENING: Final = "[The conversation begins here.]"
 
 REASONING = ("thinking", "redacted_thinking")
 SERVED = ("server_tool_use", "mcp_tool_use")  # calls that the provider's own servers run
 
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+
+class AnthropicAdapter(ProviderAdapter):
+    """Reads and writes the messages of Anthropic's Messages."""
+
+    name = NAME
+    list_key = "messages"
+    system_key = "system"
+    results_key = _BLOCKS
+    error_flag = True
+    signature = FormatSignature(call_types=("tool_use",), result_types=("tool_result",))
+
+    response_members = ResponseMembers(
+        finish_reason=(("stop_reason",),),
+        input=(
+            ("usage", "input_tokens"),
+            ("usage", "cache_creation_input_tokens"),
+            ("usage", "cache_read_input_tokens"),
+        ),
+        output=(("usage", "output_tokens"),),
+        cached=(("usage", "cache_read_input_tokens"),),
+    )
+
+    def parse(
+        self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other."""
+        for message in messages:
+            if is_json_object(message):
+                yield from _items(message, is_error, is_rejection)
+            elif isinstance(message, str):
+                native = {"role": "user", "content": message}
+                yield from _items(native, is_error, is_rejection)
+            elif message is not None:
+                yield ParsedMessage("user", (Text(as_text(message)),))
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the request for `turns`, every call answered right after its message."""
+        changes: list[Change] = []
+        system: list[str] = []
+        messages: list[JsonObject] = []
+        ids = call_ids(turns, _MAX_ID, changes, per_turn=False)
+        for turn, names in visible_turns(turns, ids, changes):
+            shown = visible_calls(turn, names) if names else []
+            if turn.role == "assistant":
+                _add_assistant(messages, turn, shown, changes)
+            elif turn.role in ("system", "developer") and not messages:
+                system.append(plain_text(turn.parts, changes))
+                changes.append(Change("moved", "AN10", "system text is a parameter of the request"))
+            else:
+                _add_user(messages, turn, changes)
+            if shown:
+                results = [self.render_result(call, name) for call, name in shown]
+                messages.append(results_message_for(turn, NAME, _BLOCKS, results))
+        _pair_server_calls(messages, changes)
+        if messages and messages[-1]["role"] == "assistant":
+            _end(messages[-1], changes)
+        if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
+            changes.append(Change("added", "AN12", "a conversation starts with the user"))
+            messages.insert(0, {"role": "user", "content": _OPENING})
+        arguments: JsonObject = {"messages": messages}
+        if any(system):
+            arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
+        return Rendered(arguments, changes)
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return one of the request's `tools`."""
+        return tool.with_schema_as("input_schema")
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return the block that answers `call`."""
+        answer = call.answer
+        if answer.provider != NAME or answer.native is None:
+            return _new_result(answer, call_id)
+        block = copy(answer.native)
+        block["tool_use_id"] = call_id
+        if answer.note:
+            block["content"] = f"{answer.text}\n{answer.note}"
+        return block
+
+    def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
+        """Yield the members of a message that no other provider has a place for."""
+        given = native if isinstance(native, dict) else {}
+        for block in _native_blocks(given) if "role" in given else [given]:
+            for kind, portable in _PORTABLE.items():
+                if _is(block, kind):
+                    yield from other_members(block, portable)
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a block shows."""
+        return _media(part)
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed result shows."""
+        content: JsonValue = native.get("content")
+        if not isinstance(content, list):
+            return ()
+        return tuple(part for block in content for part in _part(block))
 
 
-# in
+ADAPTER: Final = AnthropicAdapter()
 
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of a message list, whatever its form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, str):
-            message = {"role": "user", "content": message}  # noqa: PLW2901
-        if isinstance(message, dict):
-            yield from _items(message, is_error, is_rejection)
-        elif message is not None:
-            yield WireMessage("user", (Text(as_text(message)),))
+# reading
 
 
-def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+def _items(
+    message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+) -> Iterator[ParsedItem]:
     given = message.get("role")
-    role = ROLES.get(given, "user") if isinstance(given, str) else "user"
-    content = message.get("content")
+    role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
+    content: JsonValue = message.get("content")
     message_id = message.get("id")
-    key = message_id if isinstance(message_id, str) else None
+    message_id = message_id if isinstance(message_id, str) else None
     if not isinstance(content, list):
         text = as_text(content)
         if text.strip():
             native = _native(message, role, content)
-            exact = given == role and isinstance(content, str)
-            yield WireMessage(role, (Text(text),), (), native, exact, key=key)
+            well_formed = given == role and isinstance(content, str)
+            yield ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
         return
     results = [block for block in content if _is(block, "tool_result")]
-    rest = [block for block in content if not _is(block, "tool_result")]
-    exact = given == role
+    rest = [block for block in content if not _is(block, "tool_result")] if results else [*content]
+    well_formed = given == role
     if role == "assistant":
-        yield from _message(_native(message, role, rest), exact=exact, key=key)
+        yield from _message(
+            _native(message, role, rest), well_formed=well_formed, message_id=message_id
+        )
         yield from (_result(block, is_error, is_rejection) for block in results)
         return
     yield from (_result(block, is_error, is_rejection) for block in results)
     calls = [block for block in rest if _is(block, "tool_use")]
     said = [block for block in rest if not _is(block, "tool_use")]
     if calls:  # only an assistant can call
-        yield from _message(_native({}, "assistant", calls), exact=False)
-    exact = exact and not any(_is(block, "tool_result") for block in content[len(results) :])
+        yield from _message(_native({}, "assistant", calls), well_formed=False)
+    well_formed = well_formed and not any(
+        _is(block, "tool_result") for block in content[len(results) :]
+    )
     native = _native(message, role, [*([None] * len(results)), *said])
-    yield from _message(native, exact=exact, key=key, results=len(results))
+    yield from _message(
+        native, well_formed=well_formed, message_id=message_id, result_count=len(results)
+    )
 
 
-def _is(block: Any, kind: str) -> bool:
+def _is(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
     return isinstance(block, dict) and block.get("type") == kind
 
 
-def _native(message: dict[str, Any], role: str, content: Any) -> dict[str, Any]:
-    """What may be sent of a message, in its order: a response has more members."""
-    return in_order({"role": role, "content": content}, message)
+def _native(message: JsonObject, role: str, content: object) -> JsonObject:
+    """Return the members of a message that may be sent, in its order; a response has more."""
+    return in_order_of(message, {"role": role, "content": content})
 
 
 def _message(
-    native: dict[str, Any], *, exact: bool, key: str | None = None, results: int = 0
-) -> Iterator[WireMessage]:
-    """The message that `native` is, its results but None."""
-    blocks = native["content"][results:]
+    native: JsonObject,
+    *,
+    well_formed: bool,
+    message_id: str | None = None,
+    result_count: int = 0,
+) -> Iterator[ParsedMessage]:
+    """Yield the message in `native`, in which None replaces each result."""
+    blocks: list[JsonValue] = native["content"][result_count:]
     parts: list[Part] = []
-    calls: list[WireCall] = []
+    calls: list[ParsedCall] = []
     for block in blocks:
         if _is(block, "tool_use"):
             call_id = block.get("id")
             calls.append(
-                WireCall(
+                ParsedCall(
                     call_id if isinstance(call_id, str) and call_id else None,
                     function_call(block.get("name"), block.get("input")),
                 )
             )
         else:
             parts.extend(_part(block))
-    exact = exact and all(_is_exact_block(block, native["role"]) for block in blocks)
-    if parts or calls or (results and exact):
-        joined = results > 0
-        yield WireMessage(
-            native["role"], tuple(parts), tuple(calls), native, exact, joined, key, results=results
+    well_formed = well_formed and all(
+        _is_well_formed_block(block, native["role"]) for block in blocks
+    )
+    if parts or calls or (result_count and well_formed):
+        shares_message = result_count > 0
+        yield ParsedMessage(
+            native["role"],
+            tuple(parts),
+            tuple(calls),
+            native,
+            well_formed,
+            shares_message,
+            message_id,
+            result_count=result_count,
         )
 
 
-def _part(block: Any) -> Iterator[Part]:
+_TEXT_MEMBERS = {"type", "text"}
+
+
+def _part(block: JsonValue) -> Iterator[Part]:
     if isinstance(block, dict):
         kind, text = block.get("type"), block.get("text")
         if kind == "text":
             said = as_text(text)
             if said.strip():
-                plain = said is not text or len(block) == 2  # noqa: PLR2004 - type and text
+                plain = said is not text or block.keys() == _TEXT_MEMBERS
                 yield Text(said) if plain else Opaque(NAME, block)
-        elif kind == "image" and (image := bare(media(block), block)):
+        elif kind == "image" and (image := plain_image(_media(block), block)):
             yield image
         elif isinstance(kind, str):
             yield Opaque(NAME, block)
@@ -160,9 +277,9 @@ def _part(block: Any) -> Iterator[Part]:
         yield Text(as_text(block))
 
 
-def media(block: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a block of ours shows, whatever else it says."""
-    source = block.get("source")
+def _media(block: JsonObject) -> Image | Document | None:
+    """Return the image or document in a block, whatever else the block holds."""
+    source: JsonValue = block.get("source")
     if not isinstance(source, dict):
         return None
     if block.get("type") == "document":
@@ -177,7 +294,7 @@ def media(block: dict[str, Any]) -> Image | Document | None:
     return None
 
 
-def _document(source: dict[str, Any], title: Any) -> Document | None:
+def _document(source: JsonObject, title: object) -> Document | None:
     name = title if isinstance(title, str) and title else None
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return Document(source["url"], None, name)
@@ -186,36 +303,36 @@ def _document(source: dict[str, Any], title: Any) -> Document | None:
     return None
 
 
-def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
+def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
     call_id = block.get("tool_use_id")
-    exact = _is_exact_result(block)
-    return WireResult(
+    well_formed = _is_well_formed_result(block)
+    return ParsedResult(
         call_id if isinstance(call_id, str) and call_id else None,
         None,
         as_text(block.get("content")),
         bool(is_error(block)),
-        block if exact else None,
+        block if well_formed else None,
         bool(is_rejection(block)),
-        exact,
+        well_formed,
     )
 
 
-def _is_exact_result(block: dict[str, Any]) -> bool:
-    content = block.get("content")
-    if type(block.get("is_error", False)) is not bool:  # 0 is no boolean
+def _is_well_formed_result(block: JsonObject) -> bool:
+    content: JsonValue = block.get("content")
+    if type(block.get("is_error", False)) is not bool:  # 0 is not a boolean
         return False
     if content is None or isinstance(content, str):
         return bool(content and content.strip()) or not block.get("is_error")
     if not isinstance(content, list) or (not content and block.get("is_error")):
         return False
-    return all(isinstance(item, dict) and _is_exact_block(item) for item in content)
+    return all(isinstance(item, dict) and _is_well_formed_block(item) for item in content)
 
 
-def _is_exact_block(block: Any, role: str = "user") -> bool:
-    """Whether a block may go back as it is, in a message of `role` or a result."""
+def _is_well_formed_block(block: JsonValue, role: str = "user") -> bool:
+    """Return whether a block may go back as it is, in a message of `role` or in a result."""
     if not isinstance(block, dict) or not isinstance(block.get("type"), str):
         return False
-    if not _is_at_home(block, role):
+    if not _is_accepted_from(block, role):
         return False
     if block["type"] == "text":
         return isinstance(block.get("text"), str) and bool(block["text"].strip())
@@ -223,15 +340,15 @@ def _is_exact_block(block: Any, role: str = "user") -> bool:
         name, call_id = block.get("name"), block.get("id")
         return (
             isinstance(name, str)
-            and legal_text(name, NAME_LENGTH) == name
+            and sanitized(name, _MAX_NAME) == name
             and isinstance(call_id, str)
             and isinstance(block.get("input"), dict)
         )
     return True
 
 
-def _is_at_home(block: dict[str, Any], role: str) -> bool:
-    """Whether the API takes a block from `role`; what was thought only with its signature."""
+def _is_accepted_from(block: JsonObject, role: str) -> bool:
+    """Return whether the API takes a block in a message of `role`; thinking needs a signature."""
     kind = block.get("type")
     if role == "assistant":
         signature = block.get("signature")
@@ -240,48 +357,18 @@ def _is_at_home(block: dict[str, Any], role: str) -> bool:
     return kind not in REASONING
 
 
-# out
-
-
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The request for `turns`: every call answered in the user message right after it."""
-    changes: list[Change] = []
-    system: list[str] = []
-    messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False)
-    for turn, names in each_shown(turns, ids, changes):
-        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
-                 if not call.hidden]  # fmt: skip
-        if turn.role == "assistant":
-            _add_assistant(messages, turn, shown, changes)
-        elif turn.role in ("system", "developer") and not messages:
-            system.append(plain_text(turn.parts, changes))
-            changes.append(Change("moved", "AN10", "system text is a parameter of the request"))
-        else:
-            _add_user(messages, turn, changes)
-        if shown:
-            results = [render_result(call, name) for call, name in shown]
-            messages.append(closed(turn, NAME, BLOCKS, results))
-    _pair_served(messages, changes)
-    if messages and messages[-1]["role"] == "assistant":
-        _end(messages[-1], changes)
-    if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
-        changes.append(Change("added", "AN12", "a conversation starts with the user"))
-        messages.insert(0, {"role": "user", "content": OPENING})
-    arguments: dict[str, Any] = {"messages": messages}
-    if any(system):
-        arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
-    return Rendered(arguments, changes)
+# writing
 
 
 def _add_assistant(
-    messages: list[dict[str, Any]],
+    messages: list[JsonObject],
     turn: Turn,
     shown: list[tuple[Call, str]],
     changes: list[Change],
 ) -> None:
-    if _is_own(turn) and len(shown) == len(turn.calls):
-        native: dict[str, Any] = copy(turn.native)
+    own = turn.own_message(NAME)
+    if own is not None and len(shown) == len(turn.calls):
+        native = copy(own)
         made = [block for block in _native_blocks(native) if _is(block, "tool_use")]
         if len(made) == len(shown):
             for block, (_, name) in zip(made, shown, strict=True):
@@ -296,7 +383,7 @@ def _add_assistant(
         {
             "type": "tool_use",
             "id": name,
-            "name": tool_name(call, NAME_LENGTH, changes),
+            "name": tool_name(call, _MAX_NAME, changes),
             "input": object_arguments(call, changes),
         }
         for call, name in shown
@@ -306,51 +393,43 @@ def _add_assistant(
 
 
 def _is_unsigned(part: Part) -> bool:
-    """Whether it is reasoning of ours that the API does not take back."""
+    """Return whether a part is Anthropic's reasoning without a signature, which cannot go back."""
     if not isinstance(part, Opaque) or part.provider != NAME:
         return False
-    return _is(part.data, "thinking") and not _is_at_home(part.data, "assistant")
+    return _is(part.data, "thinking") and not _is_accepted_from(part.data, "assistant")
 
 
-def _is_own(turn: Turn) -> bool:
-    return turn.provider == NAME and turn.exact and turn.native is not None
-
-
-def untold(native: Any) -> Iterator[str]:
-    """The members of a message of ours that no other provider has a place for."""
-    for block in _native_blocks(native) if "role" in native else [native]:
-        for kind, told in _TOLD.items():
-            if _is(block, kind):
-                yield from beyond(block, told)
-
-
-_TOLD = {
+_PORTABLE = {
     "tool_use": {"type", "id", "name", "input"},
     "tool_result": {"type", "tool_use_id", "content", "is_error"},
 }
+"""Members of calls and results that arrive at other providers."""
 
 
-def _native_blocks(native: dict[str, Any]) -> list[Any]:
-    content = native.get("content")
-    return [each for each in content if each is not None] if isinstance(content, list) else []
+def _native_blocks(native: JsonObject) -> list[JsonObject]:
+    """Return the blocks of a native message, without the None that replaces each result."""
+    content: JsonValue = native.get("content")
+    return [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
 
 
-def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
-    own = _is_own(turn) and (turn.role == "user" or _changes_tools(turn))
-    if own and not turn.joined:
-        messages.append(copy(turn.native))
+def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> None:
+    native = turn.own_message(NAME)
+    if native is not None and turn.role != "user" and not _changes_tools(native):
+        native = None
+    if native is not None and not turn.shares_message:
+        messages.append(copy(native))
         return
-    content = copy(_native_blocks(turn.native)) if own else _blocks(turn.parts, changes)
+    content = _blocks(turn.parts, changes) if native is None else copy(_native_blocks(native))
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "AN11", "a later system message became a user's text"))
         content = [{"type": "text", "text": f"[system] {said}"}] if said else []
     if not content:
         return
-    # Neighbours of ours become one message; those that the provider's user kept apart stay so.
-    apart = turn.provider == NAME and not turn.joined
+    # Neighbouring turns from elsewhere are merged; messages that came from this API stay separate.
+    separate = turn.provider == NAME and not turn.shares_message
     last = messages[-1] if messages else None
-    if last is not None and last["role"] == "user" and not apart:
+    if last is not None and last["role"] == "user" and not separate:
         if isinstance(last["content"], str):
             last["content"] = [{"type": "text", "text": last["content"]}]
         last["content"].extend(content)
@@ -358,44 +437,38 @@ def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change])
         messages.append({"role": "user", "content": _plain(content)})
 
 
-def _changes_tools(turn: Turn) -> bool:
-    """Whether it is a message that only the API's newest models take, and no text can replace."""
-    return any(_is(block, kind) for block in _native_blocks(turn.native) for kind in TOOL_CHANGES)
+def _changes_tools(native: JsonObject) -> bool:
+    """Return whether a message adds or removes tools, which no text can replace."""
+    return any(_is(block, kind) for block in _native_blocks(native) for kind in TOOL_CHANGES)
 
 
-def _end(message: dict[str, Any], changes: list[Change]) -> None:
-    """The last message's text ends in no blank: the model goes on from it."""
+def _end(message: JsonObject, changes: list[Change]) -> None:
+    """Strip white space from the end of the last message: the model continues from it."""
     content = message["content"]
     ends = [(message, "content")] if isinstance(content, str) else [(b, "text") for b in content]
     for holder, key in ends[-1:]:
         text = holder.get(key)
         if isinstance(text, str) and text[-1:].isspace():
-            changes.append(Change("rewritten", "AN09", "a final text ends in no blank"))
+            changes.append(Change("rewritten", "AN09", "a final text may not end in white space"))
             holder[key] = text.rstrip()
 
 
-def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
-    """Calls that the servers ran without a result, and results without a call, become text.
+def _pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Turn server calls without a result, and server results without a call, into text.
 
-    A result may still come while nothing but results of ours has followed the call.
+    A call stays while its result may still come: only results have followed it.
     """
-    blocks = [
-        block
-        for message in messages
-        if isinstance(message["content"], list)
-        for block in message["content"]
-        if isinstance(block, dict)
-    ]
-    _name_served(blocks, changes)
-    asked = [block.get("id") for block in blocks if block.get("type") in SERVED]
-    known = [block.get("tool_use_id") for block in blocks if _is_served_result(block)]
-    if not asked and not known:
+    blocks = list(_server_blocks(messages))
+    if not blocks:
         return
+    _rename_server_calls(blocks, changes)
+    asked = [block.get("id") for block in blocks if block["type"] in SERVED]
+    known = [block.get("tool_use_id") for block in blocks if _is_server_result(block)]
     paired = {each for each in asked if isinstance(each, str)}
     paired &= {each for each in known if isinstance(each, str)}
     running = True
     for message in reversed(messages):
-        content = message["content"]
+        content: JsonValue = message["content"]
         if isinstance(content, list):
             message["content"] = [
                 _unpaired(block, paired, changes, running=running) for block in content
@@ -403,18 +476,29 @@ def _pair_served(messages: list[dict[str, Any]], changes: list[Change]) -> None:
         running = running and isinstance(content, list) and _is_answer(message["role"], content)
 
 
-def _is_compacted(message: dict[str, Any]) -> bool:
-    """Whether it stands for what came before: nothing needs to."""
-    content = message["content"]
+def _server_blocks(messages: list[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the calls that the provider's own servers ran, and their results."""
+    for message in messages:
+        content: JsonValue = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and (
+                block.get("type") in SERVED or _is_server_result(block)
+            ):
+                yield block
+
+
+def _is_compacted(message: JsonObject) -> bool:
+    """Return whether a message is a compaction, which may begin a conversation."""
+    content: JsonValue = message["content"]
     return isinstance(content, list) and _is(content[0], "compaction")
 
 
-def _name_served(blocks: list[dict[str, Any]], changes: list[Change]) -> None:
-    """Give calls that the servers ran, and their results, ids as only the servers write them."""
+def _rename_server_calls(blocks: list[JsonObject], changes: list[Change]) -> None:
+    """Give server calls and their results ids of the form that the servers write."""
     for block in blocks:
         key = "id" if block.get("type") == "server_tool_use" else "tool_use_id"
         given = block.get(key)
-        own = key == "id" or (_is_served_result(block) and block["type"] != "mcp_tool_result")
+        own = key == "id" or (_is_server_result(block) and block["type"] != "mcp_tool_result")
         if own and isinstance(given, str) and not _SERVED_ID.fullmatch(given):
             mark = content_id(given.encode("utf-8", "surrogatepass")).hex()[:24]
             block[key] = f"srvtoolu_{mark}"
@@ -422,95 +506,77 @@ def _name_served(blocks: list[dict[str, Any]], changes: list[Change]) -> None:
             changes.append(Change("re-keyed", "AN06", why))
 
 
-def _unpaired(block: Any, paired: set[str], changes: list[Change], *, running: bool) -> Any:
-    if _is_served_result(block):
+def _unpaired(
+    block: JsonValue, paired: set[str], changes: list[Change], *, running: bool
+) -> JsonValue:
+    if _is_server_result(block):
         call_id = block.get("tool_use_id")
-        told = f"[{block['type']}] {as_text(block.get('content'))}"
+        text = f"[{block['type']}] {as_text(block.get('content'))}"
     elif isinstance(block, dict) and block.get("type") in SERVED:
         call_id = block.get("id")
         if running and isinstance(call_id, str):
             return block
-        told = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
+        text = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
     else:
         return block
     if isinstance(call_id, str) and call_id in paired:
         return block
     changes.append(Change("wrapped", "AN16", f"{block['type']} has no counterpart: kept as text"))
-    return {"type": "text", "text": told}
+    return {"type": "text", "text": text}
 
 
-def _is_served_result(block: Any) -> bool:
+def _is_server_result(block: JsonValue) -> TypeGuard[JsonObject]:
     kind = block.get("type") if isinstance(block, dict) else None
     return isinstance(kind, str) and kind.endswith("_tool_result")
 
 
-def _is_answer(role: str, content: list[Any]) -> bool:
+def _is_answer(role: str, content: list[JsonValue]) -> bool:
     return role == "user" and bool(content) and all(_is(b, "tool_result") for b in content)
 
 
-def _plain(content: list[dict[str, Any]]) -> Any:
-    """One plain text is a string, as people write it."""
+def _plain(content: list[JsonObject]) -> str | list[JsonObject]:
+    """Return the content, as a string where it is one plain text."""
     if len(content) == 1 and content[0].keys() == {"type", "text"}:
-        return content[0]["text"]
+        text: str = content[0]["text"]
+        return text
     return content
 
 
-def _blocks(
-    parts: tuple[Part, ...], changes: list[Change], role: str = "user"
-) -> list[dict[str, Any]]:
+def _blocks(parts: tuple[Part, ...], changes: list[Change], role: str = "user") -> list[JsonObject]:
     return [block for part in parts if (block := _block(part, changes, role)) is not None]
 
 
-def _block(part: Part, changes: list[Change], role: str) -> dict[str, Any] | None:
+def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, Image | Document) and role == "assistant":
-        why = f"an assistant shows no {named_part(part)} here"
+        why = f"an assistant message may not show {part_label(part)} here"
         changes.append(Change("wrapped", "AN13", why))
-        return {"type": "text", "text": in_words(part)}
+        return {"type": "text", "text": described(part)}
     if isinstance(part, Image):
         return {"type": "image", "source": _source(part, part.media_type or "image/png")}
     if isinstance(part, Document):
         title = {"title": part.name} if part.name else {}
         return {"type": "document", "source": _source(part, PDF), **title}
-    if part.provider == NAME and _is_at_home(part.data, role):
-        return copy(part.data)  # type: ignore[no-any-return]
+    if part.provider == NAME and _is_accepted_from(part.data, role):
+        return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text and text.strip() else None
 
 
-def _source(shown: Image | Document, media_type: str) -> dict[str, Any]:
+def _source(shown: Image | Document, media_type: str) -> JsonObject:
     if shown.url is not None:
         return {"type": "url", "url": shown.url}
     return {"type": "base64", "media_type": media_type, "data": shown.data or ""}
 
 
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The block that answers `call`, whose id here is `name`."""
-    answer = call.answer
-    if answer.provider == NAME and answer.native is not None:
-        block: dict[str, Any] = copy(answer.native)
-        block["tool_use_id"] = name
-        if answer.note:
-            block["content"] = f"{answer.text}\n{answer.note}"
-        return block
-    return _new_result(answer, name)
-
-
-def _new_result(answer: Answer, name: str) -> dict[str, Any]:
+def _new_result(answer: Answer, name: str) -> JsonObject:
     text = f"{answer.text}\n{answer.note}" if answer.note else answer.text
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": text}
+    block: JsonObject = {"type": "tool_result", "tool_use_id": name, "content": text}
     if answer.is_error:
         block["content"] = text if text.strip() else "error"
         block["is_error"] = True
-    elif answer.parts:
-        noted = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
+    elif answer.shown_parts:
+        noted = (*answer.shown_parts, Text(answer.note)) if answer.note else answer.shown_parts
         block["content"] = _blocks(noted, [])
     return block
-
-
-def result_parts(native: Any) -> tuple[Part, ...]:
-    """What a result of ours shows."""
-    content = native.get("content")
-    return tuple(part for block in content for part in _part(block)) if isinstance(
-        content, list) else ()  # fmt: skip

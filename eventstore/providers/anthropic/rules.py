@@ -1,37 +1,50 @@
 """The rules of Anthropic Messages, AN01 to AN16.
 
-The API merges same-role neighbours into one turn before it pairs calls with results; AN01 to AN04
-look at turns, AN15 at the messages as they stand. A system message ends a turn: where the API
-accepts one at all, it may not stand between a call and its result.
+The API merges neighbouring messages of the same role into one turn before it pairs calls with
+results. AN01 to AN04 look at turns, AN15 at the messages as they stand. A system message ends a
+turn: where the API accepts one at all, it may not stand between a call and its result.
 
 AN01 to AN05 pair `tool_use` with `tool_result`. Calls that the API's own servers run
 (`server_tool_use`, `mcp_tool_use`) have their results in an assistant message, the same or a later
-one. The specification tells of them without a code; here they are AN16.
+one. The specification names no code for them; here they are AN16.
 
-A fault for which the table has no row of its own goes to the nearest one:
+A fault without a row of its own in the table is reported under the nearest one:
 
-- AN08 also takes an `is_error` that is no boolean;
-- AN09 also takes content that is missing or of a wrong type, and a final assistant's text that ends
-  in a blank;
-- AN13 also takes a history that is no list, messages and blocks that are no objects, roles that do
-  not exist, calls or results inside the content of a result, thinking without its signature or from
-  the user, images and documents from the assistant.
+- AN08 also covers an `is_error` that is not a boolean;
+- AN09 also covers content that is missing or of a wrong type, and text at the end of a final
+  assistant message that ends in white space;
+- AN13 also covers a history that is not a list, messages and blocks that are not objects, roles
+  that do not exist, calls or results inside the content of a result, thinking without its signature
+  or in a user message, and images and documents in an assistant message.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import dropwhile, groupby
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from eventstore.providers.rules_reader import (
+    Members,
+    apply_checks,
+    is_list,
+    is_object,
+    listed,
+    pairing_key,
+    readable,
+    repeated,
+    text_or_none,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    Fault = tuple[str, str]  # place and detail
+    from eventstore.providers.rule_book import Finding, Rule
+    from eventstore.providers.rules_reader import Fault
 
 __all__ = ["RULES", "TOLERATED", "findings"]
 
-RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+RULES: Final[dict[str, Rule]] = {
     "AN01": (
         "hard",
         (
@@ -86,7 +99,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "AN07": (
         "hard",
         "{path}: Input should be a valid dictionary",
-        "send the arguments as an object; wrap what is none into one",
+        "send the arguments as an object; wrap any other value in one",
     ),
     "AN08": (
         "hard",
@@ -127,7 +140,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "AN12*": (
         "strict",
         "{path}: the first message must have role `user`",
-        "keep what stood before the compaction",
+        "keep the messages from before the compaction",
     ),
     "AN13": (
         "hard",
@@ -159,20 +172,25 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
 """Code to level, the API's words and the remedy."""
 
 TOLERATED: Final = frozenset({"AN11*", "AN12*"})
-"""Strict rules whose breach has no other form: the models that made such a history answer it."""
+"""Strict rules that repair leaves alone.
+
+Such a history cannot be written in another way, and the models that made it answer it.
+"""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
-_HOME: Final = {
-    "tool_use": "assistant", "tool_result": "user",
-    "thinking": "assistant", "redacted_thinking": "assistant",
-    "image": "user", "document": "user",
-}  # fmt: skip
-_SHOWN: Final = frozenset({"image", "document"})  # by a result, too
+_ROLE_OF_BLOCK: Final = {
+    "tool_use": "assistant",
+    "tool_result": "user",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "image": "user",
+    "document": "user",
+}
+_MEDIA: Final = frozenset({"image", "document"})  # a result may hold them, too
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_SERVED_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
-_SERVED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
+_SERVER_CALL_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
+_SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _MAX_NAME_LENGTH: Final = 200
-_MAX_SHOWN: Final = 80
 _NO_KEYS: Final[frozenset[object]] = frozenset()
 
 _WRONG_CONTENT: Final = "Input should be a valid string or list of content blocks"
@@ -181,52 +199,41 @@ _NO_CONTENT: Final = (
 )
 
 
-def findings(messages: object) -> Iterator[tuple[str, str, str]]:
-    """Code, place and detail of everything in `messages` that breaks a rule."""
-    if not isinstance(messages, list):
+def findings(messages: object) -> Iterator[Finding]:
+    """Yield code, place and detail of everything in `messages` that breaks a rule."""
+    if is_list(messages):
+        yield from apply_checks(_CHECKS, _History(messages))
+    else:
         yield "AN13", "messages", "Input should be a valid list"
-        return
-    history = _History(messages)
-    for code, check in _CHECKS.items():
-        for place, detail in check(history):
-            yield code, place, detail
 
 
 class _Block(NamedTuple):
-    """A content block; content that is one text is one text block."""
+    """A content block; content that is one text counts as one text block."""
 
     place: str
     kind: str | None
-    body: dict[object, Any]
-
-    @property
-    def id_key(self) -> str:
-        return "id" if self.kind == "tool_use" else "tool_use_id"
-
-    @property
-    def key(self) -> object:
-        """What pairs call and result: the id, or its type where it is no text (or absent)."""
-        value = self.body.get(self.id_key)
-        return value if isinstance(value, str) else type(value)
+    body: Members
+    key: object
+    """What pairs a call with its result."""
 
 
 class _Message(NamedTuple):
-    """A message; what is no object is read as an empty one."""
+    """A message; a value that is not an object is read as a message without members."""
 
     place: str
     role: str | None
-    body: dict[object, Any]
+    body: Members
     blocks: list[_Block]
 
     def keys(self, kind: str) -> frozenset[object]:
-        """What pairs the blocks of this kind; none where the role may not hold them."""
-        if self.role != _HOME[kind]:
+        """Return the pairing keys of the blocks of a kind; none where the role may not hold it."""
+        if self.role != _ROLE_OF_BLOCK[kind]:
             return _NO_KEYS
         return frozenset(block.key for block in self.blocks if block.kind == kind)
 
 
 class _Turn(NamedTuple):
-    """Same-role neighbours, which the API merges."""
+    """Neighbouring messages of one role, which the API merges."""
 
     messages: list[_Message]
 
@@ -257,74 +264,79 @@ class _History:
         ]
 
     def pairs(self) -> Iterator[tuple[_Turn, _Turn]]:
-        """Each turn with the one after it, an empty one before the first and after the last."""
+        """Return each turn with the one after it, an empty turn at either end."""
         return zip([_NO_TURN, *self.turns], [*self.turns, _NO_TURN], strict=True)
 
 
 def _message(index: int, message: object) -> _Message:
-    body: dict[object, Any] = message if isinstance(message, dict) else {}
-    place, role = f"messages[{index}]", body.get("role")
+    body: Members = message if is_object(message) else {}
+    place = f"messages[{index}]"
+    role = body.get("role")
     blocks = list(_blocks(f"{place}.content", body.get("content")))
     return _Message(place, role if isinstance(role, str) else None, body, blocks)
 
 
 def _blocks(place: str, content: object) -> Iterator[_Block]:
     if isinstance(content, str) and content:
-        yield _Block(place, "text", {"type": "text", "text": content})
-    if isinstance(content, list):
-        for index, block in enumerate(content):
-            body: dict[object, Any] = block if isinstance(block, dict) else {}
-            kind = body.get("type")
-            yield _Block(f"{place}[{index}]", kind if isinstance(kind, str) else None, body)
+        yield _Block(place, "text", {"type": "text", "text": content}, None)
+    if not is_list(content):
+        return
+    for index, block in enumerate(content):
+        body: Members = block if is_object(block) else {}
+        given = body.get("type")
+        kind = given if isinstance(given, str) else None
+        key = pairing_key(body.get("id" if kind == "tool_use" else "tool_use_id"))
+        yield _Block(f"{place}[{index}]", kind, body, key)
 
 
 def _inner_blocks(result: _Block) -> Iterator[_Block]:
-    """The blocks inside a result; content that is one text may be blank there, so it is none."""
+    """Yield the blocks inside a result; text alone is not one of them, as it may be blank there."""
     content = result.body.get("content")
-    if isinstance(content, list):
+    if is_list(content):
         yield from _blocks(f"{result.place}.content", content)
 
 
 def _unanswered_calls(history: _History) -> Iterator[Fault]:
-    """AN01: every call is answered in the user turn right after it."""
+    """Check AN01: every call is answered in the user turn right after it."""
     for turn, after in history.pairs():
         answered = after.keys("tool_result")
         for message in turn.messages:
             calls = [block.key for block in message.blocks if block.kind == "tool_use"]
             unanswered = [key for key in calls if key not in answered]
             if unanswered:
-                yield message.place, _listed(unanswered)
+                yield message.place, listed(unanswered)
 
 
-def _unasked_results(history: _History) -> Iterator[Fault]:
-    """AN02: every result answers a call of the assistant turn right before it."""
+def _results_without_calls(history: _History) -> Iterator[Fault]:
+    """Check AN02: every result answers a call of the assistant turn right before it."""
     for before, turn in history.pairs():
         asked = before.keys("tool_use")
         for block in turn.blocks:
             if _is_result(block) and block.key not in asked:
-                yield block.place, _listed([block.key])
+                yield block.place, listed([block.key])
 
 
 def _late_results(history: _History) -> Iterator[Fault]:
-    """AN03: in the turn that answers, the results come before any other block."""
+    """Check AN03: in the turn that answers, the results come before any other block."""
     for before, turn in history.pairs():
         answering = turn.blocks if before.keys("tool_use") else []
         for block in dropwhile(_is_result, answering):
             if _is_result(block):
-                yield block.place, _listed([block.key])
+                yield block.place, listed([block.key])
 
 
 def _second_results(history: _History) -> Iterator[Fault]:
-    """AN04: no id is answered twice in one turn."""
+    """Check AN04: no id is answered twice in one turn."""
     for turn in history.turns:
-        yield from _repeated(filter(_is_result, turn.blocks))
+        for block in repeated(filter(_is_result, turn.blocks)):
+            yield block.place, listed([block.key])
 
 
 def _repeated_calls(history: _History) -> Iterator[Fault]:
-    """AN05: the ids of calls are unique in the whole request.
+    """Check AN05: the ids of calls are unique in the whole request.
 
-    A call whose result is tool references (a search for tools) needs its own id within its turn
-    alone: the API has been seen to answer requests that took such an id from an earlier turn.
+    The id of a call whose result is tool references (a search for tools) must be unique within its
+    turn only: the API was seen to answer requests that took such an id from an earlier turn.
     """
     seen: set[object] = set()
     for turn, after in history.pairs():
@@ -334,37 +346,38 @@ def _repeated_calls(history: _History) -> Iterator[Fault]:
             if block.kind != "tool_use" or not isinstance(block.key, str):
                 continue
             if block.key in here or (block.key in seen and block.key not in searches):
-                yield block.place, _listed([block.key])
+                yield block.place, listed([block.key])
             here.add(block.key)
         seen |= here
 
 
 def _finds_tools(block: _Block) -> bool:
-    """Whether a block is a result made of tool references."""
+    """Return whether a block is a result made of tool references."""
     inner = list(_inner_blocks(block)) if _is_result(block) else []
     return bool(inner) and all(each.kind == "tool_reference" for each in inner)
 
 
 def _illegal_ids(history: _History) -> Iterator[Fault]:
-    """AN06: ids are text of legal characters, on calls and on results; servers give their own."""
+    """Check AN06: ids are text of legal characters; the API's own servers have a form of theirs."""
     for block in (*history.calls, *history.results):
         if not isinstance(block.key, str) or not _ID.fullmatch(block.key):
-            yield f"{block.place}.{block.id_key}", r"^[a-zA-Z0-9_-]+$"
+            member = "id" if block.kind == "tool_use" else "tool_use_id"
+            yield f"{block.place}.{member}", r"^[a-zA-Z0-9_-]+$"
     for block in history.blocks:
-        given = _served_id(block) if block.kind == "server_tool_use" else None
-        if given is not None and not _SERVED_ID.fullmatch(given):
+        server_id = _server_call_id(block) if block.kind == "server_tool_use" else None
+        if server_id is not None and not _SERVER_CALL_ID.fullmatch(server_id):
             yield f"{block.place}.id", r"^srvtoolu_[a-zA-Z0-9_]+$"
 
 
 def _untyped_inputs(history: _History) -> Iterator[Fault]:
-    """AN07: the input of a call is an object."""
+    """Check AN07: the input of a call is an object."""
     for block in history.calls:
         if not isinstance(block.body.get("input"), dict):
             yield f"{block.place}.input", ""
 
 
 def _silent_errors(history: _History) -> Iterator[Fault]:
-    """AN08: a result that is an error says something."""
+    """Check AN08: a result that is an error says something."""
     for block in history.results:
         flag = block.body.get("is_error")
         if flag is True and _is_blank(block.body.get("content")):
@@ -374,10 +387,10 @@ def _silent_errors(history: _History) -> Iterator[Fault]:
 
 
 def _is_blank(content: object) -> bool:
-    """Whether content says nothing at all: none, blank text, or blank text blocks alone."""
+    """Return whether content says nothing: it is missing, blank text, or only blank text blocks."""
     if isinstance(content, str):
         return not content.strip()
-    if isinstance(content, list):
+    if is_list(content):
         return all(
             block.kind == "text" and _text_fault(block.body.get("text")) is not None
             for block in _blocks("", content)
@@ -386,7 +399,7 @@ def _is_blank(content: object) -> bool:
 
 
 def _empty_content(history: _History) -> Iterator[Fault]:
-    """AN09: messages, but for a final assistant's, hold content; text blocks hold text."""
+    """Check AN09: messages hold content, except a final assistant one; text blocks hold text."""
     for message in history.messages:
         if message.role in _ROLES:
             yield from _message_content_faults(message, is_last=message is history.messages[-1])
@@ -425,21 +438,21 @@ def _text_fault(text: object) -> str | None:
 
 
 def _leading_system(history: _History) -> Iterator[Fault]:
-    """AN10: the first message is no system message."""
+    """Check AN10: the first message is not a system message."""
     for message in history.messages[:1]:
         if message.role == "system":
             yield message.place, ""
 
 
 def _any_system(history: _History) -> Iterator[Fault]:
-    """AN11: no message is a system message."""
+    """Check AN11: no message is a system message."""
     for message in history.messages:
         if message.role == "system" and not _changes_tools(message):
             yield message.place, ""
 
 
 def _any_tool_change(history: _History) -> Iterator[Fault]:
-    """AN11*: no message changes the tools."""
+    """Check AN11*: no message changes the tools."""
     for message in history.messages:
         if message.role == "system" and _changes_tools(message):
             yield message.place, ""
@@ -450,26 +463,26 @@ def _changes_tools(message: _Message) -> bool:
 
 
 def _leading_other(history: _History) -> Iterator[Fault]:
-    """AN12: the first message is the user's."""
+    """Check AN12: the first message has the role user."""
     for message in history.messages[:1]:
-        if message.role != "user" and not _is_compacted(message):
+        if message.role != "user" and not _begins_with_compaction(message):
             yield message.place, ""
 
 
 def _leading_compaction(history: _History) -> Iterator[Fault]:
-    """AN12*: nor does it begin with a compaction, before which the API reads nothing."""
+    """Check AN12*: the first message is not a compaction, although the API reads on from one."""
     for message in history.messages[:1]:
-        if _is_compacted(message):
+        if _begins_with_compaction(message):
             yield message.place, ""
 
 
-def _is_compacted(message: _Message) -> bool:
+def _begins_with_compaction(message: _Message) -> bool:
     kinds = [block.kind for block in message.blocks[:1]]
     return message.role == "assistant" and kinds == ["compaction"]
 
 
 def _misplaced(history: _History) -> Iterator[Fault]:
-    """AN13: messages and blocks have a form, and blocks the right role around them."""
+    """Check AN13: messages and blocks are well formed, and blocks stand under the right role."""
     for raw, message in zip(history.raw, history.messages, strict=True):
         if not isinstance(raw, dict):
             yield message.place, "Input should be an object"
@@ -479,27 +492,23 @@ def _misplaced(history: _History) -> Iterator[Fault]:
     for block in (*history.blocks, *history.inner):
         if block.kind is None:
             yield block.place, "Input should be an object with a `type`"
-        elif block.kind == "thinking" and not _is_text(block.body.get("signature")):
+        elif block.kind == "thinking" and not text_or_none(block.body.get("signature")):
             yield f"{block.place}.signature", "Field required"
 
 
 def _misplaced_blocks(history: _History) -> Iterator[Fault]:
     for message in history.messages:
         for block in message.blocks:
-            home = _HOME.get(block.kind or "", message.role)
-            if home != message.role:
-                yield block.place, f"`{block.kind}` blocks can only be in `{home}` messages"
+            role = _ROLE_OF_BLOCK.get(block.kind or "", message.role)
+            if role != message.role:
+                yield block.place, f"`{block.kind}` blocks can only be in `{role}` messages"
     for block in history.inner:
-        if block.kind in _HOME and block.kind not in _SHOWN:
+        if block.kind in _ROLE_OF_BLOCK and block.kind not in _MEDIA:
             yield block.place, f"`{block.kind}` blocks cannot be inside a `tool_result` block"
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _illegal_names(history: _History) -> Iterator[Fault]:
-    """AN14: a call names its tool."""
+    """Check AN14: a call names its tool."""
     for block in history.calls:
         name = block.body.get("name")
         if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME_LENGTH:
@@ -507,9 +516,9 @@ def _illegal_names(history: _History) -> Iterator[Fault]:
 
 
 def _split_results(history: _History) -> Iterator[Fault]:
-    """AN15: the message directly after a call's holds its result, without any merging.
+    """Check AN15: the message directly after a call's holds its result, without any merging.
 
-    A call that is not answered after merging either is AN01's alone.
+    A call that has no result after merging either is reported as AN01 only.
     """
     for turn, after in history.pairs():
         answered = after.keys("tool_result")
@@ -518,51 +527,60 @@ def _split_results(history: _History) -> Iterator[Fault]:
             late = (message.keys("tool_use") & answered) - follower.keys("tool_result")
             if late:
                 calls = (block for block in message.blocks if block.kind == "tool_use")
-                yield message.place, _listed(call.key for call in calls if call.key in late)
+                yield message.place, listed(call.key for call in calls if call.key in late)
 
 
 def _unpaired_server_calls(history: _History) -> Iterator[Fault]:
-    """AN16: what the servers were asked has its result, and their results were asked for.
+    """Check AN16: each call that the API's servers run has its result, and the reverse.
 
-    A result may still be on its way while nothing but results of the client's own tools has
-    followed the call.
+    The result may still be missing while only results of the client's own tools follow the call.
     """
-    asked = {_served_id(block) for block in history.blocks if block.kind in _SERVED} - {None}
-    known = {_served_id(block) for block in history.blocks if _is_served_result(block)} - {None}
-    quiet = len(history.messages)
-    while quiet and _holds_results_alone(history.messages[quiet - 1]):
-        quiet -= 1
+    calls = (block for block in history.blocks if block.kind in _SERVER_CALLS)
+    results = (block for block in history.blocks if _is_server_result(block))
+    asked = set(map(_server_call_id, calls)) - {None}
+    answered = set(map(_server_call_id, results)) - {None}
+    last = _number_of_last_turn(history)
     for number, message in enumerate(history.messages, 1):
         for block in message.blocks:
-            if block.kind in _SERVED and number < quiet and _served_id(block) not in known:
-                name = block.body.get("name") if block.kind == "server_tool_use" else block.kind
-                yield (
-                    block.place,
-                    (
-                        f"`{_named(name)}` tool use with id {_named(_served_id(block))} was found "
-                        "without a corresponding result block"
-                    ),
-                )
-            elif _is_served_result(block) and _served_id(block) not in asked:
-                yield (
-                    block.place,
-                    (
-                        f"unexpected `tool_use_id` found in `{block.kind}` blocks: "
-                        f"{_named(_served_id(block))}. Each must have its call before it."
-                    ),
-                )
+            if block.kind in _SERVER_CALLS:
+                if number < last and _server_call_id(block) not in answered:
+                    yield block.place, _missing_server_result(block)
+            elif _is_server_result(block) and _server_call_id(block) not in asked:
+                yield block.place, _missing_server_call(block)
 
 
-def _is_served_result(block: _Block) -> bool:
+def _number_of_last_turn(history: _History) -> int:
+    """Return the number of the last message that holds more than results of the client's tools."""
+    number = len(history.messages)
+    while number and _holds_only_results(history.messages[number - 1]):
+        number -= 1
+    return number
+
+
+def _missing_server_result(block: _Block) -> str:
+    name = block.body.get("name") if block.kind == "server_tool_use" else block.kind
+    return (
+        f"`{readable(name)}` tool use with id {listed([_server_call_id(block)])} was found "
+        "without a corresponding result block"
+    )
+
+
+def _missing_server_call(block: _Block) -> str:
+    return (
+        f"unexpected `tool_use_id` found in `{block.kind}` blocks: "
+        f"{listed([_server_call_id(block)])}. Each must have its call before it."
+    )
+
+
+def _is_server_result(block: _Block) -> bool:
     return (block.kind or "").endswith("_tool_result")
 
 
-def _served_id(block: _Block) -> str | None:
-    value = block.body.get("id" if block.kind in _SERVED else "tool_use_id")
-    return value if isinstance(value, str) else None
+def _server_call_id(block: _Block) -> str | None:
+    return text_or_none(block.body.get("id" if block.kind in _SERVER_CALLS else "tool_use_id"))
 
 
-def _holds_results_alone(message: _Message) -> bool:
+def _holds_only_results(message: _Message) -> bool:
     return message.role == "user" and bool(message.blocks) and all(map(_is_result, message.blocks))
 
 
@@ -570,31 +588,9 @@ def _is_result(block: _Block) -> bool:
     return block.kind == "tool_result"
 
 
-def _repeated(blocks: Iterable[_Block]) -> Iterator[Fault]:
-    seen: set[object] = set()
-    for block in blocks:
-        if not isinstance(block.key, str):
-            continue
-        if block.key in seen:
-            yield block.place, _listed([block.key])
-        seen.add(block.key)
-
-
-def _listed(keys: Iterable[object]) -> str:
-    """Ids inside a sentence, each once: short and printable, whatever they hold."""
-    return ", ".join(map(_named, dict.fromkeys(keys)))
-
-
-def _named(key: object) -> str:
-    if not isinstance(key, str):
-        return "(no id)"
-    text = key if len(key) <= _MAX_SHOWN else f"{key[: _MAX_SHOWN - 3]}..."
-    return text if text and text.isprintable() else repr(text)
-
-
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN01": _unanswered_calls,
-    "AN02": _unasked_results,
+    "AN02": _results_without_calls,
     "AN03": _late_results,
     "AN04": _second_results,
     "AN05": _repeated_calls,

@@ -1,123 +1,231 @@
 """Amazon Bedrock's Converse: message lists in, `{"system": [...], "messages": [...]}` out.
 
 Results stand in the one user message right after their calls. System text is a parameter of the
-request; later in the conversation it becomes a user's text. Bytes, which JSON cannot say, are kept
-as base64 under a mark of ours, and go back as bytes. A result that is blank says so.
+request; later in the conversation it becomes a user's text. Bytes, which JSON cannot hold, are
+stored as base64 under the member `$bytes`, and go back as bytes. A blank result gets a text.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeGuard
 
-from eventstore.message import Document, Image, Opaque, Part, Text
-from eventstore.wire.content import (
-    as_text,
-    bare,
-    beyond,
-    closed,
-    copy,
-    foreign_text,
-    function_call,
-    in_order,
-    in_words,
-    object_arguments,
-    plain_text,
-    spoken,
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers.adapter_protocol import (
+    FormatSignature,
+    ProviderAdapter,
+    ResponseMembers,
+    ResultTest,
 )
-from eventstore.wire.items import (
+from eventstore.providers.identifiers import call_ids, sanitized, tool_name
+from eventstore.providers.media import plain_image
+from eventstore.providers.model import (
+    TURN_ROLES,
     Call,
     Change,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
     Rendered,
     Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
+    visible_calls,
+    visible_turns,
 )
-from eventstore.wire.naming import call_ids, legal_text, tool_name
+from eventstore.providers.parts import (
+    as_text,
+    copy,
+    described,
+    foreign_text,
+    function_call,
+    in_order_of,
+    object_arguments,
+    other_members,
+    plain_text,
+    results_message_for,
+    without_media,
+)
+from eventstore.providers.tool_definition import ToolDefinition
 
-NAME = "bedrock"
-LIST = "messages"
-BLOCKS = "content"
-ID_LENGTH = 64
-NAME_LENGTH = 64
-OPENING = "[The conversation begins here.]"
+NAME: Final = "bedrock"
+_BLOCKS: Final = "content"
+_MAX_ID: Final = 64
+_MAX_NAME: Final = 64
+_OPENING: Final = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
 DOCUMENT = "[document]"
 TOOL_CHANGES = frozenset({"toolAddition", "toolRemoval"})
 BYTES = "$bytes"
 
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user",
-    "assistant": "assistant", "ai": "assistant", "model": "assistant", "tool": "user",
-}  # fmt: skip
-
 _BLOBS = ("bytes", "redactedContent")
 _DEPTH = 8  # blobs are no deeper in a block
 _FORMATS = {
-    "image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif",
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "image/jpg": "jpeg",
+    "image/gif": "gif",
     "image/webp": "webp",
-}  # fmt: skip
-
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+}
 
 
-# in
+class BedrockAdapter(ProviderAdapter):
+    """Reads and writes the messages of Bedrock's Converse."""
+
+    name = NAME
+    list_key = "messages"
+    system_key = "system"
+    results_key = _BLOCKS
+    error_flag = True
+    signature = FormatSignature(calls=("toolUse",), results=("toolResult",))
+
+    response_members = ResponseMembers(
+        response_id=(("ResponseMetadata", "RequestId"),),
+        model=(("trace", "promptRouter", "invokedModelId"),),
+        finish_reason=(("stopReason",),),
+        input=(
+            ("usage", "inputTokens"),
+            ("usage", "cacheReadInputTokens"),
+            ("usage", "cacheWriteInputTokens"),
+        ),
+        output=(("usage", "outputTokens"),),
+        cached=(("usage", "cacheReadInputTokens"),),
+    )
+
+    def parse(
+        self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other."""
+        for message in messages:
+            if is_json_object(message):
+                yield from _items(message, is_error, is_rejection)
+            elif message is not None:
+                text = as_text(message)
+                if text.strip():
+                    yield ParsedMessage("user", (Text(text),))
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the request for `turns`, every call answered right after its message."""
+        changes: list[Change] = []
+        system: list[JsonObject] = []
+        messages: list[JsonObject] = []
+        ids = call_ids(turns, _MAX_ID, changes, per_turn=False)
+        for turn, names in visible_turns(turns, ids, changes):
+            shown = visible_calls(turn, names)
+            if turn.role == "assistant":
+                _add_assistant(messages, turn, shown, changes)
+            elif turn.role in ("system", "developer") and not messages:
+                text = plain_text(turn.parts, changes)
+                system += [{"text": text}] if text.strip() else []
+                changes.append(Change("moved", "BE03", "system text is a parameter of the request"))
+            else:
+                _add_user(messages, turn, changes)
+            if shown:
+                results = [_answer(call, name, changes) for call, name in shown]
+                messages.append(results_message_for(turn, NAME, _BLOCKS, results, _unpacked))
+        _name_documents(messages, changes)
+        for message in messages:
+            kinds = {kind for block in message["content"] for kind in block}
+            if "document" in kinds and "text" not in kinds:
+                changes.append(Change("added", "BE02", "a document needs a text beside it"))
+                message["content"].append({"text": DOCUMENT})
+        if messages and messages[0]["role"] != "user":
+            changes.append(Change("added", "BE03", "a conversation starts with the user"))
+            messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
+        arguments: JsonObject = {"messages": messages}
+        return Rendered({"system": system, **arguments} if system else arguments, changes)
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return one of the tools of the request's `toolConfig`."""
+        spec = tool.with_schema_as("inputSchema")
+        spec["inputSchema"] = {"json": spec["inputSchema"]}
+        return {"toolSpec": spec}
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return the block that answers `call`."""
+        return _answer(call, call_id, [])
+
+    def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
+        """Yield the members of a message that no other provider has a place for."""
+        blocks: list[JsonValue] = [native]
+        if isinstance(native, dict) and "role" in native:
+            blocks = _blocks_of(native)
+        for block in blocks:
+            for kind, portable in _PORTABLE.items():
+                if _is_client_block(block, kind):
+                    yield from other_members(block[kind], portable)
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a block shows."""
+        return _media(part)
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed result shows."""
+        return tuple(part for block in native["toolResult"]["content"] for part in _shown(block))
+
+    def is_own_message(self, message: JsonObject) -> bool:
+        """Return whether a block of the message names its kind by its only member."""
+        content: JsonValue = message.get("content")
+        blocks = content if isinstance(content, list) else ()
+        return any(isinstance(block, dict) and "type" not in block for block in blocks)
+
+    def system_text(self, arguments: JsonObject) -> str | None:
+        """Return the text of the system blocks."""
+        blocks: list[JsonObject] | None = arguments.get("system")
+        return "\n\n".join(block["text"] for block in blocks) if blocks else None
 
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of a message list, whatever its form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, dict):
-            yield from _items(message, is_error, is_rejection)
-        elif message is not None:
-            text = as_text(message)
-            if text.strip():
-                yield WireMessage("user", (Text(text),))
+ADAPTER: Final = BedrockAdapter()
 
 
-def _items(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    output = message.get("output", message)
-    if isinstance(output, dict) and isinstance(output.get("message"), dict):
-        message = output["message"]  # a whole response
+# reading
+
+
+def _items(
+    message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+) -> Iterator[ParsedItem]:
+    output: JsonValue = message.get("output", message)
+    held: JsonValue = output.get("message") if isinstance(output, dict) else None
+    if isinstance(held, dict):
+        message = held  # a whole response
     given = message.get("role")
-    role = ROLES.get(given, "user") if isinstance(given, str) else "user"
-    content = message.get("content")
+    role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
+    content: JsonValue = message.get("content")
     if not isinstance(content, list):
         text = as_text(content)
         if text.strip():
-            yield WireMessage(role, (Text(text),))
+            yield ParsedMessage(role, (Text(text),))
         return
     blocks = [block for item in content for block in _single(item)]
-    exact = given == role and len(blocks) == len(content) and None not in content
-    results = [block for block in blocks if _is_ours(block, "toolResult")]
-    rest = [block for block in blocks if not _is_ours(block, "toolResult")]
+    well_formed = given == role and len(blocks) == len(content) and None not in content
+    results = [block for block in blocks if _is_client_block(block, "toolResult")]
+    rest = [block for block in blocks if not _is_client_block(block, "toolResult")]
     if role == "assistant":
-        yield from _message(_native(message, role, rest), exact=exact)
+        yield from _message(_native(message, role, rest), well_formed=well_formed)
         yield from (_result(block, is_error, is_rejection) for block in results)
         return
     yield from (_result(block, is_error, is_rejection) for block in results)
-    calls = [block for block in rest if _is_ours(block, "toolUse")]
+    calls = [block for block in rest if _is_client_block(block, "toolUse")]
     if calls:  # only an assistant can call
-        yield from _message(_native({}, "assistant", calls), exact=False)
-        blocks = [block for block in blocks if not _is_ours(block, "toolUse")]
-    held = [None if _is_ours(block, "toolResult") else block for block in blocks]
+        yield from _message(_native({}, "assistant", calls), well_formed=False)
+        blocks = [block for block in blocks if not _is_client_block(block, "toolUse")]
+    said = [None if _is_client_block(block, "toolResult") else block for block in blocks]
     yield from _message(
-        _native(message, role, held), exact=exact and not calls, results=len(results)
+        _native(message, role, said),
+        well_formed=well_formed and not calls,
+        result_count=len(results),
     )
 
 
-def _native(message: dict[str, Any], role: str, content: list[Any]) -> dict[str, Any]:
-    """What may be sent of a message, in its order."""
-    return in_order({"role": role, "content": content}, message)
+def _native(message: JsonObject, role: str, content: Sequence[JsonValue]) -> JsonObject:
+    """Return the members of a message that may be sent, in its order."""
+    return in_order_of(message, {"role": role, "content": content})
 
 
-def _single(block: Any) -> Iterator[Any]:
-    """A block as it should be, with one member: one for each that it has."""
+def _single(block: JsonValue) -> Iterator[JsonValue]:
+    """Yield a block for each member of a block, as a valid one has a single member."""
     if not isinstance(block, dict) or len(block) == 1:
         yield _packed(block)
     elif isinstance(block.get("type"), str):
@@ -126,48 +234,67 @@ def _single(block: Any) -> Iterator[Any]:
         yield from ({key: _packed(value)} for key, value in block.items())
 
 
-def _packed(value: Any, depth: int = _DEPTH) -> Any:
-    """Blocks with their bytes as marked base64."""
+def _packed(value: JsonValue, depth: int = _DEPTH) -> JsonValue:
+    """Return a copy of blocks with bytes as marked base64."""
     if not depth:
         return value
     if isinstance(value, list):
         return [_packed(item, depth - 1) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        key: {BYTES: b64encode(bytes(item)).decode()}
-        if key in _BLOBS and isinstance(item, bytes | bytearray | memoryview)
-        else _packed(item, depth - 1)
-        for key, item in value.items()
-    }
+    packed: JsonObject = {**value}
+    item: JsonValue
+    for key, item in value.items():
+        if isinstance(item, (dict, list)):
+            packed[key] = _packed(item, depth - 1)
+        elif key in _BLOBS and _is_blob(item):
+            packed[key] = {BYTES: b64encode(bytes(item)).decode()}
+    return packed
 
 
-def _unpacked(value: Any, depth: int = _DEPTH) -> Any:
-    """A copy of blocks with their bytes as bytes."""
+def _is_blob(value: object) -> TypeGuard[bytes | bytearray | memoryview]:
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+def _unpacked(value: JsonValue, depth: int = _DEPTH) -> JsonValue:
+    """Return a copy of blocks with marked base64 as bytes."""
+    if isinstance(value, dict):
+        return _unpacked_object(value, depth)
+    if isinstance(value, list) and depth:
+        return [_unpacked(item, depth - 1) for item in value]
+    return copy(value)
+
+
+def _unpacked_object(value: JsonObject, depth: int = _DEPTH) -> JsonObject:
+    """Return a copy of a message or a block with marked base64 as bytes."""
     if not depth:
         return copy(value)
-    if isinstance(value, list):
-        return [_unpacked(item, depth - 1) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _decoded(item[BYTES])
-        if key in _BLOBS and isinstance(item, dict) and item.keys() == {BYTES}
-        else _unpacked(item, depth - 1)
-        for key, item in value.items()
-    }
+    unpacked: JsonObject = {**value}
+    item: JsonValue
+    for key, item in value.items():
+        if key in _BLOBS and _is_marked(item):
+            unpacked[key] = _decoded(item[BYTES])
+        elif isinstance(item, (dict, list)):
+            unpacked[key] = _unpacked(item, depth - 1)
+    return unpacked
 
 
-def _decoded(text: Any) -> bytes:
+def _is_marked(value: JsonValue) -> TypeGuard[JsonObject]:
+    """Return whether a value is marked base64."""
+    return isinstance(value, dict) and value.keys() == {BYTES}
+
+
+def _decoded(text: JsonValue) -> bytes:
+    """Return the bytes of base64; none where it was not written by `_packed`."""
     try:
-        return b64decode(text)
-    except (ValueError, TypeError):  # not ours
+        return b64decode(text) if isinstance(text, str) else b""
+    except ValueError:
         return b""
 
 
-def _is_ours(block: Any, kind: str) -> bool:
-    """Whether it is a call or result of a tool that the service does not run itself."""
-    inner = block.get(kind) if isinstance(block, dict) else None
+def _is_client_block(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
+    """Return whether a block is a call or result of a tool that the service does not run."""
+    inner: JsonValue = block.get(kind) if isinstance(block, dict) else None
     if not isinstance(inner, dict):
         return False
     if kind == "toolUse":
@@ -175,44 +302,54 @@ def _is_ours(block: Any, kind: str) -> bool:
     return inner.get("type") is None
 
 
-def _message(native: dict[str, Any], *, exact: bool, results: int = 0) -> Iterator[WireMessage]:
-    """The message that `native` is, its results but None."""
+def _message(
+    native: JsonObject, *, well_formed: bool, result_count: int = 0
+) -> Iterator[ParsedMessage]:
+    """Yield the message in `native`, in which None replaces each result."""
     blocks = _blocks_of(native)
     parts: list[Part] = []
-    calls: list[WireCall] = []
+    calls: list[ParsedCall] = []
     for block in blocks:
-        if _is_ours(block, "toolUse"):
-            made = block["toolUse"]
+        if _is_client_block(block, "toolUse"):
+            made: JsonObject = block["toolUse"]
             call_id = made.get("toolUseId")
             calls.append(
-                WireCall(
+                ParsedCall(
                     call_id if isinstance(call_id, str) and call_id else None,
                     function_call(made.get("name"), made.get("input")),
                 )
             )
         else:
             parts.extend(_part(block))
-    exact = exact and all(map(_is_exact_block, blocks))
-    if parts or calls or (results and exact):
-        yield WireMessage(
-            native["role"], tuple(parts), tuple(calls), native, exact, results > 0, results=results
+    well_formed = well_formed and all(map(_is_well_formed_block, blocks))
+    if parts or calls or (result_count and well_formed):
+        yield ParsedMessage(
+            native["role"],
+            tuple(parts),
+            tuple(calls),
+            native,
+            well_formed,
+            result_count > 0,
+            result_count=result_count,
         )
 
 
-def _blocks_of(native: dict[str, Any]) -> list[Any]:
-    """The blocks of a message of ours, but for the results, which stand apart."""
+def _blocks_of(native: JsonObject) -> list[JsonValue]:
+    """Return the blocks of a native message, without the None that replaces each result."""
     return [block for block in native["content"] if block is not None]
 
 
-def _part(block: Any) -> Iterator[Part]:
+def _part(block: JsonValue) -> Iterator[Part]:
     kind, body = next(iter(block.items()), (None, None)) if isinstance(block, dict) else _NONE
     if kind == "text":
         text = as_text(body)
         if text.strip():
             yield Text(text)
-    elif kind == "image" and (image := bare(media(block), block)):
+    elif (
+        kind == "image" and isinstance(block, dict) and (image := plain_image(_media(block), block))
+    ):
         yield image
-    elif _is_exact_block(block):
+    elif _is_well_formed_block(block):
         yield Opaque(NAME, block)
     elif (text := as_text(block)).strip() and block != {}:
         yield Text(text)
@@ -221,12 +358,13 @@ def _part(block: Any) -> Iterator[Part]:
 _NONE = (None, None)
 
 
-def media(block: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a block of ours shows, whatever else it says."""
-    guarded = block.get("guardContent")
-    body = (guarded if isinstance(guarded, dict) else block).get("image", block.get("document"))
-    source = body.get("source") if isinstance(body, dict) else None
-    data = source.get("bytes") if isinstance(source, dict) else None
+def _media(block: JsonObject) -> Image | Document | None:
+    """Return the image or document in a block, whatever else the block holds."""
+    guarded: JsonValue = block.get("guardContent")
+    holder = guarded if isinstance(guarded, dict) else block
+    body: JsonValue = holder.get("image", block.get("document"))
+    source: JsonValue = body.get("source") if isinstance(body, dict) else None
+    data: JsonValue = source.get("bytes") if isinstance(source, dict) else None
     if isinstance(data, dict):
         data = data.get(BYTES)
     if not isinstance(body, dict) or not isinstance(data, str):
@@ -236,64 +374,65 @@ def media(block: dict[str, Any]) -> Image | Document | None:
     return Document(None, data, body.get("name")) if body.get("format") == "pdf" else None
 
 
-def _result(block: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
-    inner = block["toolResult"]
+def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
+    inner: JsonObject = block["toolResult"]
     call_id = inner.get("toolUseId")
-    exact = _is_exact_result(inner)
-    return WireResult(
+    well_formed = _is_well_formed_result(inner)
+    return ParsedResult(
         call_id if isinstance(call_id, str) and call_id else None,
         None,
         _result_text(inner.get("content")),
         inner.get("status") == "error" or bool(is_error(inner)),
-        block if exact else None,
+        block if well_formed else None,
         bool(is_rejection(inner)),
-        exact,
+        well_formed,
     )
 
 
-def _result_text(content: Any) -> str:
+def _result_text(content: JsonValue) -> str:
     if not isinstance(content, list):
         return as_text(content)
     return "\n".join(map(_block_text, content))
 
 
-def _block_text(block: Any) -> str:
+def _block_text(block: JsonValue) -> str:
     kind, body = next(iter(block.items()), (None, None)) if isinstance(block, dict) else _NONE
     if kind in ("text", "json"):
         return as_text(body)
     return f"[{kind}]" if isinstance(kind, str) else as_text(block)
 
 
-def _is_exact_result(inner: dict[str, Any]) -> bool:
-    content = inner.get("content")
+def _is_well_formed_result(inner: JsonObject) -> bool:
+    content: JsonValue = inner.get("content")
     return (
         isinstance(content, list)
         and bool(content)
         and inner.get("status") in ("success", "error", None)
-        and all(map(_is_exact_piece, content))
+        and all(map(_is_well_formed_piece, content))
     )
 
 
-def _is_exact_piece(block: Any) -> bool:
-    """Whether a result may hold it."""
+def _is_well_formed_piece(block: JsonValue) -> bool:
+    """Return whether a result may hold the block."""
     if isinstance(block, dict) and len(block) == 1 and "json" in block:
         return isinstance(block["json"], dict)
-    return _is_exact_block(block) and not block.keys() & {"toolUse", "toolResult"}
+    return _is_well_formed_block(block) and not block.keys() & {"toolUse", "toolResult"}
 
 
-def _is_exact_call(inner: dict[str, Any]) -> bool:
+def _is_well_formed_call(inner: JsonObject) -> bool:
     name, call_id = inner.get("name"), inner.get("toolUseId")
     return (
         isinstance(name, str)
-        and legal_text(name, NAME_LENGTH) == name
+        and sanitized(name, _MAX_NAME) == name
         and isinstance(call_id, str)
         and isinstance(inner.get("input"), dict)
     )
 
 
-def _is_exact_block(block: Any) -> bool:
+def _is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
     if not isinstance(block, dict) or len(block) != 1:
         return False
+    body: JsonValue
     kind, body = next(iter(block.items()))
     if kind == "text":
         return isinstance(body, str) and bool(body.strip())
@@ -301,66 +440,36 @@ def _is_exact_block(block: Any) -> bool:
         return False
     if kind not in ("toolUse", "toolResult"):
         return True
-    # Of tools that the service runs itself, nobody writes the ids but the service.
-    legal = _is_ours(block, kind) or _is_legal_id(body.get("toolUseId"))
-    return legal and (_is_exact_call if kind == "toolUse" else _is_exact_result)(body)
+    # The service alone writes the ids of the tools that it runs.
+    legal = _is_client_block(block, kind) or _is_legal_id(body.get("toolUseId"))
+    return legal and (_is_well_formed_call if kind == "toolUse" else _is_well_formed_result)(body)
 
 
-def _is_legal_id(call_id: Any) -> bool:
-    return isinstance(call_id, str) and legal_text(call_id, ID_LENGTH) == call_id
+def _is_legal_id(call_id: object) -> bool:
+    return isinstance(call_id, str) and sanitized(call_id, _MAX_ID) == call_id
 
 
-# out
-
-
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The request for `turns`: every call answered in the user message right after it."""
-    changes: list[Change] = []
-    system: list[dict[str, Any]] = []
-    messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False)
-    for turn, names in each_shown(turns, ids, changes):
-        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
-                 if not call.hidden]  # fmt: skip
-        if turn.role == "assistant":
-            _add_assistant(messages, turn, shown, changes)
-        elif turn.role in ("system", "developer") and not messages:
-            text = plain_text(turn.parts, changes)
-            system += [{"text": text}] if text.strip() else []
-            changes.append(Change("moved", "BE03", "system text is a parameter of the request"))
-        else:
-            _add_user(messages, turn, changes)
-        if shown:
-            results = [_answer(call, name, changes) for call, name in shown]
-            messages.append(closed(turn, NAME, BLOCKS, results, _unpacked))
-    _name_documents(messages, changes)
-    for message in messages:
-        kinds = {kind for block in message["content"] for kind in block}
-        if "document" in kinds and "text" not in kinds:
-            changes.append(Change("added", "BE02", "a document has a text beside it"))
-            message["content"].append({"text": DOCUMENT})
-    if messages and messages[0]["role"] != "user":
-        changes.append(Change("added", "BE03", "a conversation starts with the user"))
-        messages.insert(0, {"role": "user", "content": [{"text": OPENING}]})
-    arguments: dict[str, Any] = {"messages": messages}
-    return Rendered({"system": system, **arguments} if system else arguments, changes)
+# writing
 
 
 def _add_assistant(
-    messages: list[dict[str, Any]],
+    messages: list[JsonObject],
     turn: Turn,
     shown: list[tuple[Call, str]],
     changes: list[Change],
 ) -> None:
-    if _is_own(turn) and len(shown) == len(turn.calls):
-        native = _unpacked(turn.native)
-        made = [block["toolUse"] for block in _blocks_of(native) if _is_ours(block, "toolUse")]
+    own = turn.own_message(NAME)
+    if own is not None and len(shown) == len(turn.calls):
+        native = _unpacked_object(own)
+        made = [
+            block["toolUse"] for block in _blocks_of(native) if _is_client_block(block, "toolUse")
+        ]
         if len(made) == len(shown):
             for each, (_, name) in zip(made, shown, strict=True):
                 each["toolUseId"] = name
             messages.append(native)
             return
-    content = _blocks(spoken(turn.parts, changes), changes)
+    content = _blocks(without_media(turn.parts, changes), changes)
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
         whole = content
         content = [block for block in whole if "reasoningContent" not in block]
@@ -370,71 +479,62 @@ def _add_assistant(
         {
             "toolUse": {
                 "toolUseId": name,
-                "name": tool_name(call, NAME_LENGTH, changes),
+                "name": tool_name(call, _MAX_NAME, changes),
                 "input": object_arguments(call, changes),
             }
         }
         for call, name in shown
     ]
-    _add(messages, "assistant", content, apart=turn.provider == NAME)
+    _add(messages, "assistant", content, separate=turn.provider == NAME)
 
 
-def _is_own(turn: Turn) -> bool:
-    return turn.provider == NAME and turn.exact and turn.native is not None
-
-
-def untold(native: Any) -> Iterator[str]:
-    """The members of a message of ours that no other provider has a place for."""
-    for block in _blocks_of(native) if "role" in native else [native]:
-        for kind, told in _TOLD.items():
-            if _is_ours(block, kind):
-                yield from beyond(block[kind], told)
-
-
-_TOLD = {
+_PORTABLE = {
     "toolUse": {"toolUseId", "name", "input"},
     "toolResult": {"toolUseId", "content", "status"},
 }
+"""Members of calls and results that arrive at other providers."""
 
 
-def _add_user(messages: list[dict[str, Any]], turn: Turn, changes: list[Change]) -> None:
-    if _is_own(turn) and _changes_tools(turn):
-        messages.append(_unpacked(turn.native))
+def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> None:
+    native = turn.own_message(NAME)
+    if native is not None and turn.role == "system" and _changes_tools(native):
+        messages.append(_unpacked_object(native))
         return
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "BE03", "a later system message became a user's text"))
         content = [{"text": f"[system] {said}"}] if said else []
-    elif _is_own(turn):
-        content = _unpacked(_blocks_of(turn.native))
+    elif native is not None:
+        blocks = _blocks_of(native)
+        content = [_unpacked_object(block) for block in blocks if isinstance(block, dict)]
     else:
         content = _blocks(turn.parts, changes)
-    _add(messages, "user", content, apart=turn.provider == NAME and not turn.joined)
+    _add(messages, "user", content, separate=turn.provider == NAME and not turn.shares_message)
 
 
-def _changes_tools(turn: Turn) -> bool:
-    """Whether it is a message that only the newest models take, and no text can replace."""
-    blocks = _blocks_of(turn.native)
-    return turn.role == "system" and any(block.keys() & TOOL_CHANGES for block in blocks)
+def _changes_tools(native: JsonObject) -> bool:
+    """Return whether a message adds or removes tools, which no text can replace."""
+    blocks = _blocks_of(native)
+    return any(isinstance(block, dict) and block.keys() & TOOL_CHANGES for block in blocks)
 
 
 def _add(
-    messages: list[dict[str, Any]], role: str, content: list[dict[str, Any]], *, apart: bool
+    messages: list[JsonObject], role: str, content: list[JsonObject], *, separate: bool
 ) -> None:
-    """Neighbours of ours become one message; those that the provider's user kept apart stay so."""
+    """Add a message; it joins the last one of its role unless it is to stay `separate`."""
     if not content:
         return
-    if messages and messages[-1]["role"] == role and not apart:
+    if messages and messages[-1]["role"] == role and not separate:
         messages[-1]["content"].extend(content)
     else:
         messages.append({"role": role, "content": content})
 
 
-def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
+def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[JsonObject]:
     return [block for part in parts if (block := _block(part, changes)) is not None]
 
 
-def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+def _block(part: Part, changes: list[Change]) -> JsonObject | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text.strip() else None
     if isinstance(part, Image):
@@ -442,32 +542,32 @@ def _block(part: Part, changes: list[Change]) -> dict[str, Any] | None:
     if isinstance(part, Document):
         return _document_block(part, changes)
     if part.provider == NAME:
-        return _unpacked(part.data)  # type: ignore[no-any-return]
+        return _unpacked_object(part.data)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None
 
 
-def _image_block(image: Image, changes: list[Change]) -> dict[str, Any]:
+def _image_block(image: Image, changes: list[Change]) -> JsonObject:
     form = _FORMATS.get(image.media_type or "image/png")
     if image.data is not None and form is not None:
         data = _decoded(image.data)
         if data:
             return {"image": {"format": form, "source": {"bytes": data}}}
     changes.append(Change("wrapped", "image", "only png, jpeg, gif and webp can be sent, as bytes"))
-    return {"text": in_words(image)}
+    return {"text": described(image)}
 
 
-def _document_block(document: Document, changes: list[Change]) -> dict[str, Any]:
+def _document_block(document: Document, changes: list[Change]) -> JsonObject:
     data = _decoded(document.data)
     if not data:
         changes.append(Change("wrapped", "document", "a document can be sent only as bytes"))
-        return {"text": in_words(document)}
+        return {"text": described(document)}
     name = document.name or "document"
     return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
 
 
-def _name_documents(messages: list[dict[str, Any]], changes: list[Change]) -> None:
-    """Give documents names that the API takes, each its own; what it takes stays."""
+def _name_documents(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Give documents legal and unique names; a legal name that is not in use stays."""
     used: set[str] = set()
     for document in (each for message in messages for each in _documents(message["content"])):
         given = as_text(document.get("name"))
@@ -483,50 +583,40 @@ def _name_documents(messages: list[dict[str, Any]], changes: list[Change]) -> No
             document["name"] = name
 
 
-def _documents(blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The documents in a message, and those in its results."""
+def _documents(blocks: list[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the documents in a message, and those in its results."""
     for block in blocks:
         if isinstance(block.get("document"), dict):
             yield block["document"]
-        elif _is_ours(block, "toolResult"):
+        elif _is_client_block(block, "toolResult"):
             yield from _documents(block["toolResult"]["content"])
 
 
 _NAME = re.compile(r"(?=.{1,200}$)[\w\-()\[\]]+(\s[\w\-()\[\]]+)*", re.ASCII)
-_UNNAMED = re.compile(r"[^\w\-()\[\]]+", re.ASCII)  # what no document's name holds
+_UNNAMED = re.compile(r"[^\w\-()\[\]]+", re.ASCII)  # characters that a document's name may not have
 
 
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The block that answers `call`, whose id here is `name`."""
-    return _answer(call, name, [])
-
-
-def _answer(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
+def _answer(call: Call, name: str, changes: list[Change]) -> JsonObject:
     answer = call.answer
     if answer.provider == NAME and answer.native is not None:
-        block: dict[str, Any] = _unpacked(answer.native)
+        block = _unpacked_object(answer.native)
         block["toolResult"]["toolUseId"] = name
         if answer.note:
             block["toolResult"]["content"].append({"text": answer.note})
         return block
     text = f"{answer.text}\n{answer.note}" if answer.note else answer.text
     if not text.strip():
-        changes.append(Change("wrapped", "BE02", "a result that is blank says so", call.id))
+        changes.append(Change("wrapped", "BE02", "a blank result gets a text", call.id))
         text = EMPTY
     content = [{"text": text}]
-    if answer.parts and not answer.is_error:
-        shown = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
+    if answer.shown_parts and not answer.is_error:
+        shown = (*answer.shown_parts, Text(answer.note)) if answer.note else answer.shown_parts
         content = _blocks(shown, changes) or content
-    result: dict[str, Any] = {"toolUseId": name, "content": content}
+    result: JsonObject = {"toolUseId": name, "content": content}
     if answer.is_error:
         result["status"] = "error"
     return {"toolResult": result}
 
 
-def result_parts(native: Any) -> tuple[Part, ...]:
-    """What a result of ours shows."""
-    return tuple(part for block in native["toolResult"]["content"] for part in _shown(block))
-
-
-def _shown(block: dict[str, Any]) -> Iterator[Part]:
+def _shown(block: JsonObject) -> Iterator[Part]:
     return iter((Text(as_text(block["json"])),)) if "json" in block else _part(block)

@@ -1,9 +1,9 @@
 """Google Gemini: contents in, `{"system_instruction": ..., "contents": [...]}` out.
 
-Read are the keys of the REST interface (`functionCall`) and those of the SDK's dumps
-(`function_call`); new parts are written in the former, which both take. Calls need no ids: a
-response answers by name and place. Signatures belong to the part that they came on, and go back
-with it; a call whose signature nobody knows carries Google's own word for that. In google-genai
+Parsing takes the keys of the REST interface (`functionCall`) and those of the SDK's dumps
+(`function_call`); rendering writes the former, which both accept. Calls need no ids: a response
+answers by name and place. A signature goes back with the part that it came on; a call without a
+known signature gets the placeholder that Google documents for this. In google-genai
 the system instruction is a member of `config`: take it out of the arguments, and pass
 `config=GenerateContentConfig(system_instruction=...)` with the rest.
 """
@@ -12,48 +12,56 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeGuard
 
-from eventstore.message import PDF, Document, Image, Opaque, Part, Text
-from eventstore.wire.content import (
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
+from eventstore.providers.adapter_protocol import (
+    FormatSignature,
+    ProviderAdapter,
+    ResponseMembers,
+    ResultTest,
+)
+from eventstore.providers.identifiers import call_ids, shortened, tool_name
+from eventstore.providers.media import plain_image
+from eventstore.providers.model import (
+    TURN_ROLES,
+    Call,
+    Change,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
+    Rendered,
+    Turn,
+    visible_turns,
+)
+from eventstore.providers.parts import (
     as_text,
-    bare,
-    beyond,
-    closed,
     copy,
     foreign_text,
     function_call,
+    is_call_of,
+    media_turns,
+    native_part,
     object_arguments,
+    other_members,
     plain_text,
-    shown_apart,
+    results_message_for,
 )
-from eventstore.wire.items import (
-    Call,
-    Change,
-    Rendered,
-    Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
-)
-from eventstore.wire.naming import call_ids, short_text, tool_name
+from eventstore.providers.tool_definition import ToolDefinition
 
-NAME = "gemini"
-LIST = "contents"
-BLOCKS = "parts"
-ID_LENGTH = 64
-NAME_LENGTH = 64
-OPENING = "[The conversation begins here.]"
+NAME: Final = "gemini"
+_BLOCKS: Final = "parts"
+_MAX_ID: Final = 64
+_MAX_NAME: Final = 64
+OPENING: Final = "[The conversation begins here.]"
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call whose signature is not known."""
 
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user", "function": "user",
-    "tool": "user", "model": "assistant", "assistant": "assistant", "ai": "assistant",
-}  # fmt: skip
+_ROLES = {**TURN_ROLES, "function": "user"}
 
 OWN_ROLES = {"user": "user", "function": "user", "model": "assistant"}
 
@@ -66,48 +74,164 @@ MIME = ("mimeType", "mime_type")
 URI = ("fileUri", "file_uri")
 CALLED = ("displayName", "display_name")
 
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
-
 _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
-_NOTHING: tuple[Any, ...] = (None, "", [])
+_NOTHING: tuple[object, ...] = (None, "", [])
 
 
-# in
+class GeminiAdapter(ProviderAdapter):
+    """Reads and writes the contents of Gemini."""
+
+    name = NAME
+    list_key = "contents"
+    system_key = "system_instruction"
+    results_key = _BLOCKS
+    call_ids = "optional"
+    error_flag = True
+    signature = FormatSignature(
+        calls=("functionCall",),
+        results=("functionResponse", "function_response"),
+        part_calls=("function_call",),
+    )
+
+    response_members = ResponseMembers(  # as the SDK names them, and as the API does
+        response_id=(("response_id",), ("responseId",)),
+        model=(("model_version",), ("modelVersion",)),
+        finish_reason=(("candidates", "finish_reason"), ("candidates", "finishReason")),
+        input=(
+            ("usage_metadata", "prompt_token_count"),
+            ("usage_metadata", "tool_use_prompt_token_count"),
+            ("usageMetadata", "promptTokenCount"),
+            ("usageMetadata", "toolUsePromptTokenCount"),
+        ),
+        output=(
+            ("usage_metadata", "candidates_token_count"),
+            ("usage_metadata", "thoughts_token_count"),
+            ("usageMetadata", "candidatesTokenCount"),
+            ("usageMetadata", "thoughtsTokenCount"),
+        ),
+        cached=(
+            ("usage_metadata", "cached_content_token_count"),
+            ("usageMetadata", "cachedContentTokenCount"),
+        ),
+        reasoning=(
+            ("usage_metadata", "thoughts_token_count"),
+            ("usageMetadata", "thoughtsTokenCount"),
+        ),
+    )
+
+    def parse(
+        self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other."""
+        for message in messages:
+            if is_json_object(message):
+                yield from _items(_content(message), is_error, is_rejection)
+            elif isinstance(message, str) and message:
+                content = {"role": "user", "parts": [{"text": message}]}
+                yield from _items(content, is_error, is_rejection)
+            elif message not in (None, ""):
+                yield ParsedMessage("user", (Text(as_text(message)),))
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the request for `turns`, responses in the content after their calls."""
+        changes: list[Change] = []
+        system: list[str] = []
+        contents: list[JsonObject] = []
+        ids = call_ids(turns, _MAX_ID, changes, per_turn=True, sanitizer=shortened)
+        for turn, given in visible_turns(turns, ids, changes):
+            if turn.role in ("system", "developer") and not contents:
+                system.append(plain_text(turn.parts, changes))
+                changes.append(Change("moved", "GE07", "system text is a parameter of the request"))
+            elif turn.role == "assistant":
+                _add_model(contents, turn, given, changes)
+            else:
+                content = _user(turn, changes)
+                if content["parts"]:
+                    contents.append(content)
+        arguments: JsonObject = {"contents": contents}
+        if any(system):
+            arguments = {"system_instruction": "\n\n".join(filter(None, system)), **arguments}
+        return Rendered(arguments, changes)
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return a function declaration, one of those in a tool of the request's `config`."""
+        return tool.with_schema_as("parameters_json_schema")
+
+    def tool_list(self, definitions: list[JsonObject]) -> list[JsonObject]:
+        """Return the `tools` of the request's `config`: one, with all declarations."""
+        return [{"function_declarations": definitions}] if definitions else []
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return the part that answers `call`."""
+        return _response(call, call.name, call_id or None)
+
+    def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
+        """Yield the members of a content, or a part, that no other provider has a place for."""
+        parts: JsonValue = [native]
+        if isinstance(native, dict) and "role" in native:
+            parts = native.get("parts")
+            yield from other_members(native, {"role", "parts", "" if parts else "content"})
+        for part in parts if isinstance(parts, list) else ():
+            body = _of(part, CALL) or _of(part, RESPONSE)
+            if body is not None or (isinstance(part, dict) and part.get("text") is not None):
+                yield from other_members(part, _PORTABLE)
+                yield from other_members(body, _PORTABLE_OF_BODIES)
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a part shows."""
+        return _media(part)
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed response shows."""
+        body = _object_of(native, RESPONSE)
+        shown: JsonValue = body.get("parts")
+        text = Text(_result_text(body.get("response"), None))
+        parts = [part for item in shown for part in _part(item)] if isinstance(shown, list) else []
+        return (text, *parts)
+
+    def takes_document_name(self, document: Document) -> bool:
+        """Return False: only Vertex takes the name of a document."""
+        del document
+        return False
+
+    def is_own_message(self, message: JsonObject) -> bool:
+        """Return whether the message is a list of parts."""
+        return isinstance(message.get("parts"), list)
 
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of contents, whatever their form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, str) and message:
-            message = {"role": "user", "parts": [{"text": message}]}  # noqa: PLW2901
-        if isinstance(message, dict):
-            yield from _items(_content(message), is_error, is_rejection)
-        elif message not in (None, ""):
-            yield WireMessage("user", (Text(as_text(message)),))
+ADAPTER: Final = GeminiAdapter()
 
 
-def _content(message: dict[str, Any]) -> dict[str, Any]:
-    """The content that a whole response or a candidate holds, or that a part alone is."""
-    candidates = message.get("candidates")
+# reading
+
+
+def _content(message: JsonObject) -> JsonObject:
+    """Return the content that a whole response or a candidate holds, or that a part alone is."""
+    candidates: JsonValue = message.get("candidates")
     if isinstance(candidates, list) and candidates and isinstance(candidates[0], dict):
-        content = candidates[0].get("content")
+        content: JsonValue = candidates[0].get("content")
         return content if isinstance(content, dict) else {}
     if "role" not in message and isinstance(message.get("content"), dict):
         return dict(message["content"])
     if "parts" not in message and "role" not in message and message:
         return {"role": "user", "parts": [message]}
-    if message.get("parts") in _NOTHING and "content" in message:  # in the form of a chat
-        held = message["content"]
+    if (
+        message.get("parts") in _NOTHING and "content" in message
+    ):  # in the format of Chat Completions
+        held: JsonValue = message["content"]
         return {"role": message.get("role"), "parts": held if isinstance(held, list) else [held]}
     return message
 
 
-def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    given, held = content.get("role"), content.get("parts")
-    parts: list[Any] = held if isinstance(held, list) else [] if held is None else [held]
-    results = [part for part in parts if _of(part, RESPONSE) is not None]
-    calls = [part for part in parts if _of(part, CALL) is not None]
-    role = ROLES.get(given) if isinstance(given, str) else None
+def _items(
+    content: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+) -> Iterator[ParsedItem]:
+    given = content.get("role")
+    held: JsonValue = content.get("parts")
+    parts: list[JsonValue] = held if isinstance(held, list) else [] if held is None else [held]
+    results = [part for part in parts if _has(part, RESPONSE)]
+    calls = [part for part in parts if _has(part, CALL)]
+    role = _ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         role = "assistant" if calls else "user"
     own = isinstance(held, list) and isinstance(given, str) and OWN_ROLES.get(given) == role
@@ -115,9 +239,17 @@ def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
         yield from (_result(part, is_error, is_rejection) for part in results)
         if results and role == "user":
             native = {**content, "parts": [None] * len(results)}
-            yield WireMessage(role, (), (), native, exact=True, joined=True, results=len(results))
+            yield ParsedMessage(
+                role,
+                (),
+                (),
+                native,
+                well_formed=True,
+                shares_message=True,
+                result_count=len(results),
+            )
         return
-    rest = [part for part in parts if _of(part, RESPONSE) is None]
+    rest = [part for part in parts if not _has(part, RESPONSE)] if results else parts
     native = {**content, "parts": rest} if results else content
     if role == "assistant":
         yield from _message(role, rest, native, own=own)
@@ -126,125 +258,150 @@ def _items(content: dict[str, Any], is_error: Test, is_rejection: Test) -> Itera
     yield from (_result(part, is_error, is_rejection) for part in results)
     if calls:  # only the model can call
         yield from _message("assistant", calls, None, own=False)
-        rest = [part for part in rest if _of(part, CALL) is None]
+        rest = [part for part in rest if not _has(part, CALL)]
         native = {**content, "parts": rest}
-    yield from _message(role, rest, native, own=own, joined=bool(results))
+    yield from _message(role, rest, native, own=own, shares_message=bool(results))
 
 
-def _of(part: Any, keys: tuple[str, str]) -> Any:
-    """A member of a part, in either spelling."""
+def _has(part: JsonValue, keys: tuple[str, str]) -> TypeGuard[JsonObject]:
+    """Return whether a part is an object with a member, in either spelling."""
+    if not isinstance(part, dict):
+        return False
+    return part.get(keys[0]) is not None or part.get(keys[1]) is not None
+
+
+def _of(part: JsonValue, keys: tuple[str, str]) -> JsonValue:
+    """Return a member of a part, in either spelling."""
     if not isinstance(part, dict):
         return None
-    value = part.get(keys[0])
+    value: JsonValue = part.get(keys[0])
     return part.get(keys[1]) if value is None else value
 
 
+def _object_of(part: JsonValue, keys: tuple[str, str]) -> JsonObject:
+    """Return the object in a member of a part; any other value counts as an empty one."""
+    value = _of(part, keys)
+    return value if isinstance(value, dict) else {}
+
+
 def _message(
-    role: str, given: list[Any], native: Any, *, own: bool, joined: bool = False
-) -> Iterator[WireMessage]:
+    role: str,
+    given: Sequence[JsonValue],
+    native: JsonObject | None,
+    *,
+    own: bool,
+    shares_message: bool = False,
+) -> Iterator[ParsedMessage]:
     calls = tuple(
-        WireCall(_id(_of(part, CALL)), _function(_of(part, CALL)))
+        ParsedCall(_id(body), _function(body))
         for part in given
-        if _of(part, CALL) is not None
+        if (body := _of(part, CALL)) is not None
     )
     parts = tuple(part for item in given for part in _part(item))
-    exact = own and native is not None and all(map(_is_exact_part, given))
-    if parts or calls or (exact and given):
-        yield WireMessage(role, parts, calls, native, exact, joined)
+    well_formed = own and native is not None and all(map(_is_well_formed_part, given))
+    if parts or calls or (well_formed and given):
+        yield ParsedMessage(role, parts, calls, native, well_formed, shares_message)
 
 
-def _id(body: Any) -> str | None:
-    call_id = body.get("id") if isinstance(body, dict) else None
+def _id(body: JsonValue) -> str | None:
+    call_id: JsonValue = body.get("id") if isinstance(body, dict) else None
     return call_id if isinstance(call_id, str) and call_id else None
 
 
-def _function(body: Any) -> Any:
+def _function(body: JsonValue) -> FunctionCall:
     if not isinstance(body, dict):
         return function_call(None, body)
     return function_call(body.get("name"), body.get("args"))
 
 
-def _part(part: Any) -> Iterator[Part]:
+def _part(part: JsonValue) -> Iterator[Part]:
     if not isinstance(part, dict):
         if said := as_text(part):
             yield Text(said)
         return
     held = {key: value for key, value in part.items() if value is not None}
-    if not held or _of(part, CALL) is not None:
+    if not held or _has(part, CALL):
         return
     text = held.get("text")
     if text is not None and not (held.get("thought") and isinstance(text, str)):
         if said := as_text(text):
             yield Text(said)
-    elif image := bare(media(held), held):
+    elif image := plain_image(_media(held), held):
         yield image
     elif held.keys() - set(SIGNATURE) and text != "":
         yield Opaque(NAME, part)
 
 
-def media(part: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a part of ours shows, where others could show it."""
+def _media(part: JsonObject) -> Image | Document | None:
+    """Return the image or document in a part, if other providers could show it too."""
     if part.get("thought"):
         return None
     inline, file = _of(part, INLINE), _of(part, FILE)
     body = inline if isinstance(inline, dict) else file
     media_type = _of(body, MIME)
-    if not (isinstance(media_type, str) and (media_type.startswith("image/") or media_type == PDF)):
+    if not isinstance(body, dict) or not isinstance(media_type, str):
         return None
-    data, url, name = body.get("data"), _of(body, URI), _of(body, CALLED)
+    if not (media_type.startswith("image/") or media_type == PDF):
+        return None
+    data: JsonValue | bytes = body.get("data")
+    url, called = _of(body, URI), _of(body, CALLED)
+    name = called if isinstance(called, str) else None
     if isinstance(data, bytes):  # in a dict for the SDK
         data = b64encode(data).decode()
     if body is inline and isinstance(data, str):
         data = data.replace("-", "+").replace("_", "/")
         return Document(None, data, name) if media_type == PDF else Image(None, data, media_type)
-    # Files that were uploaded to Google are for Google alone.
+    # Only Google can read the files that were uploaded to it.
     if isinstance(url, str) and url.startswith("https://") and "googleapis.com/" not in url:
         return Document(url, None, name) if media_type == PDF else Image(url, None, media_type)
     return None
 
 
-def _result(part: Any, is_error: Test, is_rejection: Test) -> WireResult:
+def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
     body = _of(part, RESPONSE)
     fields = body if isinstance(body, dict) else {"response": body}
-    name, response = fields.get("name"), fields.get("response")
-    exact = isinstance(name, str) and bool(name) and isinstance(response, dict)
-    exact = exact and isinstance(fields.get("id", ""), str | None)
-    exact = exact and len(part.keys() - _BESIDE_RESPONSES) == 1
-    return WireResult(
+    name = fields.get("name")
+    response: JsonValue = fields.get("response")
+    well_formed = isinstance(name, str) and bool(name) and isinstance(response, dict)
+    well_formed = well_formed and isinstance(fields.get("id", ""), str | None)
+    well_formed = well_formed and len(part.keys() - _BESIDE_RESPONSES) == 1
+    return ParsedResult(
         _id(fields),
         name if isinstance(name, str) and name else None,
         _result_text(response, fields.get("parts")),
-        bool(is_error(part)) or _tells_of_error(response),
-        part if exact else None,
+        bool(is_error(part)) or _is_error_response(response),
+        part if well_formed else None,
         bool(is_rejection(part)),
-        exact,
+        well_formed,
     )
 
 
 _BESIDE_RESPONSES = {*SIGNATURE, "partMetadata", "part_metadata"}
 
 
-def _result_text(response: Any, parts: Any) -> str:
-    """A response as text: what stands alone under a name that means nothing, else all of it."""
+def _result_text(response: JsonValue, parts: JsonValue) -> str:
+    """Return a response as text: the value of a single generic member, otherwise all as JSON."""
     text = as_text(response)
-    if isinstance(response, dict) and len(response) < 2:  # noqa: PLR2004 - one member
-        ((key, value),) = response.items() or (("", ""),)
+    if response == {}:
+        text = ""
+    elif isinstance(response, dict) and len(response) == 1:
+        ((key, value),) = response.items()
         if isinstance(value, str) and key in ("", "output", "result", "error", "return_value"):
             text = value
     shown = [_media_name(part) for part in parts] if isinstance(parts, list) else []
     return "\n".join([*([text] if text or not shown else []), *shown])
 
 
-def _media_name(part: Any) -> str:
+def _media_name(part: JsonValue) -> str:
     body = _of(part, INLINE) or _of(part, FILE)
     return f"[{_of(body, MIME) or 'file'}]"
 
 
-def _tells_of_error(response: Any) -> bool:
+def _is_error_response(response: JsonValue) -> bool:
     return isinstance(response, dict) and response.keys() == {"error"} and bool(response["error"])
 
 
-def _is_exact_part(part: Any) -> bool:
+def _is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
     if not isinstance(part, dict) or all(value is None for value in part.values()):
         return False
     if not isinstance(part.get("text", ""), str | None):
@@ -261,52 +418,21 @@ def _is_exact_part(part: Any) -> bool:
     )
 
 
-# out
+# writing
 
 
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The request for `turns`: the responses to a content's calls stand in the one after it."""
-    changes: list[Change] = []
-    system: list[str] = []
-    contents: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=short_text)
-    for turn, given in each_shown(turns, ids, changes):
-        if turn.role in ("system", "developer") and not contents:
-            system.append(plain_text(turn.parts, changes))
-            changes.append(Change("moved", "GE07", "system text is a parameter of the request"))
-        elif turn.role == "assistant":
-            _add_model(contents, turn, given, changes)
-        else:
-            content = _user(turn, changes)
-            if content["parts"]:
-                contents.append(content)
-    arguments: dict[str, Any] = {"contents": contents}
-    if any(system):
-        arguments = {"system_instruction": "\n\n".join(filter(None, system)), **arguments}
-    return Rendered(arguments, changes)
+_PORTABLE = {"text", "thought", *CALL, *RESPONSE}
+_PORTABLE_OF_BODIES = {"id", "name", "args", "response", "parts"}
 
 
-def untold(native: Any) -> Iterator[str]:
-    """The members of a content of ours, or of a part, that no other provider has a place for."""
-    parts = native.get("parts")
-    if "role" in native:
-        yield from beyond(native, {"role", "parts", "" if parts else "content"})
-    for part in [native] if "role" not in native else parts if isinstance(parts, list) else ():
-        body = _of(part, CALL) or _of(part, RESPONSE)
-        if body is not None or (isinstance(part, dict) and part.get("text") is not None):
-            yield from beyond(part, _TOLD)
-            yield from beyond(body, _TOLD_OF_BODIES)
-
-
-_TOLD = {"text", "thought", *CALL, *RESPONSE}
-_TOLD_OF_BODIES = {"id", "name", "args", "response", "parts"}
-
-
-def _user(turn: Turn, changes: list[Change]) -> dict[str, Any]:
-    if _is_own(turn) and turn.role == "user":
-        if turn.joined:
-            changes.append(Change("moved", "GE08", "it stands in a content of its own"))
-        return copy(turn.native)  # type: ignore[no-any-return]
+def _user(turn: Turn, changes: list[Change]) -> JsonObject:
+    native = turn.own_message(NAME)
+    if native is not None and turn.role == "user":
+        if turn.shares_message:
+            changes.append(
+                Change("moved", "GE08", "text beside responses moves to its own content")
+            )
+        return copy(native)
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "GE07", "a later system message became a user's text"))
@@ -314,12 +440,8 @@ def _user(turn: Turn, changes: list[Change]) -> dict[str, Any]:
     return {"role": "user", "parts": _parts(turn.parts, changes)}
 
 
-def _is_own(turn: Turn) -> bool:
-    return turn.provider == NAME and turn.exact and turn.native is not None
-
-
 def _add_model(
-    contents: list[dict[str, Any]], turn: Turn, given: list[str], changes: list[Change]
+    contents: list[JsonObject], turn: Turn, given: list[str], changes: list[Change]
 ) -> None:
     """Add the model's content, and the responses to its calls."""
     content, made = _model(turn, given, changes)
@@ -329,91 +451,92 @@ def _add_model(
         _open(contents, content, changes)
     contents.append(content)
     if made:
-        responses = [
-            _response(call, _of(part, CALL)["name"], _id(_of(part, CALL))) for call, part in made
-        ]
-        contents.append(closed(turn, NAME, BLOCKS, responses))
-        contents.extend(_user(said, changes) for said in shown_apart(turn, NAME, changes))
+        asked = [(call, _object_of(part, CALL)) for call, part in made]
+        responses = [_response(call, body["name"], _id(body)) for call, body in asked]
+        contents.append(results_message_for(turn, NAME, _BLOCKS, responses))
+        contents.extend(_user(said, changes) for said in media_turns(turn, NAME, changes))
 
 
-def _open(contents: list[dict[str, Any]], content: dict[str, Any], changes: list[Change]) -> None:
-    """Give a content with calls its place: right after one of another role."""
-    said: list[Any] = []
+def _open(contents: list[JsonObject], content: JsonObject, changes: list[Change]) -> None:
+    """Make room for a content with calls, which must follow a content of another role."""
+    said: list[JsonValue] = []
     while contents and contents[-1]["role"] == "model":
         said = contents.pop()["parts"] + said
     if said:
-        changes.append(Change("merged", "GE03", "calls joined what the model said before them"))
+        changes.append(Change("merged", "GE03", "calls join the content of the model before them"))
         content["parts"][:0] = said
     if not contents:
-        changes.append(Change("added", "GE03", "a call does not begin a conversation"))
+        changes.append(Change("added", "GE03", "a call may not begin a conversation"))
         contents.append({"role": "user", "parts": [{"text": OPENING}]})
 
 
-Made = list[tuple[Call, dict[str, Any]]]  # calls, with the parts that make them
+Made = list[tuple[Call, JsonObject]]  # calls, with the parts that make them
 
 
-def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[dict[str, Any], Made]:
-    native = turn.native if turn.provider == NAME else None
-    parts = native.get("parts") if isinstance(native, dict) else None
+def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[JsonObject, Made]:
+    native: JsonValue = turn.native if turn.provider == NAME else None
+    if not isinstance(native, dict):
+        native = {}
+    parts: JsonValue = native.get("parts")
     if not isinstance(parts, list):
         parts = []
-    if not parts or sum(_of(part, CALL) is not None for part in parts) != len(turn.calls):
+    made: Made
+    if not parts or sum(_has(part, CALL) for part in parts) != len(turn.calls):
         made = [
             (call, _new_call(call, name, changes))
             for call, name in zip(turn.calls, given, strict=True)
             if not call.hidden
         ]
         said = _parts(turn.parts, changes)
-        content = {"role": "model", "parts": [*said, *(part for _, part in made)]}
-    elif turn.exact:
+        content: JsonObject = {"role": "model", "parts": [*said, *(part for _, part in made)]}
+    elif turn.well_formed:
         content, made = copy(native), []
-        parts = content["parts"]
-        calls = (part for part in parts if _of(part, CALL) is not None)
+        copied: list[JsonValue] = content["parts"]
+        calls = (part for part in copied if _has(part, CALL))
         for call, name, part in zip(turn.calls, given, calls, strict=True):
             if call.provider_id is not None:
-                _of(part, CALL)["id"] = name
+                _object_of(part, CALL)["id"] = name
             made.append((call, part))
         if any(call.hidden or not _is_same(call, part) for call, part in made):
-            content, made = _mended(turn, parts, given, changes)
+            content, made = _mended(turn, copied, given, changes)
     else:
         content, made = _mended(turn, copy(parts), given, changes)
     _sign(made, turn, changes)
     return content, made
 
 
-def _is_same(call: Call, part: dict[str, Any]) -> bool:
+def _is_same(call: Call, part: JsonObject) -> bool:
     asked = _function(_of(part, CALL))
-    return bool(asked.name) and (asked.name, asked.arguments, asked.raw) == (
-        call.name, call.arguments, call.raw,
-    )  # fmt: skip
+    return bool(asked.name) and is_call_of(asked, call)
 
 
 def _mended(
-    turn: Turn, parts: list[Any], given: list[str], changes: list[Change]
-) -> tuple[dict[str, Any], Made]:
-    """Parts of our own content, each as it was where it may be.
+    turn: Turn, parts: list[JsonValue], given: list[str], changes: list[Change]
+) -> tuple[JsonObject, Made]:
+    """Return a content of Gemini's with its parts, each unchanged where that is possible.
 
-    Thoughts and signatures stay when every call does, as it was made; otherwise all of them go.
+    Thoughts and signatures stay only if every call stays unchanged.
     """
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     made: Made = []
     calls = iter(zip(turn.calls, given, strict=True))
     whole = True
     for part in parts:
-        if _of(part, CALL) is None:
-            found += [part] if _is_exact_part(part) else _parts(tuple(_part(part)), changes)
+        if not _has(part, CALL):
+            found += [part] if _is_well_formed_part(part) else _parts(tuple(_part(part)), changes)
             continue
         call, name = next(calls)
         if call.hidden:
             whole = False
             continue
-        if not (_is_exact_part(part) and _is_same(call, part)):
-            whole = whole and not _is_exact_part(part)
-            part = _new_call(call, name, changes)  # noqa: PLW2901
+        calling = part
+        if not (_is_well_formed_part(part) and _is_same(call, part)):
+            whole = whole and not _is_well_formed_part(part)
+            calling = _new_call(call, name, changes)
         elif call.provider_id is not None:
-            _of(part, CALL)["id"] = name
-        found.append(part)
-        made.append((call, part))
+            _object_of(part, CALL)["id"] = name
+        found.append(calling)
+        made.append((call, calling))
     if not whole:
         if any(part.get("thought") or _of(part, SIGNATURE) for part in found):
             changes.append(Change("dropped", "reasoning", "it goes with the whole of its turn"))
@@ -426,30 +549,25 @@ def _mended(
 
 
 def _sign(made: Made, turn: Turn, changes: list[Change]) -> None:
-    """The first call of a content carries a signature, or the word that stands for none."""
+    """Give the first call of a content the placeholder signature where it has none."""
     if made and not _of(made[0][1], SIGNATURE):
         made[0][1][SIGNATURE[0]] = UNSIGNED
         if turn.provider == NAME:
             changes.append(Change("added", "GE06", "its signature is not known", made[0][0].id))
 
 
-def _new_call(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
-    body: dict[str, Any] = {"name": _name(call, changes), "args": object_arguments(call, changes)}
+def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:
+    body: JsonObject = {"name": _name(call, changes), "args": object_arguments(call, changes)}
     return {"functionCall": {"id": name, **body}}
 
 
 def _name(call: Call, changes: list[Change]) -> str:
     if _LEGAL_NAME.fullmatch(call.name):
         return call.name
-    return tool_name(call, NAME_LENGTH, changes)
+    return tool_name(call, _MAX_NAME, changes)
 
 
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The part that answers `call`, whose id here is `name`."""
-    return _response(call, call.name, name or None)
-
-
-def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
+def _response(call: Call, name: str, call_id: str | None) -> JsonObject:
     answer = call.answer
     given = {} if call_id is None else {"id": call_id}
     said = {"error" if answer.is_error else "output": answer.text}
@@ -457,8 +575,8 @@ def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
         said = {key: f"{text}\n{answer.note}" for key, text in said.items()}
     if answer.provider != NAME or answer.native is None:
         return {"functionResponse": {**given, "name": name, "response": said}}
-    part: dict[str, Any] = copy(answer.native)
-    body = _of(part, RESPONSE)
+    part = copy(answer.native)
+    body = _object_of(part, RESPONSE)
     if call_id is None:
         body.pop("id", None)
     body.update(given, name=name)
@@ -467,25 +585,11 @@ def _response(call: Call, name: str, call_id: str | None) -> dict[str, Any]:
     return part
 
 
-def takes_name(_: Document) -> bool:
-    """Whether a document may have a name: in Vertex alone."""
-    return False
-
-
-def result_parts(native: Any) -> tuple[Part, ...]:
-    """What a response of ours shows."""
-    body = _of(native, RESPONSE)
-    shown = body.get("parts")
-    text = Text(_result_text(body.get("response"), None))
-    parts = [part for item in shown for part in _part(item)] if isinstance(shown, list) else []
-    return (text, *parts)
-
-
-def _parts(parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
+def _parts(parts: tuple[Part, ...], changes: list[Change]) -> list[JsonObject]:
     return [made for part in parts if (made := _rendered(part, changes)) is not None]
 
 
-def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+def _rendered(part: Part, changes: list[Change]) -> JsonObject | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text.strip() else None
     if isinstance(part, Image | Document):
@@ -495,6 +599,6 @@ def _rendered(part: Part, changes: list[Change]) -> dict[str, Any] | None:
             return {"fileData": {**kind, "fileUri": part.url}}
         return {"inlineData": {"mimeType": media_type or "image/png", "data": part.data or ""}}
     if part.provider == NAME:
-        return copy(part.data)  # type: ignore[no-any-return]
+        return native_part(part)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None

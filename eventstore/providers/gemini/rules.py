@@ -1,26 +1,38 @@
 """The rules of Google Gemini, GE01 to GE08, over the `contents` of a request.
 
 Keys are read as the REST interface writes them (`functionCall`) and as the SDK dumps them
-(`function_call`); a member that is null is as good as absent. What a content holds decides, not
-its role: a content with a functionCall part is a call content, one with a functionResponse part
+(`function_call`); a member that is null counts as absent. What a content holds decides, not its
+role: a content with a functionCall part is a call content, one with a functionResponse part
 answers. The API was seen to take the responses to one call content from several contents in a row;
-older models want them in one, which is the starred half of GE01.
+older models want them in one, which is GE01 with a star.
 
-A fault for which the table has no row of its own goes to the nearest one: GE05 also takes calls
-and responses that are no objects, GE07 contents and parts that are none, and text that is no text.
+A fault without a row of its own in the table is reported under the nearest one: GE05 also covers
+calls and responses that are not objects, GE07 contents and parts that are not objects, and a `text`
+of another type.
 
-The reference lets a content without a role pass where it is the only one.
+The reference accepts a content without a role where it is the only one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from eventstore.providers.rules_reader import (
+    Members,
+    apply_checks,
+    is_list,
+    is_object,
+    list_or_empty,
+    members_of,
+    quoted,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    Fault = tuple[str, str]  # place and detail
+    from eventstore.providers.rule_book import Finding, Rule
+    from eventstore.providers.rules_reader import Fault
 
 __all__ = ["RULES", "TOLERATED", "findings"]
 
@@ -28,7 +40,7 @@ _ONE_CONTENT: Final = (
     "put one functionResponse part for each call into the one content right after the calls"
 )
 
-RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+RULES: Final[dict[str, Rule]] = {
     "GE01": (
         "hard",
         (
@@ -51,7 +63,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "{place}: Please ensure that function response turn comes immediately after a "
             "function call turn."
         ),
-        "move the response right behind its call, or keep what it says as text",
+        "move the response to directly after its call, or keep what it says as text",
     ),
     "GE03": (
         "hard",
@@ -59,7 +71,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "{place}: Please ensure that function call turn comes immediately after a user turn "
             "or after a function response turn."
         ),
-        "join the call with the model's content before it, or put a user's content between them",
+        "join the call with the model content before it, or put a user content between them",
     ),
     "GE04": (
         "hard",
@@ -69,7 +81,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "GE05": (
         "hard",
         "Invalid value at '{place}': {detail}",
-        "name the function, and send its args and its response as objects; wrap what is none",
+        "name the function, and send its args and its response as objects; wrap any other value",
     ),
     "GE06": (
         "strict",
@@ -99,28 +111,27 @@ TOLERATED: Final = frozenset({"GE06", "GE08"})
 """Strict rules without which the API itself answers: older models sign nothing."""
 
 _ROLES: Final = frozenset({"user", "model", "function"})
-_MAX_SHOWN: Final = 80
 
 
-def findings(messages: object) -> Iterator[tuple[str, str, str]]:
-    """Code, place and detail of everything in `messages` that breaks a rule."""
-    if not isinstance(messages, list):
-        yield "GE07", "contents", f"expected a list of contents, but got {_shown(messages)}"
-        return
-    contents = [_content(index, content) for index, content in enumerate(messages)]
-    for code, check in _CHECKS.items():
-        for place, detail in check(contents):
-            yield code, place, detail
+def findings(messages: object) -> Iterator[Finding]:
+    """Yield code, place and detail of everything in `messages` that breaks a rule."""
+    if is_list(messages):
+        contents = [_content(index, content) for index, content in enumerate(messages)]
+        yield from apply_checks(_CHECKS, contents)
+    else:
+        yield "GE07", "contents", f"expected a list of contents, but got {quoted(messages)}"
 
 
 class _Part(NamedTuple):
-    """A part; what is no object is read as an empty one. Calls and responses are bodies."""
+    """A part; a value that is not an object is read as a part without members."""
 
     place: str
     raw: object
     call: object
+    """What its functionCall member holds, or None."""
     response: object
-    signed: bool
+    """What its functionResponse member holds, or None."""
+    is_signed: bool
 
 
 class _Content(NamedTuple):
@@ -135,12 +146,11 @@ class _Content(NamedTuple):
 
 
 def _content(index: int, raw: object) -> _Content:
-    body = _object(raw)
+    body = members_of(raw)
     place = f"contents[{index}]"
-    given = body.get("parts")
     parts = [
         _part(f"{place}.parts[{number}]", part)
-        for number, part in enumerate(given if isinstance(given, list) else ())
+        for number, part in enumerate(list_or_empty(body.get("parts")))
     ]
     calls = [part for part in parts if part.call is not None]
     responses = [part for part in parts if part.response is not None]
@@ -148,35 +158,26 @@ def _content(index: int, raw: object) -> _Content:
 
 
 def _part(place: str, raw: object) -> _Part:
-    body = _object(raw)
+    body = members_of(raw)
     call = _either(body, "functionCall", "function_call")
     response = _either(body, "functionResponse", "function_response")
     signature = _either(body, "thoughtSignature", "thought_signature")
     return _Part(place, raw, call, response, bool(signature))
 
 
-def _either(body: dict[object, Any], camel: str, snake: str) -> Any:
-    value = body.get(camel)
-    return body.get(snake) if value is None else value
-
-
-def _object(value: object) -> dict[object, Any]:
-    return value if isinstance(value, dict) else {}
+def _either(body: Members, camel_case: str, snake_case: str) -> object:
+    value = body.get(camel_case)
+    return body.get(snake_case) if value is None else value
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _pairs(contents: list[_Content]) -> Iterator[tuple[_Content | None, _Content]]:
-    """Each content with the one before it."""
-    return zip([None, *contents], contents, strict=False)
-
-
 class _Turn(NamedTuple):
-    """A content with calls, and the contents after it from which the API takes the responses."""
+    """A content with calls, and the contents after it that hold the responses to them."""
 
-    calling: _Content
+    call_content: _Content
     answers: list[_Content]
 
     @property
@@ -200,22 +201,22 @@ def _turns(contents: list[_Content]) -> list[_Turn]:
 
 
 def _miscounted(contents: list[_Content]) -> Iterator[Fault]:
-    """GE01: a content with calls is followed by as many responses."""
+    """Check GE01: a content with calls is followed by as many responses."""
     for turn in _turns(contents):
-        asked, answered = len(turn.calling.calls), len(turn.responses)
+        asked, answered = len(turn.call_content.calls), len(turn.responses)
         if asked != answered:
-            yield turn.calling.place, f"{asked} calls, {answered} responses"
+            yield turn.call_content.place, f"{asked} calls, {answered} responses"
 
 
 def _split(contents: list[_Content]) -> Iterator[Fault]:
-    """GE01*: these responses stand in one content."""
+    """Check GE01*: these responses stand in one content."""
     for turn in _turns(contents):
-        if len(turn.answers) > 1 and len(turn.calling.calls) == len(turn.responses):
-            yield turn.calling.place, f"{len(turn.answers)} contents respond"
+        if len(turn.answers) > 1 and len(turn.call_content.calls) == len(turn.responses):
+            yield turn.call_content.place, f"{len(turn.answers)} contents respond"
 
 
-def _unasked(contents: list[_Content]) -> Iterator[Fault]:
-    """GE02: a content with responses follows one with calls, and answers them."""
+def _responses_without_calls(contents: list[_Content]) -> Iterator[Fault]:
+    """Check GE02: a content with responses follows one with calls, and answers them."""
     asked = {content.place for turn in _turns(contents) for content in turn.answers}
     for content in contents:
         if content.responses and content.place not in asked:
@@ -223,67 +224,67 @@ def _unasked(contents: list[_Content]) -> Iterator[Fault]:
 
 
 def _misplaced_calls(contents: list[_Content]) -> Iterator[Fault]:
-    """GE03: a content with calls directly follows the user's, or one with responses."""
-    for before, content in _pairs(contents):
+    """Check GE03: a content with calls directly follows a user content, or one with responses."""
+    for before, content in zip([None, *contents], contents, strict=False):
         if content.calls and (before is None or (before.role == "model" and not before.responses)):
             yield content.place, ""
 
 
 def _mismatched(contents: list[_Content]) -> Iterator[Fault]:
-    """GE04: the names of the responses are those of the calls, and so are the ids given."""
+    """Check GE04: the responses bear the names of the calls, and their ids where there are any."""
     for turn in _turns(contents):
         if turn.answers:
-            yield from _mismatches(turn.calling.calls, turn.responses)
+            yield from _mismatches(turn.call_content.calls, turn.responses)
 
 
 def _mismatches(asked: list[_Part], responses: list[_Part]) -> Iterator[Fault]:
-    calls = [_object(part.call) for part in asked]
+    calls = [members_of(part.call) for part in asked]
     names = Counter(_text(call.get("name")) for call in calls)
     ids = {_text(call.get("id")): _text(call.get("name")) for call in calls}
     ids.pop(None, None)
     known = set(names)
-    whole = len(calls) == len(responses)  # else GE01 says what is wrong
+    is_complete = len(calls) == len(responses)  # otherwise GE01 says what is wrong
     answered: set[str] = set()
     for part in responses:
-        response = _object(part.response)
+        response = members_of(part.response)
         name, call_id = _text(response.get("name")), _text(response.get("id"))
         names[name] -= 1
-        unasked = names[name] < 0 if whole else name not in known
-        if name is not None and unasked:
-            yield f"{part.place}.functionResponse.name", _shown(name)
+        is_unknown = names[name] < 0 if is_complete else name not in known
+        if name is not None and is_unknown:
+            yield f"{part.place}.functionResponse.name", quoted(name)
         elif call_id is not None and ids:
-            if call_id not in ids or ids[call_id] != name or (whole and call_id in answered):
-                yield f"{part.place}.functionResponse.id", _shown(call_id)
+            if call_id not in ids or ids[call_id] != name or (is_complete and call_id in answered):
+                yield f"{part.place}.functionResponse.id", quoted(call_id)
             answered.add(call_id)
 
 
 def _untyped(contents: list[_Content]) -> Iterator[Fault]:
-    """GE05: calls and responses are objects, named, around objects."""
+    """Check GE05: calls and responses are objects with a name, and hold objects."""
     for content in contents:
         for part in content.parts:
             if part.call is not None:
                 place = f"{part.place}.functionCall"
-                yield from _faults(place, part.call, "args", required=False)
+                yield from _untyped_members(place, part.call, "args", required=False)
             if part.response is not None:
                 place = f"{part.place}.functionResponse"
-                yield from _faults(place, part.response, "response", required=True)
+                yield from _untyped_members(place, part.response, "response", required=True)
 
 
-def _faults(place: str, body: object, key: str, *, required: bool) -> Iterator[Fault]:
-    if not isinstance(body, dict):
-        yield place, f"expected an object, but got {_shown(body)}"
+def _untyped_members(place: str, body: object, key: str, *, required: bool) -> Iterator[Fault]:
+    if not is_object(body):
+        yield place, f"expected an object, but got {quoted(body)}"
         return
     if _text(body.get("name")) is None:
-        yield f"{place}.name", f"expected a function name, but got {_shown(body.get('name'))}"
+        yield f"{place}.name", f"expected a function name, but got {quoted(body.get('name'))}"
     value = body.get(key)
-    if not isinstance(value, dict) and (required or value is not None):
-        yield f"{place}.{key}", f"expected an object, but got {_shown(value)}"
+    if not is_object(value) and (required or value is not None):
+        yield f"{place}.{key}", f"expected an object, but got {quoted(value)}"
 
 
 def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
-    """GE06: in the current turn, the first call of each content is signed.
+    """Check GE06: in the current turn, the first call of each content is signed.
 
-    The current turn begins with the user's last words.
+    The current turn begins with the last content that the user wrote.
     """
     start = 0
     for index, content in enumerate(contents):
@@ -291,15 +292,15 @@ def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
             start = index
     for content in contents[start:]:
         for part in content.calls[:1]:
-            if not part.signed:
-                yield part.place, _shown(_object(part.call).get("name"))
+            if not part.is_signed:
+                yield part.place, quoted(members_of(part.call).get("name"))
 
 
 def _malformed(contents: list[_Content]) -> Iterator[Fault]:
-    """GE07: contents are the user's, the model's or a function's, and hold something."""
+    """Check GE07: contents have the role user, model or function, and hold something."""
     for content in contents:
-        if not isinstance(content.raw, dict):
-            yield content.place, f"expected an object, but got {_shown(content.raw)}"
+        if not is_object(content.raw):
+            yield content.place, f"expected an object, but got {quoted(content.raw)}"
             continue
         known = isinstance(content.role, str) and content.role in _ROLES
         if not known and not (content.role is None and len(contents) == 1):
@@ -307,36 +308,29 @@ def _malformed(contents: list[_Content]) -> Iterator[Fault]:
         if not content.parts:
             yield f"{content.place}.parts", "contents.parts must not be empty."
         for part in content.parts:
-            yield from _part_faults(part)
+            yield from _malformed_part(part)
 
 
-def _part_faults(part: _Part) -> Iterator[Fault]:
-    if not isinstance(part.raw, dict):
-        yield part.place, f"expected an object, but got {_shown(part.raw)}"
+def _malformed_part(part: _Part) -> Iterator[Fault]:
+    if not is_object(part.raw):
+        yield part.place, f"expected an object, but got {quoted(part.raw)}"
     elif all(value is None for value in part.raw.values()):
         yield part.place, "required oneof field 'data' must have one initialized field"
     elif not isinstance(part.raw.get("text", ""), str | None):
-        yield f"{part.place}.text", f"expected text, but got {_shown(part.raw.get('text'))}"
+        yield f"{part.place}.text", f"expected text, but got {quoted(part.raw.get('text'))}"
 
 
 def _mixed(contents: list[_Content]) -> Iterator[Fault]:
-    """GE08: a content with responses holds nothing else."""
+    """Check GE08: a content with responses holds nothing else."""
     for content in contents:
         if content.responses and len(content.parts) > len(content.responses):
             yield content.place, ""
 
 
-def _shown(value: object) -> str:
-    """A value inside a sentence: short and printable, whatever it is; containers by type alone."""
-    if isinstance(value, str):
-        return repr(value if len(value) <= _MAX_SHOWN else f"{value[: _MAX_SHOWN - 3]}...")
-    return "null" if value is None else f"a value of type {type(value).__name__}"
-
-
-_CHECKS: Final[dict[str, Callable[[list[_Content]], Iterable[Fault]]]] = {
+_CHECKS: Final[dict[str, Callable[[list[_Content]], Iterator[Fault]]]] = {
     "GE01": _miscounted,
     "GE01*": _split,
-    "GE02": _unasked,
+    "GE02": _responses_without_calls,
     "GE03": _misplaced_calls,
     "GE04": _mismatched,
     "GE05": _untyped,

@@ -2,147 +2,144 @@
 
 Like OpenAI Chat Completions, but for its ids (9 letters and digits), chunks of content (thinking
 among them), arguments that may be objects, and its order: system messages come before the
-assistant's, and the last message is the user's, a result, or a prefix for the model to go on from.
+assistant's, and the last message is the user's, a result, or a prefix for the model to continue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-import msgspec
-
-from eventstore.message import Document, Image, Opaque, Part, Text
-from eventstore.wire.content import (
-    address,
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers import chat_completions as chat
+from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
+from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
+from eventstore.providers.media import document_of, image_of, plain_image, url_of
+from eventstore.providers.model import Change, ParsedResult, Turn
+from eventstore.providers.parts import (
     as_text,
-    bare,
-    chat_answer,
-    chat_image,
-    chat_message,
-    chat_untold,
     copy,
-    document_of,
     foreign_text,
-    function_call,
-    image_of,
-    object_arguments,
+    members_of,
+    native_part,
     plain_text,
-    shown_apart,
-    spoken,
+    without_media,
 )
-from eventstore.wire.items import (
-    Call,
-    Change,
-    Rendered,
-    Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
-)
-from eventstore.wire.naming import call_ids, legal_text, nine_characters, tool_name
 
-NAME = "mistral"
-LIST = "messages"
-ID_LENGTH = 9
-NAME_LENGTH = 64
-DETAILS = frozenset({"auto", "low", "high"})
-OPENING = "[The conversation begins here.]"
-
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
-}  # fmt: skip
-
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
-
-_encode = msgspec.json.Encoder().encode
+NAME: Final = "mistral"
+_MAX_ID: Final = 9
+_MAX_NAME: Final = 64
+_OPENING: Final = "[The conversation begins here.]"
+_OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"})
 
 
-# in
+class MistralAdapter(chat.ChatCompletionsAdapter):
+    """Reads and writes the messages of Mistral's chat completions."""
 
+    name = NAME
+    image_details = frozenset({"auto", "low", "high"})
+    portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of a message list, whatever its form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, dict):
-            yield from _item(message, is_error, is_rejection)
-        elif message is not None:
-            text = as_text(message)
-            if text:
-                yield WireMessage("user", (Text(text),))
-
-
-def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    message = chat_message(message)
-    given = message.get("role")
-    role = ROLES.get(given) if isinstance(given, str) else None
-    if role is None:
-        role = "assistant" if message.get("tool_calls") else "user"
-        role = "tool" if "tool_call_id" in message else role
-    if role == "tool":
-        yield _result(message, is_error, is_rejection)
-        return
-    made = tuple(_calls(message)) if role == "assistant" else ()
-    parts = _parts(message.get("content"))
-    exact = given == role and _is_exact(message, role)
-    if parts or made or exact:
-        yield WireMessage(role, parts, made, message, exact)
-
-
-def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
-    content = message.get("content")
-    call_id, name = message.get("tool_call_id"), message.get("name")
-    exact = (
-        message.get("role") == "tool" and _is_content(content) and (name is None or _is_name(name))
-    )
-    return WireResult(
-        _id(call_id),
-        name if isinstance(name, str) and name else None,
-        as_text(content),
-        bool(is_error(message)),
-        message if exact else None,
-        bool(is_rejection(message)),
-        exact,
+    response_members = ResponseMembers(
+        finish_reason=(("choices", "finish_reason"),),
+        input=(("usage", "prompt_tokens"),),
+        output=(("usage", "completion_tokens"),),
+        cached=(("usage", "prompt_tokens_details", "cached_tokens"),),
+        reasoning=(("usage", "completion_tokens_details", "reasoning_tokens"),),
     )
 
-
-def _id(given: Any) -> str | None:
-    """An id, None where there is none: the SDK writes "null" then."""
-    return given if isinstance(given, str) and given not in ("", "null") else None
-
-
-def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        if not isinstance(call, dict):
-            continue
-        function = call.get("function")
-        made = function if isinstance(function, dict) else call
-        yield WireCall(
-            _id(call.get("id")),
-            function_call(made.get("name"), made.get("arguments")),
+    def parse_result(
+        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+    ) -> ParsedResult:
+        """Return the result that a message of role `tool` is."""
+        content, name = message.get("content"), message.get("name")
+        well_formed = (
+            message.get("role") == "tool"
+            and _is_content(content)
+            and (name is None or _is_name(name))
+        )
+        return ParsedResult(
+            self.call_id(message.get("tool_call_id")),
+            name if isinstance(name, str) and name else None,
+            as_text(content),
+            bool(is_error(message)),
+            message if well_formed else None,
+            bool(is_rejection(message)),
+            well_formed,
         )
 
+    def call_id(self, given: object) -> str | None:
+        """Return the id of a call, None where there is none: the SDK writes "null" then."""
+        return given if isinstance(given, str) and given not in ("", "null") else None
 
-def _parts(content: Any) -> tuple[Part, ...]:
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (Text(content),) if content else ()
-    if isinstance(content, list):
-        return tuple(part for chunk in content for part in _part(chunk))
-    return (Text(as_text(content)),)
+    def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:
+        """Return the parts of the content."""
+        return chat.content_parts(message.get("content"), _part)
+
+    def is_well_formed(self, message: JsonObject, role: str) -> bool:
+        """Return whether a message may go back as it is."""
+        content = message.get("content")
+        if role != "assistant":
+            return _is_content(content)
+        if content is not None and not _is_content(content):
+            return False
+        calls: JsonValue = message.get("tool_calls")
+        if not calls:
+            return calls in (None, []) and bool(content)
+        return isinstance(calls, list) and all(map(_is_well_formed_call, calls))
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a chunk shows."""
+        return _media(part)
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed result shows."""
+        return self.parse_parts(native)
+
+    def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
+        """Return ids of 9 letters and digits, different within a turn."""
+        return call_ids(turns, _MAX_ID, changes, per_turn=True, sanitizer=nine_characters)
+
+    def render_turn(
+        self,
+        turn: Turn,
+        shown: chat.VisibleCalls,
+        before: Sequence[JsonObject],
+        changes: list[Change],
+    ) -> JsonObject | None:
+        """Return the message for a turn; None if the turn is empty."""
+        if turn.role == "assistant":
+            return _assistant(turn, shown, changes)
+        if turn.role in ("system", "developer"):
+            return _system(turn, before[-1]["role"] if before else None, changes)
+        return _message(turn, changes)
+
+    def finish(
+        self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
+    ) -> None:
+        """Let the list begin with the user, and end with a message that the model can continue."""
+        del turns
+        _begin_with_user(messages, changes)
+        _end_with_prefix(messages, changes)
 
 
-def _part(chunk: Any) -> Iterator[Part]:
-    kind = chunk.get("type") if isinstance(chunk, dict) else None
-    if kind == "text" and (not isinstance(chunk.get("text"), str) or len(chunk) == 2):  # noqa: PLR2004
-        if chunk.get("text"):
-            yield Text(as_text(chunk["text"]))
-    elif kind == "image_url" and (image := bare(media(chunk), chunk)):
+ADAPTER: Final = MistralAdapter()
+
+
+# reading
+
+
+def _part(chunk: JsonValue) -> Iterator[Part]:
+    if not isinstance(chunk, dict):
+        if chunk:
+            yield Text(as_text(chunk))
+        return
+    kind, text = chunk.get("type"), chunk.get("text")
+    if kind == "text" and (not isinstance(text, str) or chunk.keys() == _TEXT_MEMBERS):
+        if text:
+            yield Text(as_text(text))
+    elif kind == "image_url" and (image := plain_image(_media(chunk), chunk)):
         yield image
     elif isinstance(kind, str):
         yield Opaque(NAME, chunk)
@@ -150,18 +147,21 @@ def _part(chunk: Any) -> Iterator[Part]:
         yield Text(as_text(chunk))
 
 
-def media(chunk: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a chunk of ours shows, whatever else it says."""
+_TEXT_MEMBERS = {"type", "text"}
+
+
+def _media(chunk: JsonObject) -> Image | Document | None:
+    """Return the image or document in a chunk, whatever else the chunk holds."""
     if chunk.get("type") == "document_url":
         return document_of(chunk.get("document_url"), chunk.get("document_name"))
     if chunk.get("type") != "image_url":
         return None
-    shown = chunk.get("image_url")
+    shown: JsonValue = chunk.get("image_url")
     held = shown if isinstance(shown, dict) else {"url": shown}
     return image_of(held.get("url"), held.get("detail"))
 
 
-def _is_content(content: Any) -> bool:
+def _is_content(content: JsonValue) -> bool:
     if not isinstance(content, list):
         return isinstance(content, str)
     return all(
@@ -172,20 +172,10 @@ def _is_content(content: Any) -> bool:
     )
 
 
-def _is_exact(message: dict[str, Any], role: str) -> bool:
-    content = message.get("content")
-    if role != "assistant":
-        return _is_content(content)
-    if content is not None and not _is_content(content):
+def _is_well_formed_call(call: JsonValue) -> bool:
+    if not isinstance(call, dict):
         return False
-    calls = message.get("tool_calls")
-    if not calls:
-        return calls in (None, []) and bool(content)
-    return isinstance(calls, list) and all(map(_is_exact_call, calls))
-
-
-def _is_exact_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, dict) else None
+    function: JsonValue = call.get("function")
     return (
         isinstance(function, dict)
         and isinstance(call.get("id"), str)
@@ -194,61 +184,23 @@ def _is_exact_call(call: Any) -> bool:
     )
 
 
-def _is_name(name: Any) -> bool:
-    return isinstance(name, str) and legal_text(name, NAME_LENGTH) == name
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and sanitized(name, _MAX_NAME) == name
 
 
-def _extras(message: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in message.items()
-        if key not in _OURS and value is not None and isinstance(key, str)
-    }
+# writing
 
 
-_OURS = {"role", "content", "tool_calls", "tool_call_id", "prefix"}
-
-
-# out
-
-
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The messages for `turns`, every call answered right after its turn."""
-    changes: list[Change] = []
-    messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=nine_characters)
-    for turn, names in each_shown(turns, ids, changes):
-        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
-                 if not call.hidden]  # fmt: skip
-        if turn.role == "assistant":
-            message = _assistant(turn, shown, changes)
-        elif turn.role in ("system", "developer"):
-            before = messages[-1]["role"] if messages else None
-            message = _system(turn, before, changes)
-        else:
-            message = _message(turn, changes)
-        if message is not None:
-            messages.append(message)
-        if shown:
-            messages.extend(render_result(call, name) for call, name in shown)
-            # Results may hold images, too, but not for the models before v15.
-            apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
-            messages.extend(filter(None, apart))
-    _open(messages, changes)
-    _close(messages, changes)
-    return Rendered({"messages": messages}, changes)
-
-
-def _open(messages: list[dict[str, Any]], changes: list[Change]) -> None:
-    """Results of calls in the very first message are not counted: somebody speaks before it."""
+def _begin_with_user(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Let the user speak first: results of calls in the very first message are not counted."""
     first = messages[0] if messages else {}
     if first.get("role") == "assistant" and (first.get("tool_calls") or len(messages) == 1):
         changes.append(Change("added", "MI02", "a conversation starts with the user"))
-        messages.insert(0, {"role": "user", "content": OPENING})
+        messages.insert(0, {"role": "user", "content": _OPENING})
 
 
-def _close(messages: list[dict[str, Any]], changes: list[Change]) -> None:
-    """The last message is one that the model can go on from."""
+def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Let the list end with a message that the model can continue."""
     for message in messages[:-1]:
         if message.get("prefix"):
             changes.append(Change("dropped", "MI03", "only the last message can be a prefix"))
@@ -259,117 +211,66 @@ def _close(messages: list[dict[str, Any]], changes: list[Change]) -> None:
         last["prefix"] = True
     elif last.get("role") == "system":
         changes.append(Change("added", "MI03", "the last message is the user's"))
-        messages.append({"role": "user", "content": OPENING})
+        messages.append({"role": "user", "content": _OPENING})
 
 
-def _is_own(turn: Turn) -> bool:
-    return turn.provider == NAME and turn.exact and turn.native is not None
-
-
-def _message(turn: Turn, changes: list[Change]) -> dict[str, Any] | None:
-    if _is_own(turn):
-        return copy(turn.native)  # type: ignore[no-any-return]
+def _message(turn: Turn, changes: list[Change]) -> JsonObject | None:
+    native = turn.own_message(NAME)
+    if native is not None:
+        return copy(native)
     content = _content(turn.parts, changes)
     if content is None:
         return None
     return {**_copied_extras(turn), "role": turn.role, "content": content}
 
 
-def _system(turn: Turn, before: str | None, changes: list[Change]) -> dict[str, Any] | None:
+def _system(turn: Turn, before: str | None, changes: list[Change]) -> JsonObject | None:
     if before in ("assistant", "tool"):
         said = plain_text(turn.parts, changes)
         changes.append(Change("moved", "MI03", "a later system message became a user's text"))
         return {"role": "user", "content": f"[system] {said}"} if said else None
-    if _is_own(turn):
-        return copy(turn.native)  # type: ignore[no-any-return]
-    content = _content(spoken(turn.parts, changes), changes)
+    native = turn.own_message(NAME)
+    if native is not None:
+        return copy(native)
+    content = _content(without_media(turn.parts, changes), changes)
     return None if content is None else {"role": "system", "content": content}
 
 
-def _assistant(
-    turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
-) -> dict[str, Any] | None:
-    if _is_own(turn) and _is_whole(turn, shown):
-        native: dict[str, Any] = copy(turn.native)
-        for made, (_, name) in zip(native.get("tool_calls") or (), shown, strict=True):
-            made["id"] = name
-        return native
+def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
     whole = len(shown) == len(turn.calls)
-    parts = turn.parts if whole else _without_thinking(turn.parts, changes)
-    content = _content(spoken(parts, changes), changes)
+    native = turn.own_message(NAME)
+    if whole and native is not None and len(native.get("tool_calls") or ()) == len(shown):
+        return chat.with_call_ids(native, shown)
+    parts = turn.parts if whole else chat.without_thinking(turn.parts, NAME, changes)
+    content = _content(without_media(parts, changes), changes)
     extras = _copied_extras(turn) if whole else {}
     if not shown:
         return None if content is None else {**extras, "role": "assistant", "content": content}
-    calls = [
-        {
-            "id": name,
-            "type": "function",
-            "function": {
-                "name": tool_name(call, NAME_LENGTH, changes),
-                "arguments": _encode(object_arguments(call, changes)).decode(),
-            },
-        }
-        for call, name in shown
-    ]
+    calls = [chat.function_tool_call(call, name, _MAX_NAME, changes) for call, name in shown]
     return {**extras, "role": "assistant", "content": content or "", "tool_calls": calls}
 
 
-def _is_whole(turn: Turn, shown: list[tuple[Call, str]]) -> bool:
-    return len(turn.native.get("tool_calls") or ()) == len(shown) == len(turn.calls)
-
-
-def untold(native: Any) -> Iterator[str]:
-    """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD)
-
-
-_TOLD = {*_OURS, "name", "is_error"} - {"prefix"}
-
-
-def _copied_extras(turn: Turn) -> dict[str, Any]:
+def _copied_extras(turn: Turn) -> JsonObject:
     if turn.provider != NAME:
         return {}
-    return {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+    return copy(chat.unknown_members(members_of(turn.native), _OWN_MEMBERS))
 
 
-def _without_thinking(parts: tuple[Part, ...], changes: list[Change]) -> tuple[Part, ...]:
-    """Reasoning goes with the whole turn, or not at all."""
-    kept = tuple(part for part in parts if not _is_thinking(part))
-    if len(kept) < len(parts):
-        changes.append(Change("dropped", "reasoning", "a part of its turn is not shown"))
-    return kept
-
-
-def _is_thinking(part: Part) -> bool:
-    data = part.data if isinstance(part, Opaque) and part.provider == NAME else None
-    return isinstance(data, dict) and data.get("type") == "thinking"
-
-
-def _content(parts: tuple[Part, ...], changes: list[Change]) -> Any:
+def _content(parts: tuple[Part, ...], changes: list[Change]) -> str | list[JsonObject] | None:
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text or None
     return [chunk for part in parts if (chunk := _chunk(part, changes)) is not None] or None
 
 
-def _chunk(part: Part, changes: list[Change]) -> dict[str, Any] | None:
+def _chunk(part: Part, changes: list[Change]) -> JsonObject | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text else None
     if isinstance(part, Image):
-        return chat_image(part)
+        return chat.image_part(part)
     if isinstance(part, Document):
         name = {"document_name": part.name} if part.name else {}
-        return {"type": "document_url", "document_url": address(part), **name}
+        return {"type": "document_url", "document_url": url_of(part), **name}
     if part.provider == NAME:
-        return copy(part.data)  # type: ignore[no-any-return]
+        return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None
-
-
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The tool message that answers `call`, whose id here is `name`."""
-    return chat_answer(call.answer, name, NAME)
-
-
-def result_parts(native: Any) -> tuple[Part, ...]:
-    """What a result of ours shows."""
-    return _parts(native["content"])

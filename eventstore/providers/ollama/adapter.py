@@ -1,169 +1,189 @@
 """Ollama: message lists in, `{"messages": [...]}` out.
 
-There are no ids: results follow their calls, in order, with the tool's name. Arguments are objects,
-content is one text, images stand beside it, and so does what the model thought.
+There are no ids: results follow their calls, in order, with the tool's name. Arguments are objects.
+Content is one text; images and thinking are members beside it.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from eventstore.message import Document, Image, Opaque, Part, Text, is_base64
-from eventstore.wire.content import (
+from msgspec.structs import replace
+
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text, is_base64
+from eventstore.providers import chat_completions as chat
+from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
+from eventstore.providers.model import Call, Change, ParsedResult, Turn
+from eventstore.providers.parts import (
     answer_text,
     as_text,
-    chat_message,
-    chat_untold,
     copy,
+    described,
     foreign_text,
-    function_call,
-    in_words,
-    named_part,
+    native_part,
     object_arguments,
-    shown_apart,
+    part_label,
 )
-from eventstore.wire.items import (
-    Call,
-    Change,
-    Rendered,
-    Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
-)
+from eventstore.providers.tool_definition import ToolDefinition, inlined
 
-NAME = "ollama"
-LIST = "messages"
-UNNAMED = "unnamed_tool"
-
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
-}  # fmt: skip
-
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+NAME: Final = "ollama"
+_UNNAMED: Final = "unnamed_tool"
+_NOT_IN_RESULTS: Final = ("images", "thinking", "tool_calls", "tool_call_id")
 
 
-# in
+class OllamaAdapter(chat.ChatCompletionsAdapter):
+    """Reads and writes the messages of Ollama's chat."""
 
-
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of a message list, whatever its form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, dict):
-            yield from _item(message, is_error, is_rejection)
-        elif message is not None:
-            text = as_text(message)
-            if text:
-                yield WireMessage("user", (Text(text),))
-
-
-def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    message = chat_message(message)
-    given = message.get("role")
-    role = ROLES.get(given) if isinstance(given, str) else None
-    if role is None:
-        role = "assistant" if message.get("tool_calls") else "user"
-        role = "tool" if "tool_name" in message else role
-    if role == "tool":
-        yield _result(message, is_error, is_rejection)
-        return
-    made = tuple(_calls(message)) if role == "assistant" else ()
-    native = _readable(message)
-    parts = tuple(_parts(native))
-    exact = given == role and _is_exact(native, role)
-    if parts or made or exact:
-        yield WireMessage(role, parts, made, native, exact)
-
-
-def _result(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
-    content, call_id = message.get("content"), message.get("tool_call_id")
-    name = message.get("tool_name") or message.get("name")
-    exact = (
-        message.get("role") == "tool"
-        and isinstance(content, str)
-        and isinstance(message.get("tool_name"), str)
-        and bool(message["tool_name"])
-        and all(message.get(key) is None for key in _NOT_OF_RESULTS)
-    )
-    return WireResult(
-        call_id if isinstance(call_id, str) and call_id else None,
-        name if isinstance(name, str) else None,
-        as_text(content),
-        bool(is_error(message)),
-        message if exact else None,
-        bool(is_rejection(message)),
-        exact,
+    name = NAME
+    call_ids = "optional"
+    result_member = "tool_name"
+    portable_members = frozenset(
+        {"role", "content", "thinking", "images", "tool_calls", "tool_name", "is_error"}
     )
 
+    response_members = ResponseMembers(
+        finish_reason=(("done_reason",),),
+        input=(("prompt_eval_count",),),
+        output=(("eval_count",),),
+    )
 
-_NOT_OF_RESULTS = ("images", "thinking", "tool_calls", "tool_call_id")
-
-
-def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        if not isinstance(call, dict):
-            continue
-        call_id = call.get("id")
-        function = call.get("function")
-        made = function if isinstance(function, dict) else call
-        yield WireCall(
-            call_id if isinstance(call_id, str) and call_id else None,
-            function_call(made.get("name"), made.get("arguments")),
+    def parse_result(
+        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+    ) -> ParsedResult:
+        """Return the result that a message of role `tool` is."""
+        content = message.get("content")
+        name = message.get("tool_name") or message.get("name")
+        well_formed = (
+            message.get("role") == "tool"
+            and isinstance(content, str)
+            and isinstance(message.get("tool_name"), str)
+            and bool(message["tool_name"])
+            and all(message.get(key) is None for key in _NOT_IN_RESULTS)
+        )
+        return ParsedResult(
+            self.call_id(message.get("tool_call_id")),
+            name if isinstance(name, str) else None,
+            as_text(content),
+            bool(is_error(message)),
+            message if well_formed else None,
+            bool(is_rejection(message)),
+            well_formed,
         )
 
+    def native_message(self, message: JsonObject) -> JsonObject:
+        """Return the message with its images as base64, which the client takes as well as bytes."""
+        images: list[object] | tuple[object, ...] | str | None = message.get("images")
+        if not isinstance(images, list | tuple):
+            return message
+        return {**message, "images": [_as_base64(image) for image in images]}
 
-def _readable(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its images as base64, which the client takes as well as bytes."""
-    images = message.get("images")
-    if not isinstance(images, list | tuple):
-        return message
-    return {**message, "images": [
-        b64encode(bytes(image)).decode() if isinstance(image, bytes | bytearray | memoryview)
-        else image
-        for image in images
-    ]}  # fmt: skip
+    def parse_parts(self, message: JsonObject) -> Iterator[Part]:
+        """Yield the thinking, the content and the images."""
+        thinking = message.get("thinking")
+        if isinstance(thinking, str) and thinking:
+            yield Opaque(NAME, {"type": "thinking", "thinking": thinking})
+        text = as_text(message.get("content"))
+        if text:
+            yield Text(text)
+        images: JsonValue = message.get("images")
+        for image in images if isinstance(images, list) else ():
+            if isinstance(image, str) and is_base64(image):
+                yield Image(None, image)
+            elif isinstance(image, str):  # a path on the machine that made the request
+                yield Opaque(NAME, {"type": "image", "image": image})
+
+    def is_well_formed(self, message: JsonObject, role: str) -> bool:
+        """Return whether a message may go back as it is."""
+        content, thinking = message.get("content"), message.get("thinking")
+        images: JsonValue = message.get("images")
+        calls: JsonValue = message.get("tool_calls")
+        return (
+            isinstance(content, str | None)
+            and isinstance(thinking, str | None)
+            and isinstance(message.get("tool_name"), str | None)
+            and (images is None or (isinstance(images, list) and _are_text(images)))
+            and (
+                calls is None or (isinstance(calls, list) and all(map(_is_well_formed_call, calls)))
+            )
+            and (role == "assistant" or not calls)
+        )
+
+    def is_own_message(self, message: JsonObject) -> bool:
+        """Return whether it is a result that names its tool."""
+        return "tool_name" in message
+
+    def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
+        """Return no id: results are matched by their order."""
+        del changes
+        return [[""] * len(turn.calls) for turn in turns]
+
+    def render_turn(
+        self,
+        turn: Turn,
+        shown: chat.VisibleCalls,
+        before: Sequence[JsonObject],
+        changes: list[Change],
+    ) -> JsonObject | None:
+        """Return the message for a turn; None if the turn is empty."""
+        del before
+        return _message(turn, shown, changes)
+
+    def finish(
+        self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
+    ) -> None:
+        """Note that ids were left out."""
+        del messages
+        shown = (call for turn in turns if not turn.hidden for call in turn.calls)
+        if any(call.provider_id and not call.hidden for call in shown):
+            changes.append(Change("dropped", "OL01", "ids have no place here: results go by order"))
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return one of the request's `tools`, with as much of the schema as its SDK keeps.
+
+        Of a parameter the SDK keeps `type`, `items`, `enum` and `description`. References are
+        therefore replaced by what they stand for, and `anyOf` of a type and null by both types.
+        """
+        schema = inlined(tool.parameters)
+        named = {name: _flat(found) for name, found in schema["properties"].items()}
+        return super().tool_definition(replace(tool, parameters={**schema, "properties": named}))
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return the tool message that answers `call`; there are no ids."""
+        del call_id
+        answer = call.answer
+        name = call.name or _UNNAMED
+        if answer.provider == NAME and answer.native is not None:
+            message = copy(answer.native)
+            message["tool_name"] = name
+            if answer.note:
+                message["content"] = f"{answer.text}\n{answer.note}"
+            return message
+        return {"role": "tool", "content": answer_text(answer), "tool_name": name}
 
 
-def _parts(message: dict[str, Any]) -> Iterator[Part]:
-    thinking = message.get("thinking")
-    if isinstance(thinking, str) and thinking:
-        yield Opaque(NAME, {"type": "thinking", "thinking": thinking})
-    text = as_text(message.get("content"))
-    if text:
-        yield Text(text)
-    images = message.get("images")
-    for image in images if isinstance(images, list) else ():
-        if isinstance(image, str) and is_base64(image):
-            yield Image(None, image)
-        elif isinstance(image, str):  # a path on the machine that made the request
-            yield Opaque(NAME, {"type": "image", "image": image})
+ADAPTER: Final = OllamaAdapter()
 
 
-def _is_exact(message: dict[str, Any], role: str) -> bool:
-    content, thinking = message.get("content"), message.get("thinking")
-    images, calls = message.get("images"), message.get("tool_calls")
-    return (
-        isinstance(content, str | None)
-        and isinstance(thinking, str | None)
-        and isinstance(message.get("tool_name"), str | None)
-        and (images is None or (isinstance(images, list) and _are_text(images)))
-        and (calls is None or (isinstance(calls, list) and all(map(_is_exact_call, calls))))
-        and (role == "assistant" or not calls)
-    )
+# reading
 
 
-def _are_text(values: list[Any]) -> bool:
+def _as_base64(image: object) -> object:
+    if isinstance(image, memoryview):
+        return b64encode(image.tobytes()).decode()
+    return b64encode(image).decode() if isinstance(image, bytes | bytearray) else image
+
+
+def _are_text(values: list[JsonValue]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _is_exact_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, dict) else None
+def _is_well_formed_call(call: JsonValue) -> bool:
+    if not isinstance(call, dict):
+        return False
+    function: JsonValue = call.get("function")
     return (
         isinstance(function, dict)
         and call.get("id") is None
@@ -173,32 +193,13 @@ def _is_exact_call(call: Any) -> bool:
     )
 
 
-# out
+# writing
 
 
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The messages for `turns`, every call answered right after its turn, in order."""
-    changes: list[Change] = []
-    messages: list[dict[str, Any]] = []
-    for turn, _ in each_shown(turns, [[]] * len(turns), changes):
-        shown = [call for call in turn.calls if not call.hidden]
-        message = _message(turn, shown, changes)
-        if message is not None:
-            messages.append(message)
-        if shown:
-            messages.extend(render_result(call, "") for call in shown)
-            apart = (_message(said, [], changes) for said in shown_apart(turn, NAME, changes))
-            messages.extend(filter(None, apart))
-    if any(call.provider_id and not call.hidden for turn in turns for call in turn.calls
-           if not turn.hidden):  # fmt: skip
-        changes.append(Change("dropped", "OL01", "ids have no place here: results go by order"))
-    return Rendered({"messages": messages}, changes)
-
-
-def _message(turn: Turn, shown: list[Call], changes: list[Change]) -> dict[str, Any] | None:
-    own = turn.provider == NAME and turn.native is not None
-    if own and turn.exact and len(shown) == len(turn.calls):
-        return copy(turn.native)  # type: ignore[no-any-return]
+def _message(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
+    native = turn.own_message(NAME)
+    if native is not None and len(shown) == len(turn.calls):
+        return copy(native)
     thoughts: list[str] = []
     texts: list[str] = []
     images: list[str] = []
@@ -212,7 +213,7 @@ def _message(turn: Turn, shown: list[Call], changes: list[Change]) -> dict[str, 
     if not (texts or images or shown or thoughts):
         return None
     role = "system" if turn.role == "developer" else turn.role
-    message: dict[str, Any] = {"role": role, "content": "\n".join(texts)}
+    message: JsonObject = {"role": role, "content": "\n".join(texts)}
     if thoughts:
         message["thinking"] = "\n".join(thoughts)
     if images:
@@ -225,17 +226,9 @@ def _message(turn: Turn, shown: list[Call], changes: list[Change]) -> dict[str, 
                     "arguments": object_arguments(call, changes),
                 }
             }
-            for call in shown
+            for call, _ in shown
         ]
     return message
-
-
-def untold(native: Any) -> Iterator[str]:
-    """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD)
-
-
-_TOLD = {"role", "content", "thinking", "images", "tool_calls", "tool_name", "is_error"}
 
 
 def _sort(
@@ -248,13 +241,14 @@ def _sort(
         images.append(part.data)
     elif isinstance(part, Image | Document):
         kind = "an address of an image" if isinstance(part, Image) else "a document"
-        changes.append(Change("wrapped", named_part(part), f"{kind} became text"))
-        texts.append(in_words(part))
+        changes.append(Change("wrapped", part_label(part), f"{kind} became text"))
+        texts.append(described(part))
     elif part.provider == NAME and isinstance(part.data, dict):
-        if part.data.get("type") == "thinking":
-            thoughts.append(as_text(part.data.get("thinking")))
+        own = native_part(part)
+        if own.get("type") == "thinking":
+            thoughts.append(as_text(own.get("thinking")))
         else:
-            images.append(as_text(part.data.get("image")))
+            images.append(as_text(own.get("image")))
     else:
         text = foreign_text(part, changes)
         texts += [text] if text else []
@@ -262,19 +256,23 @@ def _sort(
 
 def _name(call: Call, changes: list[Change]) -> str:
     if not call.name:
-        changes.append(Change("re-keyed", "name", f"a tool without a name is {UNNAMED!r} here",
-                              call.id))  # fmt: skip
-    return call.name or UNNAMED
+        why = f"a tool without a name is {_UNNAMED!r} here"
+        changes.append(Change("re-keyed", "name", why, call.id))
+    return call.name or _UNNAMED
 
 
-def render_result(call: Call, _: str) -> dict[str, Any]:
-    """The tool message that answers `call`; there are no ids."""
-    answer = call.answer
-    name = call.name or UNNAMED
-    if answer.provider == NAME and answer.native is not None:
-        message: dict[str, Any] = copy(answer.native)
-        message["tool_name"] = name
-        if answer.note:
-            message["content"] = f"{answer.text}\n{answer.note}"
-        return message
-    return {"role": "tool", "content": answer_text(answer), "tool_name": name}
+# tools
+
+
+def _flat(schema: JsonObject) -> JsonObject:
+    """Return the schema of a parameter without `anyOf`, where it is a type or null."""
+    options: JsonValue = schema.get("anyOf")
+    values: JsonValue = schema.get("enum")
+    if is_json_list(options):
+        types = [found for found in options if is_json_object(found) and found != {"type": "null"}]
+        if len(types) == 1 and "type" in types[0] and len(options) > 1:
+            others = {key: value for key, value in schema.items() if key != "anyOf"}
+            return {**types[0], "type": [types[0]["type"], "null"], **others}
+    if "type" in schema or not is_json_list(values):
+        return schema
+    return {"type": "string", **schema} if all(isinstance(v, str) for v in values) else schema

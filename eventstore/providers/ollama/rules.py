@@ -1,27 +1,39 @@
 """The rules of Ollama, OL01.
 
-There is one rule, and the local server itself, which only fills a template, refuses little. Hard
-is what its reader cannot decode (a type that is wrong) and a result that the template would give
-to another call, or to none. Starred is what only some refuse: models that run elsewhere want each
-call answered and each result named, and the clients know no ids.
+There is one rule: the local server only fills a template, and refuses little. Hard is what it
+cannot decode (a value of a wrong type), and a result that the template would give to another call,
+or to no call. A star marks what only some refuse: models that run elsewhere want each call answered
+and each result named, and the clients know no ids.
 
-A fault for which the rule says nothing (a role that does not exist, a history that is no list, a
-message or content of a wrong type) goes to it, too.
+Every other fault is reported under the same rule: a role that does not exist, a history that is not
+a list, a message or content of a wrong type.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
+
+from eventstore.providers.rules_reader import (
+    Members,
+    apply_checks,
+    is_list,
+    is_object,
+    list_or_empty,
+    members_of,
+    quoted,
+    text_or_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Fault = tuple[str, str]  # place and detail
+    from eventstore.providers.rule_book import Finding, Rule
+    from eventstore.providers.rules_reader import Fault
 
 __all__ = ["RULES", "TOLERATED", "findings"]
 
-RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+RULES: Final[dict[str, Rule]] = {
     "OL01": (
         "hard",
         "{place}: {detail}",
@@ -45,42 +57,37 @@ TOLERATED: Final = frozenset[str]()
 """Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
-_MAX_SHOWN: Final = 80
 
 
-def findings(messages: object) -> Iterator[tuple[str, str, str]]:
-    """Code, place and detail of everything in `messages` that breaks a rule."""
-    if not isinstance(messages, list):
-        yield "OL01", "messages", f"expected a list of messages, but got {_shown(messages)}"
-        return
-    read = [_message(index, message) for index, message in enumerate(messages)]
-    for code, check in _CHECKS.items():
-        for place, detail in check(read):
-            yield code, place, detail
+def findings(messages: object) -> Iterator[Finding]:
+    """Yield code, place and detail of everything in `messages` that breaks a rule."""
+    if is_list(messages):
+        history = [_message(index, message) for index, message in enumerate(messages)]
+        yield from apply_checks(_CHECKS, history)
+    else:
+        yield "OL01", "messages", f"expected a list of messages, but got {quoted(messages)}"
 
 
 class _Message(NamedTuple):
-    """A message; what is no object is read as an empty one."""
+    """A message; a value that is not an object is read as a message without members."""
 
     place: str
     role: str | None
-    body: dict[object, Any]
+    body: Members
     raw: object
 
     @property
-    def calls(self) -> list[Any]:
-        calls = self.body.get("tool_calls") if self.role == "assistant" else None
-        return calls if isinstance(calls, list) else []
+    def calls(self) -> list[object]:
+        return list_or_empty(self.body.get("tool_calls")) if self.role == "assistant" else []
 
 
 def _message(index: int, message: object) -> _Message:
-    body: dict[object, Any] = message if isinstance(message, dict) else {}
-    role = body.get("role")
-    return _Message(f"messages[{index}]", role if isinstance(role, str) else None, body, message)
+    body = members_of(message)
+    return _Message(f"messages[{index}]", text_or_none(body.get("role")), body, message)
 
 
 def _malformed(messages: list[_Message]) -> Iterator[Fault]:
-    """OL01: everything can be decoded, and each result follows its call, in order."""
+    """Check OL01: everything can be decoded, and each result follows its call, in order."""
     waiting: deque[str] = deque()  # names of the calls that the next results answer
     for message in messages:
         yield from _undecodable(message)
@@ -91,46 +98,58 @@ def _malformed(messages: list[_Message]) -> Iterator[Fault]:
         if not waiting:
             yield place, "a result that follows no call"
         elif (expected := waiting.popleft()) != name and name and isinstance(name, str):
-            yield f"{place}.tool_name", f"expected {_shown(expected)}, but got {_shown(name)}"
+            yield f"{place}.tool_name", f"expected {quoted(expected)}, but got {quoted(name)}"
 
 
 def _undecodable(message: _Message) -> Iterator[Fault]:
     place, body = message.place, message.body
-    if not isinstance(message.raw, dict):
-        yield place, f"expected a message object, but got {_shown(message.raw)}"
+    if not is_object(message.raw):
+        yield place, f"expected a message object, but got {quoted(message.raw)}"
         return
     if message.role not in _ROLES:
-        yield f"{place}.role", f"invalid role {_shown(body.get('role'))}"
+        yield f"{place}.role", f"invalid role {quoted(body.get('role'))}"
     for key in ("content", "thinking", "tool_name"):
         if not isinstance(body.get(key), (str, type(None))):
-            yield f"{place}.{key}", f"cannot unmarshal {_shown(body[key])} into a string"
-    images = body.get("images")
+            yield f"{place}.{key}", f"cannot unmarshal {quoted(body[key])} into a string"
+    images, calls = body.get("images"), body.get("tool_calls")
     if images is not None:
-        if not isinstance(images, (list, tuple)):
-            yield f"{place}.images", f"cannot unmarshal {_shown(images)} into a list"
-        elif not all(isinstance(image, (str, bytes)) for image in images):
-            yield f"{place}.images", "an image is base64 text or bytes"
-    calls = body.get("tool_calls")
-    if calls is not None and not isinstance(calls, list):
-        yield f"{place}.tool_calls", f"cannot unmarshal {_shown(calls)} into a list"
-    for index, call in enumerate(calls if isinstance(calls, list) else ()):
-        yield from _undecodable_call(f"{place}.tool_calls[{index}]", call)
+        yield from _undecodable_images(f"{place}.images", images)
+    if calls is not None:
+        yield from _undecodable_calls(f"{place}.tool_calls", calls)
+
+
+def _undecodable_images(place: str, images: object) -> Iterator[Fault]:
+    if not is_list(images) and not _is_tuple(images):
+        yield place, f"cannot unmarshal {quoted(images)} into a list"
+    elif not all(isinstance(image, (str, bytes)) for image in images):
+        yield place, "an image is base64 text or bytes"
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    return isinstance(value, tuple)
+
+
+def _undecodable_calls(place: str, calls: object) -> Iterator[Fault]:
+    if not is_list(calls):
+        yield place, f"cannot unmarshal {quoted(calls)} into a list"
+    for index, call in enumerate(list_or_empty(calls)):
+        yield from _undecodable_call(f"{place}[{index}]", call)
 
 
 def _undecodable_call(place: str, call: object) -> Iterator[Fault]:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        yield place, f"expected a call with a function, but got {_shown(call)}"
+    function = members_of(call).get("function")
+    if not is_object(function):
+        yield place, f"expected a call with a function, but got {quoted(call)}"
         return
     name, arguments = function.get("name"), function.get("arguments")
     if not isinstance(name, str) or not name:
-        yield f"{place}.function.name", f"expected the name of a tool, but got {_shown(name)}"
-    if not isinstance(arguments, dict):
-        yield f"{place}.function.arguments", f"cannot unmarshal {_shown(arguments)} into an object"
+        yield f"{place}.function.name", f"expected the name of a tool, but got {quoted(name)}"
+    if not is_object(arguments):
+        yield f"{place}.function.arguments", f"cannot unmarshal {quoted(arguments)} into an object"
 
 
 def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
-    """OL01*: each call is answered by a result that names its tool, and no ids stand beside."""
+    """Check OL01*: a result that names its tool answers each call, and there are no ids."""
     for index, message in enumerate(messages):
         calls = message.calls
         answers = 0
@@ -141,7 +160,7 @@ def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
         if answers < len(calls):
             yield message.place, f"{len(calls) - answers} of {len(calls)} calls are not answered"
         for number, call in enumerate(calls):
-            if isinstance(call, dict) and call.get("id") is not None:
+            if members_of(call).get("id") is not None:
                 yield f"{message.place}.tool_calls[{number}].id", "there are no ids here"
         if message.role == "tool":
             name = message.body.get("tool_name")
@@ -152,16 +171,7 @@ def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
 
 
 def _name(call: object) -> str:
-    function = call.get("function") if isinstance(call, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else ""
-
-
-def _shown(value: object) -> str:
-    """A value inside a sentence: short and printable, whatever it is; containers by type alone."""
-    if isinstance(value, str):
-        return repr(value if len(value) <= _MAX_SHOWN else f"{value[: _MAX_SHOWN - 3]}...")
-    return "null" if value is None else type(value).__name__
+    return text_or_none(members_of(members_of(call).get("function")).get("name")) or ""
 
 
 _CHECKS: Final[dict[str, Callable[[list[_Message]], Iterator[Fault]]]] = {

@@ -1,152 +1,250 @@
 """OpenAI Chat Completions: message lists in, `{"messages": [...]}` out.
 
-Also spoken by many compatible servers. A tool message has no error flag: an imported result is
-a completion unless it bears `is_error`, which some clients add, or the caller says so.
+Many compatible servers take the same format. A tool message has no error flag: an imported result
+is a completion unless it has `is_error`, which some clients add, or the caller says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
-from eventstore.message import Document, Image, Opaque, Part, Text
-from eventstore.tool import FunctionCall
-from eventstore.wire.content import (
-    address,
-    as_text,
-    bare,
-    chat_answer,
-    chat_image,
-    chat_message,
-    chat_untold,
-    copy,
-    document_of,
-    file_name,
-    foreign_text,
-    function_call,
-    image_of,
-    in_words,
-    named_part,
-    object_arguments,
-    shown_apart,
-)
-from eventstore.wire.items import (
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers import chat_completions as chat
+from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
+from eventstore.providers.identifiers import call_ids, sanitized, shortened
+from eventstore.providers.media import document_of, file_name, image_of, plain_image, url_of
+from eventstore.providers.model import (
     Call,
     Change,
-    Rendered,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
     Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
 )
-from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
+from eventstore.providers.parts import (
+    as_text,
+    copy,
+    described,
+    foreign_text,
+    function_call,
+    is_call_of,
+    members_of,
+    native_part,
+    part_label,
+)
 
-NAME = "openai"
-LIST = "messages"
-ID_LENGTH = 40
-NAME_LENGTH = 64
-DETAILS = frozenset({"auto", "low", "high", "original"})
+NAME: Final = "openai"
+_MAX_ID: Final = 40
+_MAX_NAME: Final = 64
 
-ROLES = {
-    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
-    "bot": "assistant",
-}  # fmt: skip
+_ROLES: Final = {**chat.ROLES, "developer": "developer", "bot": "assistant"}
 
-# Members beside the content, and what kind of part they are to others.
-BESIDE = {
-    "reasoning_content": "reasoning", "reasoning": "reasoning", "audio": "audio",
+_KINDS_BESIDE_CONTENT: Final = {
+    "reasoning_content": "reasoning",
+    "reasoning": "reasoning",
+    "audio": "audio",
     "refusal": "refusal",
-}  # fmt: skip
-_BESIDE = frozenset(BESIDE)
-_GIVEN = {"function": "arguments", "custom": "input"}
+}
+"""Members of an assistant's message beside its content, and what kind of part each is."""
+_BESIDE_CONTENT: Final = frozenset(_KINDS_BESIDE_CONTENT)
+_ARGUMENTS: Final = {"function": "arguments", "custom": "input"}
+_OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id"})
+_NO_MEMBERS: Final[JsonObject] = {}
 
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
+_NOT_IN_NAMES: Final = re.compile(r"[\s<|\\/>]")  # characters that a speaker's name may not have
 
-NOTHING: dict[str, Any] = {}
-
-_UNNAMED = re.compile(r"[\s<|\\/>]")  # what no speaker's name holds
-
-_encode = msgspec.json.Encoder().encode
-_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_object = msgspec.json.Decoder(JsonObject).decode
 
 
-# in
+class OpenAIAdapter(chat.ChatCompletionsAdapter):
+    """Reads and writes the messages of Chat Completions."""
 
+    name = NAME
+    image_details = frozenset({"auto", "low", "high", "original"})
+    signature = FormatSignature(
+        calls=("tool_calls",), message_calls=("function_call",), result_roles=("tool", "function")
+    )
+    portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of a message list, whatever its form; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, dict):
-            item = _item(message, is_error, is_rejection)
-            if item is not None:
-                yield item
-        elif isinstance(message, str):
-            native = {"role": "user", "content": message}
-            yield WireMessage("user", _parts(message), native=native, exact=True)
-        elif message is not None:
-            yield WireMessage("user", (Text(as_text(message)),))
+    response_members = ResponseMembers(
+        finish_reason=(("choices", "finish_reason"),),
+        input=(("usage", "prompt_tokens"),),
+        output=(("usage", "completion_tokens"),),
+        cached=(("usage", "prompt_tokens_details", "cached_tokens"),),
+        reasoning=(("usage", "completion_tokens_details", "reasoning_tokens"),),
+    )
 
+    def parse(
+        self, messages: Iterable[JsonValue], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other."""
+        for message in messages:
+            if isinstance(message, dict):
+                item = self.parse_message(message, is_error, is_rejection)
+                if item is not None:
+                    yield item
+            elif isinstance(message, str):
+                native = {"role": "user", "content": message}
+                parts = self.parse_parts(native)
+                yield ParsedMessage("user", parts, native=native, well_formed=True)
+            elif message is not None:
+                yield ParsedMessage("user", (Text(as_text(message)),))
 
-def _item(message: dict[str, Any], is_error: Test, is_rejection: Test) -> WireItem | None:
-    message = chat_message(message)
-    given = message.get("role")
-    role = ROLES.get(given) if isinstance(given, str) else None
-    if role is None:
-        role = _unnamed_role(message)
-    content = message.get("content")
-    if role == "tool":
+    def parse_message(
+        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+    ) -> ParsedItem | None:
+        """Return the item that a message is; None if it is empty."""
+        if "role" not in message:
+            message = chat.message_in_response(message)
+        given = message.get("role")
+        role = _ROLES.get(given) if isinstance(given, str) else None
+        if role is None:
+            role = _role_by_members(message)
+        if role == "tool":
+            return self.parse_result(message, is_error, is_rejection)
+        content = message.get("content")
+        if role != "assistant" and given == role and type(content) is str and "name" not in message:
+            said = (Text(content),) if content else ()
+            return ParsedMessage(role, said, (), message, well_formed=True)
+        well_formed = (
+            given == role
+            and self.is_well_formed(message, role)
+            and _is_speaker(message.get("name"))
+        )
+        parts = () if content is None else self.parse_parts(message)
+        calls: tuple[ParsedCall, ...] = ()
+        if role == "assistant":
+            made = _well_formed_calls(message) if well_formed else None
+            well_formed = made is not None
+            calls = tuple(self.parse_calls(message)) if made is None else made
+            if not _BESIDE_CONTENT.isdisjoint(message):
+                parts = (*_parts_beside_content(message), *parts)
+        if parts or calls or well_formed or chat.unknown_members(message, _OWN_MEMBERS):
+            return ParsedMessage(role, parts, calls, message, well_formed)
+        return None
+
+    def parse_result(
+        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+    ) -> ParsedResult:
+        """Return the result that a message of role `tool` is."""
+        content = message.get("content")
         call_id, name = message.get("tool_call_id"), message.get("name")
         plain = type(content) is str
-        exact = given == "tool" and (plain or _is_text_parts(content))
-        return WireResult(
+        well_formed = message.get("role") == "tool" and (plain or _is_text_parts(content))
+        return ParsedResult(
             call_id if isinstance(call_id, str) and call_id else None,
             name if isinstance(name, str) and name else None,
             str(content) if plain else as_text(content),
             bool(is_error(message)),
-            message if exact else None,
+            message if well_formed else None,
             bool(is_rejection(message)),
-            exact,
+            well_formed,
         )
-    if role != "assistant" and given == role and type(content) is str and "name" not in message:
-        return WireMessage(role, (Text(content),) if content else (), (), message, exact=True)
-    exact = given == role and _is_exact(message, role) and _is_speaker(message.get("name"))
-    parts = _parts(content)
-    calls: tuple[WireCall, ...] = ()
-    if role == "assistant":
-        made = _exact_calls(message) if exact else None
-        exact = made is not None
-        calls = tuple(_calls(message)) if made is None else made
-        if not _BESIDE.isdisjoint(message):
-            parts = (*_beside(message), *parts)
-    if parts or calls or exact or _extras(message):
-        return WireMessage(role, parts, calls, message, exact)
-    return None
+
+    def parse_calls(self, message: JsonObject) -> Iterator[ParsedCall]:
+        """Yield the calls of a message, also those of custom tools and in the former format."""
+        calls: JsonValue = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if not isinstance(call, dict):
+                continue
+            function: JsonValue = call.get("function")
+            custom: JsonValue = call.get("custom")
+            if isinstance(function, dict):
+                name, arguments = function.get("name"), function.get("arguments")
+            elif isinstance(custom, dict):
+                name, arguments = custom.get("name"), custom.get("input")
+            else:
+                name, arguments = call.get("name"), call.get("arguments")
+            yield ParsedCall(self.call_id(call.get("id")), function_call(name, arguments))
+        legacy: JsonValue = message.get("function_call")
+        if isinstance(legacy, dict):
+            yield ParsedCall(None, function_call(legacy.get("name"), legacy.get("arguments")))
+
+    def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:
+        """Return the parts of the content."""
+        return chat.content_parts(message.get("content"), _part)
+
+    def is_well_formed(self, message: JsonObject, role: str) -> bool:
+        """Return whether a message may go back as it is; calls and speaker are not looked at."""
+        content: JsonValue = message.get("content")
+        if isinstance(content, list):
+            known = all(_is_well_formed_part(part, role) for part in content)
+            if not known or (role == "assistant" and not content):
+                return False
+        elif content is not None and not isinstance(content, str):
+            return False
+        if role != "assistant":
+            return content is not None
+        if message.get("function_call") is not None:
+            return False
+        calls: JsonValue = message.get("tool_calls")
+        if calls is None:
+            return content is not None or bool(message.get("refusal") or message.get("audio"))
+        return isinstance(calls, list) and bool(calls)
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a part shows."""
+        return _media(part)
+
+    def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
+        """Return ids of at most 40 characters, different within a turn."""
+        return call_ids(turns, _MAX_ID, changes, per_turn=True, sanitizer=shortened)
+
+    def render_turn(
+        self,
+        turn: Turn,
+        shown: chat.VisibleCalls,
+        before: Sequence[JsonObject],
+        changes: list[Change],
+    ) -> JsonObject | None:
+        """Return the message for a turn; None if the turn is empty."""
+        del before
+        if turn.role == "assistant":
+            return _assistant(turn, shown, changes)
+        native = turn.own_message(NAME)
+        if native is not None:
+            return copy(native)
+        content = _content(turn, changes)
+        extras = _copied_extras(turn, changes) if turn.provider == NAME else {}
+        if content is None:
+            return None
+        return {**extras, "role": turn.role, "content": content}
 
 
-def _unnamed_role(message: dict[str, Any]) -> str:
+ADAPTER: Final = OpenAIAdapter()
+
+
+# reading
+
+
+def _role_by_members(message: JsonObject) -> str:
     if message.get("tool_calls"):
         return "assistant"
     return "tool" if "tool_call_id" in message else "user"
 
 
-def _exact_calls(message: dict[str, Any]) -> tuple[WireCall, ...] | None:
-    """The calls of a message; None if one of them is not well formed."""
-    made = []
-    for call in message.get("tool_calls") or ():
-        kind: Any = call.get("type", "function") if isinstance(call, dict) else None
-        body = call.get(kind) if kind in ("function", "custom") else None
+def _well_formed_calls(message: JsonObject) -> tuple[ParsedCall, ...] | None:
+    """Return the calls of a message; None if one of them is not well formed."""
+    made: list[ParsedCall] = []
+    calls: list[JsonValue] = message.get("tool_calls") or []
+    for call in calls:
+        if not isinstance(call, dict):
+            return None
+        kind = call.get("type", "function")
+        body: JsonValue = call.get(kind) if kind in ("function", "custom") else None
         if not isinstance(body, dict):
             return None
-        call_id, name, given = call.get("id"), body.get("name"), body.get(_GIVEN[kind])
+        call_id, name, given = call.get("id"), body.get("name"), body.get(_ARGUMENTS[kind])
         if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(given, str)):
             return None
-        if legal_text(name, NAME_LENGTH) != name:
+        if sanitized(name, _MAX_NAME) != name:
             return None
         try:
             function = FunctionCall(name, _decode_object(given))
@@ -154,48 +252,15 @@ def _exact_calls(message: dict[str, Any]) -> tuple[WireCall, ...] | None:
             if kind == "function":
                 return None
             function = function_call(name, given)
-        made.append(WireCall(call_id or None, function))
+        made.append(ParsedCall(call_id or None, function))
     return tuple(made)
 
 
-def _calls(message: dict[str, Any]) -> Iterator[WireCall]:
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        if not isinstance(call, dict):
-            continue
-        call_id = call.get("id")
-        function = call.get("function")
-        custom = call.get("custom")
-        if isinstance(function, dict):
-            name, arguments = function.get("name"), function.get("arguments")
-        elif isinstance(custom, dict):
-            name, arguments = custom.get("name"), custom.get("input")
-        else:
-            name, arguments = call.get("name"), call.get("arguments")
-        yield WireCall(
-            call_id if isinstance(call_id, str) and call_id else None,
-            function_call(name, arguments),
-        )
-    legacy = message.get("function_call")
-    if isinstance(legacy, dict):
-        yield WireCall(None, function_call(legacy.get("name"), legacy.get("arguments")))
-
-
-def _parts(content: Any) -> tuple[Part, ...]:
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (Text(content),) if content else ()
-    if isinstance(content, list):
-        return tuple(part for item in content for part in _part(item))
-    return (Text(as_text(content)),)
-
-
-def _part(item: Any) -> Iterator[Part]:
+def _part(item: JsonValue) -> Iterator[Part]:
     if isinstance(item, dict):
         kind = item.get("type")
         text = item.get("text")
-        if kind == "text" and (not isinstance(text, str) or len(item) == 2):  # noqa: PLR2004
+        if kind == "text" and (not isinstance(text, str) or item.keys() == _TEXT_MEMBERS):
             if text:
                 yield Text(as_text(text))
         elif image := _image(item):
@@ -211,25 +276,28 @@ def _part(item: Any) -> Iterator[Part]:
         yield Text(as_text(item))
 
 
-def _beside(message: dict[str, Any]) -> Iterator[Opaque]:
-    """What an assistant says beside the content, for those who have a place for it or none."""
-    for key, kind in BESIDE.items():
+_TEXT_MEMBERS = {"type", "text"}
+
+
+def _parts_beside_content(message: JsonObject) -> Iterator[Opaque]:
+    """Yield the parts of an assistant message outside its content."""
+    for key, kind in _KINDS_BESIDE_CONTENT.items():
         said = message.get(key)
         if said:
             yield Opaque(NAME, {"type": kind, key: said})
 
 
-def _image(item: dict[str, Any]) -> Image | None:
-    """The image of an item that says nothing else, or says it as in Responses."""
+def _image(item: JsonObject) -> Image | None:
+    """Return the image of an item that holds nothing else, also in the format of Responses."""
     if item.get("type") == "input_image":
         return image_of(item.get("image_url"), item.get("detail"))
-    return bare(media(item), item)
+    return plain_image(_media(item), item)
 
 
-def media(part: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a part of ours shows, whatever else it says."""
+def _media(part: JsonObject) -> Image | Document | None:
+    """Return the image or document in a part, whatever else the part holds."""
     kind = part.get("type")
-    shown = part.get(kind) if kind in ("image_url", "file") else None
+    shown: JsonValue = part.get(kind) if kind in ("image_url", "file") else None
     if not isinstance(shown, dict):
         return None
     if kind == "file":
@@ -237,7 +305,7 @@ def media(part: dict[str, Any]) -> Image | Document | None:
     return image_of(shown.get("url"), shown.get("detail"))
 
 
-def _is_text_parts(content: Any) -> bool:
+def _is_text_parts(content: JsonValue) -> bool:
     return (
         isinstance(content, list)
         and bool(content)
@@ -250,106 +318,45 @@ def _is_text_parts(content: Any) -> bool:
     )
 
 
-def _is_exact(message: dict[str, Any], role: str) -> bool:
-    """Whether a message is well formed, but for its calls."""
-    content = message.get("content")
-    if isinstance(content, list):
-        known = all(_is_exact_part(part, role) for part in content)
-        if not known or (role == "assistant" and not content):
-            return False
-    elif content is not None and not isinstance(content, str):
-        return False
-    if role != "assistant":
-        return content is not None
-    if message.get("function_call") is not None:
-        return False
-    calls = message.get("tool_calls")
-    if calls is None:
-        return content is not None or bool(message.get("refusal") or message.get("audio"))
-    return isinstance(calls, list) and bool(calls)
+def _is_speaker(name: object) -> bool:
+    """Return whether the API accepts it as the name of a speaker."""
+    return name is None or (isinstance(name, str) and bool(name) and not _NOT_IN_NAMES.search(name))
 
 
-def _is_speaker(name: Any) -> bool:
-    """Whether the API takes it for the name of who speaks."""
-    return name is None or (isinstance(name, str) and bool(name) and not _UNNAMED.search(name))
-
-
-def _is_exact_part(part: Any, role: str) -> bool:
+def _is_well_formed_part(part: JsonValue, role: str) -> bool:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False
-    if not _is_at_home(part, role):
+    if not _is_accepted_from(part, role):
         return False
     return part["type"] != "text" or isinstance(part.get("text"), str)
 
 
-def _is_at_home(part: dict[str, Any], role: str) -> bool:
-    """Whether the API takes a part of ours from `role`."""
+def _is_accepted_from(part: JsonObject, role: str) -> bool:
+    """Return whether the API takes a part of its own format in a message of `role`."""
     kind = part.get("type")
-    return kind not in _OTHERS and (role == "user" or kind not in _SHOWN_BY_USERS)
+    return kind not in _KINDS_OF_OTHER_APIS and (role == "user" or kind not in _SHOWN_BY_USERS)
 
 
 _SHOWN_BY_USERS = ("image_url", "input_audio", "file")
-_OTHERS = (
-    "input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result",
-)  # fmt: skip
+_KINDS_OF_OTHER_APIS = (
+    "input_text",
+    "output_text",
+    "input_image",
+    "input_file",
+    "tool_use",
+    "tool_result",
+)
 
 
-def _extras(message: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in message.items()
-        if key not in _OURS and value is not None and isinstance(key, str)
-    }
+# writing
 
 
-_OURS = {"role", "content", "tool_calls", "function_call", "tool_call_id"}
-
-
-# out
-
-
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The messages for `turns`, every call answered right after its turn."""
-    changes: list[Change] = []
-    messages: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=True, spell=short_text)
-    for turn, names in each_shown(turns, ids, changes):
-        shown = [(call, name) for call, name in zip(turn.calls, names, strict=True)
-                 if not call.hidden] if names else []  # fmt: skip
-        if turn.role == "assistant":
-            message = _assistant(turn, shown, changes)
-        else:
-            message = _message(turn, changes)
-        if message is not None:
-            messages.append(message)
-        if shown:
-            messages.extend(render_result(call, name) for call, name in shown)
-            apart = (_message(said, changes) for said in shown_apart(turn, NAME, changes))
-            messages.extend(filter(None, apart))
-    return Rendered({"messages": messages}, changes)
-
-
-def _message(turn: Turn, changes: list[Change]) -> dict[str, Any] | None:
-    own = turn.provider == NAME
-    if own and turn.exact and turn.native is not None:
-        return copy(turn.native)  # type: ignore[no-any-return]
-    content = _content(turn, changes)
-    extras = _copied_extras(turn, changes) if own else {}
-    if content is None:
-        return None
-    return {**extras, "role": turn.role, "content": content}
-
-
-def _assistant(
-    turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
-) -> dict[str, Any] | None:
-    own = turn.provider == NAME
+def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
     given = _own_calls(turn)
-    if own and turn.exact and turn.native is not None and len(given) == len(shown):
-        native: dict[str, Any] = copy(turn.native)
-        for made, (_, name) in zip(native.get("tool_calls") or (), shown, strict=True):
-            made["id"] = name
-        return native
+    native = turn.own_message(NAME)
+    if native is not None and len(given) == len(shown):
+        return chat.with_call_ids(native, shown)
+    own = turn.provider == NAME
     extras = _copied_extras(turn, changes) if own and len(shown) == len(turn.calls) else {}
     extras.pop("role", None)
     content = _content(turn, changes, extras)
@@ -364,42 +371,34 @@ def _assistant(
     return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
 
 
-def _own_calls(turn: Turn) -> list[Any]:
-    """The calls of a turn as our own provider wrote them, where that is all of them."""
-    if not turn.calls or turn.provider != NAME or turn.native is None:
+def _own_calls(turn: Turn) -> list[JsonValue]:
+    """Return the calls of a turn as the provider wrote them, where that is all of them."""
+    native: JsonValue = turn.native
+    if not turn.calls or turn.provider != NAME or not isinstance(native, dict):
         return []
-    calls = turn.native.get("tool_calls")
+    calls: JsonValue = native.get("tool_calls")
     return calls if isinstance(calls, list) and len(calls) == len(turn.calls) else []
 
 
-def _call(call: Call, name: str, given: Any, changes: list[Change]) -> dict[str, Any]:
-    """A call under a new id: as it was given, where it was a custom tool's."""
-    custom = given.get("custom") if isinstance(given, dict) else None
-    if isinstance(custom, dict) and _is_same(call, custom):
+def _call(call: Call, name: str, given: JsonValue, changes: list[Change]) -> JsonObject:
+    """Return a call under a new id; the call of a custom tool keeps its form."""
+    custom: JsonValue = given.get("custom") if isinstance(given, dict) else None
+    if isinstance(given, dict) and isinstance(custom, dict) and _is_same(call, custom):
         return {**copy(given), "id": name}
-    return {
-        "id": name,
-        "type": "function",
-        "function": {
-            "name": tool_name(call, NAME_LENGTH, changes),
-            "arguments": _encode(object_arguments(call, changes)).decode(),
-        },
-    }
+    return chat.function_tool_call(call, name, _MAX_NAME, changes)
 
 
-def _is_same(call: Call, custom: dict[str, Any]) -> bool:
+def _is_same(call: Call, custom: JsonObject) -> bool:
     asked = function_call(custom.get("name"), custom.get("input"))
-    legal = legal_text(asked.name, NAME_LENGTH) == asked.name and custom.keys() == {"name", "input"}
-    return legal and (asked.name, asked.arguments, asked.raw) == (
-        call.name, call.arguments, call.raw,
-    )  # fmt: skip
+    legal = sanitized(asked.name, _MAX_NAME) == asked.name and custom.keys() == {"name", "input"}
+    return legal and is_call_of(asked, call)
 
 
-def _copied_extras(turn: Turn, changes: list[Change]) -> dict[str, Any]:
-    extras = {key: copy(value) for key, value in _extras(turn.native or {}).items()}
+def _copied_extras(turn: Turn, changes: list[Change]) -> JsonObject:
+    extras = copy(chat.unknown_members(members_of(turn.native), _OWN_MEMBERS))
     given = extras.get("name")
     if not _is_speaker(given):
-        name = _UNNAMED.sub("_", given) if isinstance(given, str) else ""
+        name = _NOT_IN_NAMES.sub("_", given) if isinstance(given, str) else ""
         changes.append(Change("re-keyed", "OA07", f"the speaker {given!r} is {name!r} here"))
         extras["name"] = name
         if not name:
@@ -407,62 +406,49 @@ def _copied_extras(turn: Turn, changes: list[Change]) -> dict[str, Any]:
     return extras
 
 
-def untold(native: Any) -> Iterator[str]:
-    """The members of a message of ours that no other provider has a place for."""
-    return chat_untold(native, _TOLD)
-
-
-_TOLD = {*_OURS, *BESIDE, "is_error"}
-
-
-def _content(turn: Turn, changes: list[Change], extras: dict[str, Any] = NOTHING) -> Any:
-    """The content, but for what stands beside it."""
+def _content(
+    turn: Turn, changes: list[Change], extras: JsonObject = _NO_MEMBERS
+) -> str | list[JsonObject] | None:
+    """Return the content without the parts that are members beside it."""
     parts: Sequence[Part] = turn.parts
-    if extras or any(type(part) is Opaque for part in parts):
-        said = [*_beside(extras)] if extras else []
-        parts = [part for part in parts if part not in said and not _is_only_beside(part)]
-    if all(type(part) is Text for part in parts):
-        texts = [part.text for part in parts if isinstance(part, Text)]
-        if len(texts) < 2:  # noqa: PLR2004 - one text is a plain string
-            return texts[0] if texts else None
+    if extras or not turn.is_plain_text:
+        said = [*_parts_beside_content(extras)] if extras else []
+        parts = [part for part in parts if part not in said and not _is_only_beside_content(part)]
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if len(texts) == len(parts) <= 1:  # one text is a plain string
+        return texts[0] if texts else None
     content = [item for part in parts if (item := _rendered(part, turn.role, changes)) is not None]
     return content or None
 
 
-def _is_only_beside(part: Part) -> bool:
-    """Whether no content of ours can hold a part."""
+def _is_only_beside_content(part: Part) -> bool:
+    """Return whether a part of this API cannot be in content, only beside it."""
     return (
         isinstance(part, Opaque)
         and part.provider == NAME
-        and isinstance(part.data, dict)
-        and part.data.get("type") in ("reasoning", "audio")
+        and members_of(part.data).get("type") in ("reasoning", "audio")
     )
 
 
-def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
+def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Image | Document) and role != "user":
-        changes.append(Change("wrapped", "OA11", f"only a user shows {named_part(part)}s here"))
-        return {"type": "text", "text": in_words(part)}
+        changes.append(Change("wrapped", "OA11", f"only a user shows {part_label(part)}s here"))
+        return {"type": "text", "text": described(part)}
     if isinstance(part, Image):
-        return chat_image(part)
+        return chat.image_part(part)
     if isinstance(part, Document):
         return _file(part, changes)
-    if part.provider == NAME and _is_at_home(part.data, role):
-        return copy(part.data)  # type: ignore[no-any-return]
+    if part.provider == NAME and _is_accepted_from(part.data, role):
+        return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None
 
 
-def _file(document: Document, changes: list[Change]) -> dict[str, Any]:
+def _file(document: Document, changes: list[Change]) -> JsonObject:
     if document.data is None:
         changes.append(Change("wrapped", "document", "an address of a document became text"))
-        return {"type": "text", "text": in_words(document)}
-    file = {"filename": file_name(document), "file_data": address(document)}
+        return {"type": "text", "text": described(document)}
+    file = {"filename": file_name(document), "file_data": url_of(document)}
     return {"type": "file", "file": file}
-
-
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The tool message that answers `call`, whose id here is `name`."""
-    return chat_answer(call.answer, name, NAME)

@@ -1,14 +1,14 @@
 """The rules of OpenAI Chat Completions, OA01 to OA13.
 
-A fault for which the table has no row of its own goes to the nearest one:
+A fault without a row of its own in the table is reported under the nearest one:
 
-- OA04 also takes `tool_calls` that is no list, and members of it that are no objects;
-- OA07 and OA08 also take custom tool calls and the legacy `function_call`, and OA07 the name of a
-  legacy `function` message and those of speakers;
-- OA11 also takes assistant content of a wrong type;
-- OA12 also takes user, system and developer messages without content, and content of a wrong type;
-- both also take parts of other APIs, and images, sounds and files of anybody but the user;
-- OA13 also takes a history that is no list, and messages that are no objects.
+- OA04 also covers `tool_calls` that is not a list, and members of it that are not objects;
+- OA07 and OA08 also cover custom tool calls and the legacy `function_call`, and OA07 the name of a
+  legacy `function` message and the `name` of a participant;
+- OA11 also covers assistant content of a wrong type;
+- OA12 also covers user, system and developer messages without content, and content of a wrong type;
+- OA11 and OA12 also cover parts of other APIs, and images, sounds and files outside user messages;
+- OA13 also covers a history that is not a list, and messages that are not objects.
 """
 
 from __future__ import annotations
@@ -16,18 +16,32 @@ from __future__ import annotations
 import json
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
+from eventstore.providers.rules_reader import (
+    Members,
+    apply_checks,
+    is_list,
+    is_object,
+    members_of,
+    quoted,
+    readable,
+    repeated,
+    text_or_none,
+)
 
-    Fault = tuple[str, str]  # place and detail
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from eventstore.providers.rule_book import Finding, Rule
+    from eventstore.providers.rules_reader import Fault
 
 __all__ = ["RULES", "TOLERATED", "findings"]
 
-RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
+RULES: Final[dict[str, Rule]] = {
     "OA01": (
         "hard",
         (
@@ -47,7 +61,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
             "message with 'tool_calls'."
         ),
         (
-            "move the result directly behind the assistant message that made the call, "
+            "move the result to directly after the assistant message that made the call, "
             "or keep its text in a user message"
         ),
     ),
@@ -87,7 +101,7 @@ RULES: Final[dict[str, tuple[Literal["hard", "strict"], str, str]]] = {
     "OA09": (
         "strict",
         "Invalid '{place}': the arguments must be the JSON text of an object, but are {detail}.",
-        "send the arguments as a JSON object; wrap text that is none into one",
+        "send the arguments as a JSON object; wrap any other text in one",
     ),
     "OA10": (
         "strict",
@@ -119,261 +133,172 @@ TOLERATED: Final = frozenset[str]()
 """Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_SPEAKERS: Final = frozenset({"system", "developer", "user", "assistant"})
+_ROLES_WITH_NAMES: Final = frozenset({"system", "developer", "user", "assistant"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_SPEAKER: Final = re.compile(r"[^\s<|\\/>]+")
-_SHOWN_BY_USERS: Final = frozenset({"image_url", "input_audio", "file"})
-_OTHERS: Final = frozenset({
-    "input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result",
-})  # fmt: skip
+_PARTICIPANT_NAME: Final = re.compile(r"[^\s<|\\/>]+")
+_USER_PARTS: Final = frozenset({"image_url", "input_audio", "file"})
+_PARTS_OF_OTHER_APIS: Final = frozenset(
+    {"input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result"}
+)
 _MAX_ID_LENGTH: Final = 40
-_MAX_SHOWN: Final = 80
 _EMPTY_ARRAY: Final = (
     "empty array. Expected an array with minimum length 1, but got an empty array instead."
 )
 
 
-def findings(messages: object) -> Iterator[tuple[str, str, str]]:
-    """Code, place and detail of everything in `messages` that breaks a rule."""
-    if not isinstance(messages, list):
-        yield "OA13", "messages", f"expected an array of messages, but got {_shown(messages)}"
-        return
-    history = _History(messages)
-    for code, check in _CHECKS.items():
-        for place, detail in check(history):
-            yield code, place, detail
+def findings(messages: object) -> Iterator[Finding]:
+    """Yield code, place and detail of everything in `messages` that breaks a rule."""
+    if is_list(messages):
+        yield from apply_checks(_CHECKS, _History(messages))
+    else:
+        yield "OA13", "messages", f"expected an array of messages, but got {quoted(messages)}"
 
 
-class _Message(msgspec.Struct, gc=False):
-    """A message with the calls in it and their places; what is no object is read as empty."""
+class _Invocation(msgspec.Struct, frozen=True, gc=False):
+    """What a call invokes: a function, a custom tool, or the legacy `function_call`."""
 
-    number: int
-    role: str | None
-    body: dict[object, Any]
-    calls: Sequence[tuple[int, dict[object, Any]]]
+    message_index: int
+    call_index: int | None
+    """Where the call stands in its message; None for a `function_call`."""
+    body: Members
+    input_member: Literal["arguments", "input"]
 
     @property
     def place(self) -> str:
-        return f"messages[{self.number}]"
+        if self.call_index is None:
+            return f"messages[{self.message_index}].function_call"
+        kind = "function" if self.input_member == "arguments" else "custom"
+        return f"messages[{self.message_index}].tool_calls[{self.call_index}].{kind}"
 
 
-class _Id(msgspec.Struct, gc=False):
-    """The id of a call (`which` of its message) or of a result, of whatever type it came."""
-
-    message: int
-    which: int | None
-    value: object
-
-    @property
-    def place(self) -> str:
-        if self.which is None:
-            return f"messages[{self.message}].tool_call_id"
-        return f"messages[{self.message}].tool_calls[{self.which}].id"
-
-    @property
-    def key(self) -> object:
-        """What pairs call and result: the text, or for an id that is none (or absent) its type."""
-        return self.value if isinstance(self.value, str) else type(self.value)
-
-
-class _Turn(msgspec.Struct, gc=False):
-    """A message that is no tool message, with the unbroken run of tool messages after it."""
-
-    place: int
-    calls: list[_Id]
-    results: list[_Id]
-
-
-class _Invocation(msgspec.Struct, gc=False):
-    """What a call invokes, however the call is spelled."""
-
-    message: int
-    which: int | None
-    body: dict[object, Any]
-    input_key: Literal["arguments", "input"]
-
-    @property
-    def place(self) -> str:
-        if self.which is None:
-            return f"messages[{self.message}].function_call"
-        kind = "function" if self.input_key == "arguments" else "custom"
-        return f"messages[{self.message}].tool_calls[{self.which}].{kind}"
-
-
-class _History:
+class _History(ChatHistory):
     """A message list, read once into what the checks look at."""
-
-    def __init__(self, raw: list[object]) -> None:
-        self.raw = raw
-        self.messages = [_message(index, message) for index, message in enumerate(raw)]
-        self.turns = list(_turns(self.messages))
-
-    @cached_property
-    def assistants(self) -> list[_Message]:
-        return [each for each in self.messages if each.role == "assistant"]
 
     @cached_property
     def invocations(self) -> list[_Invocation]:
         return [each for message in self.assistants for each in _invocations(message)]
 
-    @cached_property
-    def ids(self) -> list[_Id]:
-        return [each for turn in self.turns for each in (*turn.calls, *turn.results)]
 
-
-def _message(index: int, message: object) -> _Message:
-    body: dict[object, Any] = message if isinstance(message, dict) else {}
-    role = body.get("role")
-    if not isinstance(role, str):
-        role = None
-    calls = body.get("tool_calls") if role == "assistant" else None
-    if not isinstance(calls, list):
-        return _Message(index, role, body, ())
-    kept = [(place, call) for place, call in enumerate(calls) if isinstance(call, dict)]
-    return _Message(index, role, body, kept)
-
-
-def _turns(messages: Iterable[_Message]) -> Iterator[_Turn]:
-    """The turns in which anything is called or answered."""
-    turn = _Turn(-1, [], [])
-    for message in messages:
-        if message.role == "tool":
-            turn.results.append(_Id(message.number, None, message.body.get("tool_call_id")))
-            continue
-        if turn.calls or turn.results:
-            yield turn
-        calls = [_Id(message.number, place, call.get("id")) for place, call in message.calls]
-        turn = _Turn(message.number, calls, [])
-    if turn.calls or turn.results:
-        yield turn
-
-
-def _invocations(message: _Message) -> Iterator[_Invocation]:
-    for index, call in message.calls:
-        if _text(call.get("type")) == "custom":
-            yield _Invocation(message.number, index, _object(call.get("custom")), "input")
+def _invocations(message: ChatMessage) -> Iterator[_Invocation]:
+    for number, call in message.calls:
+        if text_or_none(call.get("type")) == "custom":
+            yield _Invocation(message.index, number, members_of(call.get("custom")), "input")
         else:
-            function = _object(call.get("function"))
-            yield _Invocation(message.number, index, function, "arguments")
+            function = members_of(call.get("function"))
+            yield _Invocation(message.index, number, function, "arguments")
     legacy = message.body.get("function_call")
     if legacy is not None:
-        yield _Invocation(message.number, None, _object(legacy), "arguments")
-
-
-def _object(value: object) -> dict[object, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+        yield _Invocation(message.index, None, members_of(legacy), "arguments")
 
 
 def _unanswered_calls(history: _History) -> Iterator[Fault]:
-    """OA01: every call is answered in the run of tool messages directly after it."""
+    """Check OA01: every call is answered in the run of tool messages directly after it."""
     for turn in history.turns:
         answered = {result.key for result in turn.results}
         open_calls = {call.key: call.value for call in turn.calls if call.key not in answered}
         if open_calls:
-            yield f"messages[{turn.place}]", ", ".join(map(_named, open_calls.values()))
+            yield turn.place, ", ".join(map(readable, open_calls.values()))
 
 
-def _unasked_results(history: _History) -> Iterator[Fault]:
-    """OA02: every result answers a call of the message that opens its run."""
+def _results_without_calls(history: _History) -> Iterator[Fault]:
+    """Check OA02: every result answers a call of the message that opens its run."""
     for turn in history.turns:
         asked = {call.key for call in turn.calls} if turn.results else ()
         for result in turn.results:
             if result.key not in asked:
-                yield result.place, _named(result.value)
+                yield result.place, readable(result.value)
 
 
 def _second_results(history: _History) -> Iterator[Fault]:
-    """OA03: no id is answered twice in one run."""
+    """Check OA03: no id is answered twice in one run."""
     for turn in history.turns:
-        yield from _repeated(turn.results)
+        for result in repeated(turn.results):
+            yield result.place, readable(result.value)
 
 
-def _empty_call_lists(history: _History) -> Iterator[Fault]:
-    """OA04: `tool_calls`, where there is any, is a list of one call object or more."""
+def _malformed_call_lists(history: _History) -> Iterator[Fault]:
+    """Check OA04: `tool_calls`, where there is any, is a list of one call object or more."""
     for message in history.assistants:
         calls = message.body.get("tool_calls")
-        if calls is None or (message.calls and len(message.calls) == len(calls)):
+        if calls is None:
             continue
         place = f"{message.place}.tool_calls"
-        if not isinstance(calls, list):
-            yield place, f"expected an array of tool calls, but got {_shown(calls)} instead."
+        if not is_list(calls):
+            yield place, f"expected an array of tool calls, but got {quoted(calls)} instead."
             continue
         if not calls:
             yield place, _EMPTY_ARRAY
-        for index, call in enumerate(calls):
-            if not isinstance(call, dict):
-                yield f"{place}[{index}]", f"expected an object, but got {_shown(call)} instead."
+        for index, call in enumerate(calls if len(calls) != len(message.calls) else ()):
+            if not is_object(call):
+                yield f"{place}[{index}]", f"expected an object, but got {quoted(call)} instead."
 
 
 def _unusable_ids(history: _History) -> Iterator[Fault]:
-    """OA05: ids are non-empty text."""
+    """Check OA05: ids are non-empty text."""
     for each in history.ids:
         if not isinstance(each.value, str) or not each.value:
-            yield each.place, _shown(each.value)
+            yield each.place, quoted(each.value)
 
 
 def _long_ids(history: _History) -> Iterator[Fault]:
-    """OA06: ids have at most 40 characters."""
+    """Check OA06: ids have at most 40 characters."""
     for each in history.ids:
         if isinstance(each.value, str) and len(each.value) > _MAX_ID_LENGTH:
             yield each.place, str(len(each.value))
 
 
 def _illegal_names(history: _History) -> Iterator[Fault]:
-    """OA07: functions and custom tools have a legal name."""
-    named: list[_Message | _Invocation] = [*history.invocations]
-    named += [each for each in history.messages if each.role == "function"]
+    """Check OA07: functions and custom tools have a legal name, and so have participants."""
+    named: list[ChatMessage | _Invocation] = [*history.invocations]
+    named += [message for message in history.messages if message.role == "function"]
     for each in named:
         name = each.body.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{each.place}.name", _shown(name)
+            yield f"{each.place}.name", quoted(name)
     for message in history.messages:
         name = message.body.get("name")
-        legal = name is None or (isinstance(name, str) and _SPEAKER.fullmatch(name))
-        if message.role in _SPEAKERS and not legal:
-            yield f"{message.place}.name", _shown(name)
+        is_legal = name is None or (isinstance(name, str) and _PARTICIPANT_NAME.fullmatch(name))
+        if message.role in _ROLES_WITH_NAMES and not is_legal:
+            yield f"{message.place}.name", quoted(name)
 
 
 def _untyped_arguments(history: _History) -> Iterator[Fault]:
-    """OA08: arguments, and the input of a custom tool, are text."""
+    """Check OA08: arguments, and the input of a custom tool, are text."""
     for each in history.invocations:
-        given = each.body.get(each.input_key)
-        if not isinstance(given, str):
-            yield f"{each.place}.{each.input_key}", _shown(given)
+        value = each.body.get(each.input_member)
+        if not isinstance(value, str):
+            yield f"{each.place}.{each.input_member}", quoted(value)
 
 
 def _unparsable_arguments(history: _History) -> Iterator[Fault]:
-    """OA09: arguments are the JSON text of an object; the input of a custom tool is free."""
+    """Check OA09: arguments are the JSON text of an object; a custom tool's input may be any."""
     for each in history.invocations:
-        text = each.body.get("arguments") if each.input_key == "arguments" else None
+        text = each.body.get("arguments") if each.input_member == "arguments" else None
         if isinstance(text, str) and not _is_json_object(text):
-            yield f"{each.place}.arguments", _shown(text)
+            yield f"{each.place}.arguments", quoted(text)
 
 
 def _repeated_calls(history: _History) -> Iterator[Fault]:
-    """OA10: ids are unique inside one assistant message."""
+    """Check OA10: ids are unique inside one assistant message."""
     for turn in history.turns:
-        yield from _repeated(turn.calls)
+        for call in repeated(turn.calls):
+            yield call.place, readable(call.value)
 
 
 def _empty_assistants(history: _History) -> Iterator[Fault]:
-    """OA11: an assistant message carries something, and its content is text or parts."""
+    """Check OA11: an assistant message carries something, and its content is text or parts."""
     for message in history.assistants:
         content = message.body.get("content")
         if isinstance(content, str):
             continue
         place = f"{message.place}.content"
         if content is not None:
-            yield from _malformed_parts(place, content, never=_SHOWN_BY_USERS)
-        if not (content or _carries_more(message.body)):
-            yield place, _shown(content)
+            yield from _malformed_parts(place, content, forbidden=_USER_PARTS)
+        if not (content or _holds_more_than_content(message.body)):
+            yield place, quoted(content)
 
 
-def _carries_more(body: dict[object, Any]) -> bool:
+def _holds_more_than_content(body: Members) -> bool:
     calls = body.get("tool_calls")
     if isinstance(calls, list) and calls:
         return True
@@ -381,7 +306,7 @@ def _carries_more(body: dict[object, Any]) -> bool:
 
 
 def _missing_content(history: _History) -> Iterator[Fault]:
-    """OA12: every message but an assistant's has content; a tool message's is text all through."""
+    """Check OA12: messages, except an assistant's, have content; a tool message's is only text."""
     for message in history.messages:
         content = message.body.get("content")
         if message.role == "assistant" or isinstance(content, str):
@@ -389,59 +314,50 @@ def _missing_content(history: _History) -> Iterator[Fault]:
         place = f"{message.place}.content"
         if message.role == "tool":
             yield from _malformed_parts(place, content, only="text")
-            if isinstance(content, list) and not content:
-                yield place, _shown(content)
+            if is_list(content) and not content:
+                yield place, quoted(content)
         # An empty list of parts is against the reference, but answered (openai-python#1812).
         elif message.role == "user":
             yield from _malformed_parts(place, content)
         elif message.role in ("system", "developer"):
-            yield from _malformed_parts(place, content, never=_SHOWN_BY_USERS)
+            yield from _malformed_parts(place, content, forbidden=_USER_PARTS)
         # The reference: required, but nullable.
         elif message.role == "function" and content is not None:
-            yield place, _shown(content)
+            yield place, quoted(content)
 
 
 def _malformed_parts(
-    place: str, content: object, only: str | None = None, never: frozenset[str] = frozenset()
+    place: str, content: object, only: str | None = None, forbidden: frozenset[str] = frozenset()
 ) -> Iterator[Fault]:
-    """Content that is no list of parts, and members of it that are none."""
-    if not isinstance(content, list):
-        yield place, _shown(content)
+    """Yield content that is not a list of parts, and members of it that may not stand there."""
+    if not is_list(content):
+        yield place, quoted(content)
         return
     for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, dict) else None
+        body = members_of(part)
+        kind = body.get("type")
         if not isinstance(kind, str):
-            yield f"{place}[{index}]", f"{_shown(part)} that is no content part"
-        elif kind == "text" and not isinstance(part.get("text"), str):
-            yield f"{place}[{index}].text", _shown(part.get("text"))
-        elif kind in _OTHERS or kind in never or (only is not None and kind != only):
-            yield f"{place}[{index}]", f"a part of type {_shown(kind)}"
+            yield f"{place}[{index}]", f"{quoted(part)} that is not a content part"
+        elif kind == "text" and not isinstance(body.get("text"), str):
+            yield f"{place}[{index}].text", quoted(body.get("text"))
+        elif kind in _PARTS_OF_OTHER_APIS or kind in forbidden or only not in (None, kind):
+            yield f"{place}[{index}]", f"a part of type {quoted(kind)}"
 
 
 def _unknown_roles(history: _History) -> Iterator[Fault]:
-    """OA13: each message is an object whose role exists."""
+    """Check OA13: each message is an object whose role exists."""
     for message, raw in zip(history.messages, history.raw, strict=True):
-        if not isinstance(raw, dict):
-            yield message.place, f"expected a message object, but got {_shown(raw)}"
+        if not is_object(raw):
+            yield message.place, f"expected a message object, but got {quoted(raw)}"
         elif message.role not in _ROLES:
-            yield f"{message.place}.role", _shown(raw.get("role"))
-
-
-def _repeated(ids: Iterable[_Id]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for each in ids:
-        if not isinstance(each.value, str):
-            continue
-        if each.value in seen:
-            yield each.place, _named(each.value)
-        seen.add(each.value)
+            yield f"{message.place}.role", quoted(raw.get("role"))
 
 
 def _is_json_object(text: str) -> bool:
     try:
         return isinstance(msgspec.json.decode(text), dict)
     except (ValueError, RecursionError):
-        pass  # maybe only for what msgspec cannot hold
+        pass  # it may be JSON that msgspec cannot hold: ask the second decoder
     try:
         return isinstance(_JSON.decode(text), dict)
     except (ValueError, RecursionError):
@@ -449,49 +365,17 @@ def _is_json_object(text: str) -> bool:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")
 
 
-# Only the shape matters: numbers stay text, so that none is too long to convert.
+# Only the shape matters: numbers stay text, so that no number is too long to convert.
 _JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)
-
-
-def _named(call_id: object) -> str:
-    """An id inside a sentence: bare, as the API prints it, where that is readable."""
-    if isinstance(call_id, str) and call_id and call_id.isprintable():
-        return _shortened(call_id)
-    return _shown(call_id)
-
-
-def _shown(value: object) -> str:
-    """A value inside a sentence: short and printable, whatever it is; containers by type alone."""
-    if isinstance(value, str):
-        return repr(_shortened(value))
-    if value is None:
-        return "null"
-    if isinstance(value, list) and not value:
-        return "an empty array"
-    return _JSON_TYPES.get(type(value), f"a {type(value).__name__}")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
-
-
-_JSON_TYPES: Final[dict[type, str]] = {
-    bool: "a boolean",
-    dict: "an object",
-    float: "a number",
-    int: "an integer",
-    list: "an array",
-}
 
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA01": _unanswered_calls,
-    "OA02": _unasked_results,
+    "OA02": _results_without_calls,
     "OA03": _second_results,
-    "OA04": _empty_call_lists,
+    "OA04": _malformed_call_lists,
     "OA05": _unusable_ids,
     "OA06": _long_ids,
     "OA07": _illegal_names,

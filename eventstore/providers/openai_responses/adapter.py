@@ -1,122 +1,229 @@
 """OpenAI Responses: items in, `{"input": [...]}` out.
 
-Every item of a response is a message of its own here; those that follow each other directly are
-one turn. Within a turn a reasoning item belongs to what comes after it: an item that came with
-reasoning goes back under its id with it, or without both.
+Every item of a response is parsed as a message; assistant items in direct succession make one turn.
+Within a turn a reasoning item belongs to the item after it: the two go back together under their
+ids, or the item goes back without its id and the reasoning is dropped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
-from eventstore.message import Document, Image, Opaque, Part, Text
-from eventstore.wire.content import (
-    address,
-    as_text,
-    bare,
-    beyond,
-    copy,
-    document_of,
-    file_name,
-    foreign_text,
-    function_call,
-    has_words,
-    image_of,
-    in_words,
-    named_part,
-    object_arguments,
-    unheld,
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers.adapter_protocol import (
+    FormatSignature,
+    ProviderAdapter,
+    ResponseMembers,
+    ResultTest,
 )
-from eventstore.wire.items import (
+from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
+from eventstore.providers.media import document_of, file_name, image_of, plain_image, url_of
+from eventstore.providers.model import (
     Call,
     Change,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
     Rendered,
     Turn,
-    WireCall,
-    WireItem,
-    WireMessage,
-    WireResult,
-    each_shown,
+    visible_turns,
 )
-from eventstore.wire.naming import call_ids, legal_text, short_text, tool_name
+from eventstore.providers.parts import (
+    answer_text,
+    as_text,
+    copy,
+    described,
+    foreign_text,
+    function_call,
+    has_text,
+    inline_server_call,
+    is_call_of,
+    native_part,
+    object_arguments,
+    other_members,
+    part_label,
+)
+from eventstore.providers.tool_definition import ToolDefinition
 
-NAME = "openai-responses"
-LIST = "input"
-ID_LENGTH = 64
-NAME_LENGTH = 64
-OWN_NAME_LENGTH = 128  # what the API takes
-DETAILS = frozenset({"auto", "low", "high", "original"})
+NAME: Final = "openai-responses"
+_MAX_ID: Final = 64
+_MAX_NAME: Final = 64
+_MAX_NATIVE_NAME = 128  # what the API takes
 
-ROLES = {
-    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
-    "human": "user", "ai": "assistant", "model": "assistant",
-}  # fmt: skip
+_ROLES = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+}
 
 OUTPUTS = {
-    "function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output",
-}  # fmt: skip
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 SAID = ("output_text", "refusal")
 SHOWN = ("input_text", "input_image", "input_file", "scoped_content")  # by an output
 GIVEN = (
-    *SHOWN, *SAID, "input_audio", "computer_screenshot", "summary_text", "encrypted_content",
-)  # fmt: skip
+    *SHOWN,
+    *SAID,
+    "input_audio",
+    "computer_screenshot",
+    "summary_text",
+    "encrypted_content",
+)
 PREFIXES = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
-
-Test = Callable[[Any], bool]  # of a result, as the provider wrote it
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _encode = msgspec.json.Encoder().encode
 
 
-# in
+class OpenAIResponsesAdapter(ProviderAdapter):
+    """Reads and writes the items of OpenAI Responses."""
 
+    name = NAME
+    list_key = "input"
+    keeps_server_calls = True
+    image_details = frozenset({"auto", "low", "high", "original"})
+    signature = FormatSignature(
+        call_types=("function_call", "custom_tool_call"),
+        result_types=("function_call_output", "custom_tool_call_output"),
+    )
 
-def parse(messages: Sequence[Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
-    """The items of an input, or of whole responses; what says nothing is left out."""
-    for message in messages:
-        if isinstance(message, str):
-            native = {"role": "user", "content": message}
-            if message:
-                yield WireMessage("user", (Text(message),), native=native, exact=True)
-        elif isinstance(message, dict):
-            output = message.get("output")
-            if isinstance(output, list) and "call_id" not in message:
-                yield from parse(output, is_error, is_rejection)
+    response_members = ResponseMembers(
+        finish_reason=(("incomplete_details", "reason"), ("status",)),
+        input=(("usage", "input_tokens"),),
+        output=(("usage", "output_tokens"),),
+        cached=(("usage", "input_tokens_details", "cached_tokens"),),
+        reasoning=(("usage", "output_tokens_details", "reasoning_tokens"),),
+    )
+
+    def parse(
+        self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other."""
+        for message in messages:
+            if isinstance(message, str):
+                native = {"role": "user", "content": message}
+                if message:
+                    yield ParsedMessage("user", (Text(message),), native=native, well_formed=True)
+            elif is_json_object(message):
+                output: JsonValue = message.get("output")
+                if isinstance(output, list) and "call_id" not in message:
+                    yield from self.parse(output, is_error, is_rejection)
+                else:
+                    yield from _item(message, is_error, is_rejection)
+            elif message is not None:
+                yield ParsedMessage("user", (Text(as_text(message)),))
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the input for `turns`, every output after the calls of its turn."""
+        changes: list[Change] = []
+        items: list[JsonObject] = []
+        ids = call_ids(turns, _MAX_ID, changes, per_turn=False, sanitizer=shortened)
+        called = {name for names in ids for name in names}
+        referred = False  # to what the server keeps
+        used: set[str] = set()
+        for turn, names in visible_turns(turns, ids, changes):
+            own = turn.provider == NAME
+            if turn.role == "assistant":
+                count = len(items)
+                _add_turn(items, turn, names, used, changes)
+                referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
+            elif (
+                own
+                and referred
+                and turn.server_call is not None
+                and turn.server_call.id not in called
+            ):
+                items += _once(
+                    self.render_result(turn.server_call, turn.server_call.id), used, changes
+                )
+            elif (native := turn.own_message(NAME)) is not None:
+                items += _once(copy(native), used, changes)
             else:
-                yield from _item(message, is_error, is_rejection)
-        elif message is not None:
-            yield WireMessage("user", (Text(as_text(message)),))
+                if own and turn.server_call is not None:
+                    changes.append(inline_server_call(turn.server_call))
+                items += _message(turn.role, turn.parts, changes)
+        return Rendered({"input": _settled(items, changes)}, changes)
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return one of the request's `tools`.
+
+        Without `strict` the API would hold the schema to the rules of its strict mode.
+        """
+        return {"type": "function", **tool.with_schema_as("parameters"), "strict": False}
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return the item that answers `call`."""
+        return _output(call, call_id)
+
+    def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
+        """Yield the members of items that no other provider has a place for."""
+        for item in native if isinstance(native, list) else [native]:
+            if known := _PORTABLE.get(_kind(item) or "") if isinstance(item, dict) else None:
+                yield from other_members(item, known)
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a part shows."""
+        return _media(part)
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed output shows."""
+        return _parts(native["output"])
+
+    def takes_document_name(self, document: Document) -> bool:
+        """Return whether the document is not at an address: one that is has no name."""
+        return document.url is None
+
+    def is_own_message(self, message: JsonObject) -> bool:
+        """Return whether the item is a call or its output."""
+        return "role" not in message and "call_id" in message
 
 
-def _item(item: dict[str, Any], is_error: Test, is_rejection: Test) -> Iterator[WireItem]:
+ADAPTER: Final = OpenAIResponsesAdapter()
+
+
+# reading
+
+
+def _item(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> Iterator[ParsedItem]:
     kind, role = _kind(item), item.get("role")
     if kind in OUTPUTS.values() or _is_output(item, kind):
         yield _result(item, is_error, is_rejection)
     elif kind in CALLS and not _is_message(item):
         call_id, call = item.get("call_id"), function_call(item.get("name"), item.get(CALLS[kind]))
         given = call_id if isinstance(call_id, str) and call_id else None
-        made = (WireCall(given, call),)
-        yield WireMessage("assistant", (), made, [item], _is_exact(item), piece=True)
+        made = (ParsedCall(given, call),)
+        yield ParsedMessage(
+            "assistant", (), made, [item], _is_well_formed(item), is_continuation=True
+        )
     elif kind not in ("message", *CALLS):
         if item:
             part = Opaque(NAME, item) if kind is not None else Text(as_text(item))
-            yield WireMessage("assistant", (part,), (), [item], _is_exact(item), piece=True)
+            yield ParsedMessage(
+                "assistant", (part,), (), [item], _is_well_formed(item), is_continuation=True
+            )
     else:
-        name = ROLES.get(role, "user") if isinstance(role, str) else "user"
-        parts, exact = _parts(item.get("content")), name == role and _is_exact(item)
-        if name == "assistant" and (parts or exact):
-            yield WireMessage("assistant", parts, (), [item], exact, piece=True)
-        elif parts or exact:
-            yield WireMessage(name, parts, (), item, exact)
+        name = _ROLES.get(role, "user") if isinstance(role, str) else "user"
+        parts, well_formed = _parts(item.get("content")), name == role and _is_well_formed(item)
+        if name == "assistant" and (parts or well_formed):
+            yield ParsedMessage("assistant", parts, (), [item], well_formed, is_continuation=True)
+        elif parts or well_formed:
+            yield ParsedMessage(name, parts, (), item, well_formed)
 
 
-def _kind(item: dict[str, Any]) -> str | None:
+def _kind(item: JsonObject) -> str | None:
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
@@ -125,15 +232,15 @@ def _kind(item: dict[str, Any]) -> str | None:
     return "message" if "role" in item or "content" in item else None
 
 
-def _is_output(item: dict[str, Any], kind: str | None) -> bool:
-    """Whether an item is an output by what it holds, whatever type it bears."""
+def _is_output(item: JsonObject, kind: str | None) -> bool:
+    """Return whether an item is an output by its members, whatever its type."""
     if kind == "message" and item.get("role") in ("tool", "function"):
         return True
     return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not _OTHERS & item.keys()
 
 
-def _is_message(item: dict[str, Any]) -> bool:
-    """Whether what bears the type of a call is a message, by what it holds."""
+def _is_message(item: JsonObject) -> bool:
+    """Return whether an item with the type of a call is a message, by its members."""
     return "content" in item and not _ASKED & item.keys()
 
 
@@ -142,21 +249,21 @@ _CONFUSED = frozenset({*CALLS, "message"})
 _OTHERS = frozenset({*CALLS.values(), "content", "name"})
 
 
-def _result(item: dict[str, Any], is_error: Test, is_rejection: Test) -> WireResult:
+def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
     call_id = item.get("call_id", item.get("tool_call_id"))
-    exact = _kind(item) in OUTPUTS.values() and _is_exact(item)
-    return WireResult(
+    well_formed = _kind(item) in OUTPUTS.values() and _is_well_formed(item)
+    return ParsedResult(
         call_id if isinstance(call_id, str) and call_id else None,
         None,
         as_text(item.get("output", item.get("content"))),
         bool(is_error(item)),
-        item if exact else None,
+        item if well_formed else None,
         bool(is_rejection(item)),
-        exact,
+        well_formed,
     )
 
 
-def _parts(content: Any) -> tuple[Part, ...]:
+def _parts(content: JsonValue) -> tuple[Part, ...]:
     if content is None:
         return ()
     if isinstance(content, str):
@@ -166,13 +273,13 @@ def _parts(content: Any) -> tuple[Part, ...]:
     return tuple(_part(content))
 
 
-def _part(item: Any) -> Iterator[Part]:
+def _part(item: JsonValue) -> Iterator[Part]:
     if not isinstance(item, dict):
         if said := as_text(item):
             yield Text(said)
         return
     kind = item.get("type")
-    if kind in ("input_text", "output_text", "text") and not any(beyond(item, _PLAIN)):
+    if kind in ("input_text", "output_text", "text") and not any(other_members(item, _PLAIN)):
         if said := as_text(item.get("text")):
             yield Text(said)
     elif image := _image(item):
@@ -186,25 +293,27 @@ def _part(item: Any) -> Iterator[Part]:
 _PLAIN = frozenset({"type", "text", "logprobs"})
 
 
-def _image(item: dict[str, Any]) -> Image | None:
-    """The image of an item that says nothing else, or says it as in Chat Completions."""
+def _image(item: JsonObject) -> Image | None:
+    """Return the image of an item that holds nothing else, also in the Chat Completions format."""
     if item.get("type") == "image_url" and isinstance(item.get("image_url"), dict):
         return image_of(item["image_url"].get("url"), item["image_url"].get("detail"))
-    return bare(media(item), item)
+    return plain_image(_media(item), item)
 
 
-def media(part: dict[str, Any]) -> Image | Document | None:
-    """The image or document that a part of ours shows, whatever else it says."""
+def _media(part: JsonObject) -> Image | Document | None:
+    """Return the image or document in a part, whatever else the part holds."""
     if part.get("type") == "input_file":
         return document_of(part.get("file_data") or part.get("file_url"), part.get("filename"))
     if part.get("type") not in ("input_image", "image_url"):
         return None
     detail = part.get("detail")
-    return image_of(part.get("image_url"), None if detail == "auto" else detail)  # all say auto
+    return image_of(
+        part.get("image_url"), None if detail == "auto" else detail
+    )  # every SDK adds "auto"
 
 
-def _is_exact(item: dict[str, Any]) -> bool:
-    """Whether an item may go back as it is."""
+def _is_well_formed(item: JsonObject) -> bool:
+    """Return whether an item may go back as it is."""
     kind, item_id = _kind(item), item.get("id")
     if not _is_legal_id(kind, item_id):
         return False
@@ -214,30 +323,30 @@ def _is_exact(item: dict[str, Any]) -> bool:
             isinstance(item.get("call_id"), str)
             and isinstance(item.get(CALLS[kind]), str)
             and isinstance(name, str)
-            and legal_text(name, OWN_NAME_LENGTH) == name
+            and sanitized(name, _MAX_NATIVE_NAME) == name
         )
     if kind in OUTPUTS.values():
         return isinstance(item.get("call_id"), str) and _is_content(item.get("output"), SHOWN)
     if kind == "message":
         role = item.get("role")
-        own = isinstance(role, str) and ROLES.get(role) == role
+        own = isinstance(role, str) and _ROLES.get(role) == role
         known = SAID if role == "assistant" else GIVEN
         return own and item.get("type") in (None, kind) and _is_content(item.get("content"), known)
     return kind is not None
 
 
-def _is_legal_id(kind: str | None, item_id: Any) -> bool:
+def _is_legal_id(kind: str | None, item_id: object) -> bool:
     if item_id is None:
         return True
     if not isinstance(item_id, str):
         return False
-    if _UUID.fullmatch(item_id):  # a compatible server's
+    if _UUID.fullmatch(item_id):  # as compatible servers write them
         return True
     prefix = PREFIXES.get(kind or "")
-    return prefix is None or (item_id.startswith(prefix) and legal_text(item_id, 64) == item_id)
+    return prefix is None or (item_id.startswith(prefix) and sanitized(item_id, 64) == item_id)
 
 
-def _is_content(content: Any, known: tuple[str, ...]) -> bool:
+def _is_content(content: JsonValue, known: tuple[str, ...]) -> bool:
     if isinstance(content, str):
         return True
     return isinstance(content, list) and all(
@@ -245,36 +354,11 @@ def _is_content(content: Any, known: tuple[str, ...]) -> bool:
     )
 
 
-# out
+# writing
 
 
-def render(turns: Sequence[Turn]) -> Rendered:
-    """The input for `turns`, every output behind the calls of its turn."""
-    changes: list[Change] = []
-    items: list[dict[str, Any]] = []
-    ids = call_ids(turns, ID_LENGTH, changes, per_turn=False, spell=short_text)
-    called = {name for names in ids for name in names}
-    referred = False  # to what the server keeps
-    used: set[str] = set()
-    for turn, names in each_shown(turns, ids, changes):
-        own = turn.provider == NAME
-        if turn.role == "assistant":
-            count = len(items)
-            _add_turn(items, turn, names, used, changes)
-            referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
-        elif own and referred and turn.held is not None and turn.held.id not in called:
-            items += _once(render_result(turn.held, turn.held.id), used, changes)
-        elif own and turn.exact and turn.native is not None:
-            items += _once(copy(turn.native), used, changes)
-        else:
-            if own and turn.held is not None:
-                changes.append(unheld(turn.held))
-            items += _message(turn.role, turn.parts, changes)
-    return Rendered({"input": _settled(items, changes)}, changes)
-
-
-def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[dict[str, Any]]:
-    """The message that says `parts`, if they say anything; an assistant's texts are one each."""
+def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[JsonObject]:
+    """Return the messages for `parts`; each text of an assistant becomes its own message."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return [{"role": role, "content": parts[0].text}]
     content = [made for part in parts if (made := _rendered(part, role, changes)) is not None]
@@ -283,45 +367,33 @@ def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[
     return [{"role": role, "content": content}]
 
 
-def _rendered(part: Part, role: str, changes: list[Change]) -> dict[str, Any] | None:
+def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
     kind = "output_text" if role == "assistant" else "input_text"
     if isinstance(part, Text):
         return {"type": kind, "text": part.text}
     if isinstance(part, Image | Document) and role == "assistant":
-        why = f"an assistant shows no {named_part(part)} here"
+        why = f"an assistant message may not show {part_label(part)} here"
         changes.append(Change("wrapped", "foreign-part", why))
-        return {"type": kind, "text": in_words(part)}
+        return {"type": kind, "text": described(part)}
     if isinstance(part, Image):
         detail = part.detail or "auto"
-        return {"type": "input_image", "image_url": address(part), "detail": detail}
+        return {"type": "input_image", "image_url": url_of(part), "detail": detail}
     if isinstance(part, Document):
         return _file(part)
     if part.provider == NAME and part.data.get("type") in (GIVEN if role != "assistant" else SAID):
-        return copy(part.data)  # type: ignore[no-any-return]
+        return native_part(part)
     text = foreign_text(part, changes)
     return {"type": kind, "text": text} if text else None
 
 
-def _file(document: Document) -> dict[str, Any]:
-    if not takes_name(document):
+def _file(document: Document) -> JsonObject:
+    if document.url is not None:
         return {"type": "input_file", "file_url": document.url}
-    return {"type": "input_file", "filename": file_name(document), "file_data": address(document)}
-
-
-def takes_name(document: Document) -> bool:
-    """Whether a document may have a name: one at an address may not."""
-    return document.url is None
-
-
-def untold(native: Any) -> Iterator[str]:
-    """The members of items of ours that no other provider has a place for."""
-    for item in native if isinstance(native, list) else [native]:
-        if told := _TOLD.get(_kind(item) or "") if isinstance(item, dict) else None:
-            yield from beyond(item, told)
+    return {"type": "input_file", "filename": file_name(document), "file_data": url_of(document)}
 
 
 _ALWAYS = {"type", "id", "status", "call_id"}
-_TOLD = {
+_PORTABLE = {
     "message": {*_ALWAYS, "role", "content"},
     **{call: {*_ALWAYS, "name", given} for call, given in CALLS.items()},
     **{output: {*_ALWAYS, "output"} for output in OUTPUTS.values()},
@@ -329,14 +401,14 @@ _TOLD = {
 
 
 class _Piece(msgspec.Struct):
-    """An item of a turn; the call that it makes."""
+    """An item of a turn, with the call that it makes."""
 
-    item: dict[str, Any]
+    item: JsonObject
     call: Call | None = None
 
 
 def _add_turn(
-    items: list[dict[str, Any]],
+    items: list[JsonObject],
     turn: Turn,
     names: list[str],
     used: set[str],
@@ -356,36 +428,45 @@ def _add_turn(
         if piece.call is not None:
             called = place
         elif called >= start and _kind(piece.item) == "message":
-            changes.append(Change("moved", "OR06", "outputs stand right behind their calls"))
+            changes.append(Change("moved", "OR06", "outputs come right after their calls"))
             _add_segment(items, pieces[start : called + 1], used, changes)
             start = called + 1
     _add_segment(items, pieces[start:], used, changes)
 
 
 def _add_segment(
-    items: list[dict[str, Any]], pieces: list[_Piece], used: set[str], changes: list[Change]
+    items: list[JsonObject], pieces: list[_Piece], used: set[str], changes: list[Change]
 ) -> None:
     items += [piece.item for piece in pieces]
     for piece in pieces:
         if piece.call is not None:
-            output = render_result(piece.call, piece.item["call_id"])
+            output = _output(piece.call, piece.item["call_id"])
             output["type"] = OUTPUTS[piece.item["type"]]
             items += _once(output, used, changes)
 
 
 def _pieces(turn: Turn, names: list[str], changes: list[Change]) -> list[_Piece]:
-    native = turn.native if turn.provider == NAME and isinstance(turn.native, list) else None
+    native = _own_items(turn)
     calls = list(zip(turn.calls, names, strict=True))
     if native is None or sum(_kind(item) in CALLS for item in native) != len(calls):
         said = [_Piece(item) for part in _messages(turn.parts, changes) for item in part]
-        made = [_Piece(_new_call(call, name, changes), call)
-                for call, name in calls if not call.hidden]  # fmt: skip
+        made = [
+            _Piece(_new_call(call, name, changes), call) for call, name in calls if not call.hidden
+        ]
         return said + made
     return _own_pieces(native, calls, changes)
 
 
-def _messages(parts: tuple[Part, ...], changes: list[Change]) -> Iterator[list[dict[str, Any]]]:
-    """Parts as items: our own ones as they are, the rest as messages."""
+def _own_items(turn: Turn) -> list[JsonObject] | None:
+    """Return the items that this API made a turn of; None where it did not make the turn."""
+    native: JsonValue = turn.native if turn.provider == NAME else None
+    if not isinstance(native, list):
+        return None
+    return [item for item in native if isinstance(item, dict)]
+
+
+def _messages(parts: tuple[Part, ...], changes: list[Change]) -> Iterator[list[JsonObject]]:
+    """Yield the items for parts: items of this API unchanged, other parts as messages."""
     said: list[Part] = []
     for part in parts:
         if isinstance(part, Opaque) and part.provider == NAME and _stands_alone(part.data):
@@ -397,31 +478,31 @@ def _messages(parts: tuple[Part, ...], changes: list[Change]) -> Iterator[list[d
     yield _message("assistant", tuple(said), changes)
 
 
-def _stands_alone(data: Any) -> bool:
-    """Whether a part is an item, and not one of a message's parts."""
+def _stands_alone(data: JsonValue) -> bool:
+    """Return whether a part is an item, not a part of a message."""
     return isinstance(data, dict) and data.get("type") not in ("refusal", "output_text")
 
 
 def _own_pieces(
-    native: list[Any], calls: list[tuple[Call, str]], changes: list[Change]
+    native: list[JsonObject], calls: list[tuple[Call, str]], changes: list[Change]
 ) -> list[_Piece]:
-    """The turn's own items, each as it was where it may be.
+    """Return the turn's own items, each unchanged where that is possible.
 
-    Reasoning stays when every call does, as it was made; otherwise all of it goes, and with it
-    the ids under which the provider knows that there was some.
+    Reasoning stays only if every call stays unchanged. Otherwise all reasoning is dropped together
+    with the ids of the items, by which the provider would miss it.
     """
     pieces: list[_Piece] = []
     waiting = iter(calls)
     whole = True
     for item in native:
         if _kind(item) not in CALLS:
-            exact = _is_exact(item)
-            mended = [] if exact else _mended(item, changes)
-            pieces += [_Piece(each) for each in ([copy(item)] if exact else mended)]
-            whole = whole and (exact or (bool(mended) and _kind(item) in (None, "message")))
+            well_formed = _is_well_formed(item)
+            mended = [] if well_formed else _mended(item, changes)
+            pieces += [_Piece(each) for each in ([copy(item)] if well_formed else mended)]
+            whole = whole and (well_formed or (bool(mended) and _kind(item) in (None, "message")))
             continue
         call, name = next(waiting)
-        if _is_exact(item) and _is_same(call, item) and not call.hidden:
+        if _is_well_formed(item) and _is_same(call, item) and not call.hidden:
             pieces.append(_Piece({**copy(item), "call_id": name}, call))
             continue
         whole = False
@@ -439,127 +520,121 @@ def _own_pieces(
 
 
 def _without_reasoning(
-    piece: _Piece, gone: Collection[Any], changes: list[Change]
+    piece: _Piece, gone: Collection[object], changes: list[Change]
 ) -> Iterator[_Piece]:
-    """What stays of an item without the reasoning of its turn: what was said and done."""
+    """Yield what remains of an item without the reasoning of its turn."""
     item = piece.item
     asked = item.get("approval_request_id")
     if not _needs_whole(item) and not (isinstance(asked, str) and asked in gone):
         yield piece
     else:
-        yield from map(_Piece, _told(item, changes))
+        yield from map(_Piece, _as_text_message(item, changes))
 
 
-def _told(item: dict[str, Any], changes: list[Change]) -> list[dict[str, Any]]:
-    """What an item of the API's own says, as a message, where it cannot stay."""
-    if _kind(item) == "reasoning" or not has_words(item):
+def _as_text_message(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
+    """Return the text of an item that cannot stay, as a message; nothing if it has no text."""
+    if _kind(item) == "reasoning" or not has_text(item):
         return []
     text = foreign_text(Opaque(NAME, item), changes)
     return [{"role": "assistant", "content": text or ""}]
 
 
-def _needs_whole(item: dict[str, Any]) -> bool:
+def _needs_whole(item: JsonObject) -> bool:
     kind = _kind(item)
     return kind == "reasoning" or (kind not in (*CALLS, "message") and item.get("id") is not None)
 
 
-def _mended(item: Any, changes: list[Change]) -> list[dict[str, Any]]:
-    """What may be sent of an item of ours that may not go back as it is."""
-    if isinstance(item, dict) and _kind(item) == "message":
+def _mended(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
+    """Return the items that may be sent in place of one that may not go back as it is."""
+    if _kind(item) == "message":
         return _message("assistant", _parts(item.get("content")), changes)
-    kind = item.get("type") if isinstance(item, dict) else None
+    kind = item.get("type")
     if isinstance(kind, str):
-        changes.append(Change("dropped", "OR03", f"the id of a {kind} item is none"))
-        return _told(item, changes)
+        changes.append(Change("dropped", "OR03", f"the id of a {kind} item is not legal"))
+        return _as_text_message(item, changes)
     return _message("assistant", (Text(as_text(item)),), changes)
 
 
-def _is_same(call: Call, item: dict[str, Any]) -> bool:
+def _is_same(call: Call, item: JsonObject) -> bool:
     asked = function_call(item.get("name"), item.get(CALLS[item["type"]]))
-    return (asked.name, asked.arguments, asked.raw) == (call.name, call.arguments, call.raw)
+    return is_call_of(asked, call)
 
 
-def _new_call(call: Call, name: str, changes: list[Change]) -> dict[str, Any]:
+def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:
     return {
         "type": "function_call",
         "call_id": name,
-        "name": tool_name(call, NAME_LENGTH, changes),
+        "name": tool_name(call, _MAX_NAME, changes),
         "arguments": _encode(object_arguments(call, changes)).decode(),
     }
 
 
-def render_result(call: Call, name: str) -> dict[str, Any]:
-    """The item that answers `call`, whose id here is `name`."""
+def _output(call: Call, name: str) -> JsonObject:
+    """Return the item that answers `call`, whose id here is `name`."""
     answer = call.answer
     if answer.provider == NAME and answer.native is not None:
-        item: dict[str, Any] = copy(answer.native)
+        item: JsonObject = copy(answer.native)
         item["call_id"] = name
         if answer.note:
             item["output"] = f"{answer.text}\n{answer.note}"
         return item
-    text: Any = answer.text
-    if answer.is_error:
-        text = _encode({"error": text}).decode()
-    if answer.note:
-        text = f"{text}\n{answer.note}"
-    if answer.parts and not answer.is_error:
-        shown = (*answer.parts, Text(answer.note)) if answer.note else answer.parts
-        text = [made for part in shown if (made := _rendered(part, "user", [])) is not None]
-    return {"type": "function_call_output", "call_id": name, "output": text}
+    output: str | list[JsonObject] = answer_text(answer)
+    if answer.shown_parts and not answer.is_error:
+        shown = (*answer.shown_parts, Text(answer.note)) if answer.note else answer.shown_parts
+        output = [made for part in shown if (made := _rendered(part, "user", [])) is not None]
+    return {"type": "function_call_output", "call_id": name, "output": output}
 
 
-def result_parts(native: Any) -> tuple[Part, ...]:
-    """What an output of ours shows."""
-    return _parts(native["output"])
-
-
-def _once(item: dict[str, Any], used: set[str], changes: list[Change]) -> list[dict[str, Any]]:
-    """An item whose id is its own, or has none; else what it says."""
+def _once(item: JsonObject, used: set[str], changes: list[Change]) -> list[JsonObject]:
+    """Return an item if its id is legal and unused or missing; otherwise its text or no id."""
     item_id = item.get("id")
     if item_id is None:
         return [item]
     if _is_legal_id(_kind(item), item_id) and item_id not in used:
         used.add(item_id)
         return [item]
-    changes.append(Change("dropped", "OR03", f"the id {item_id!r} is used or none"))
+    changes.append(Change("dropped", "OR03", f"the id {item_id!r} is already used or not legal"))
     if _kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
-        return _told(item, changes)
+        return _as_text_message(item, changes)
     item.pop("id")
     return [item]
 
 
-def _settled(items: list[dict[str, Any]], changes: list[Change]) -> list[dict[str, Any]]:
-    """The items, and no reasoning without a summary or what it belongs to."""
-    found: list[dict[str, Any]] = []
+def _settled(items: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
+    """Return the items, without reasoning that nothing follows; each reasoning has a summary."""
+    found: list[JsonObject] = []
     belongs = nameless = False
     for item in reversed(items):
-        if _kind(item) != "reasoning":
+        kind = _kind(item)
+        if kind != "reasoning":
             belongs = _is_the_models(item)
-            nameless = _kind(item) == "message" and item.get("id") is None
+            nameless = kind == "message" and item.get("id") is None
         elif not belongs:
-            changes.append(Change("dropped", "OR04", "nothing comes after the reasoning"))
+            changes.append(Change("dropped", "OR04", "no item follows the reasoning"))
             continue
         else:
             if nameless and _is_kept(item):
-                # By its id it would be missed what came after.
+                # With the id the API would demand the item that followed the reasoning.
                 changes.append(
                     Change("dropped", "OR04", "the id of reasoning whose message has none")
                 )
                 item.pop("id")
             if not isinstance(item.get("summary"), list):
-                changes.append(Change("added", "OR05", "reasoning has a summary, be it empty"))
+                changes.append(
+                    Change("added", "OR05", "reasoning needs a summary, which may be empty")
+                )
                 item["summary"] = []
         found.append(item)
     return found[::-1]
 
 
-def _is_kept(item: dict[str, Any]) -> bool:
-    """Whether reasoning is there by its id alone, and not what was thought."""
+def _is_kept(item: JsonObject) -> bool:
+    """Return whether reasoning is only a reference by id, without its content."""
     kept = str(item.get("id", "")).startswith(PREFIXES["reasoning"])
     return kept and not item.get("encrypted_content")
 
 
-def _is_the_models(item: dict[str, Any]) -> bool:
+def _is_the_models(item: JsonObject) -> bool:
     kind = _kind(item) or ""
     if kind == "message":
         return item.get("role") == "assistant"

@@ -1,0 +1,78 @@
+"""A fork: the events with which a copy of a conversation begins.
+
+1. The events up to the fork are copied as they are, in their order. Their versions are those of the
+   origin; their times and event ids are the copy's own.
+2. After them a `RunStarted` names the origin and the version of the fork.
+3. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
+   that had not started is rejected, an attempt that was under way fails with the code "forked". An
+   announced next attempt is not announced in the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from eventstore.domain.arguments import check_version
+from eventstore.domain.events import (
+    Event,
+    Recorded,
+    RunStarted,
+    ToolEvent,
+    ToolFailed,
+    ToolPending,
+    ToolRejected,
+)
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.lifecycle import evolve
+from eventstore.domain.statuses import Running
+from eventstore.domain.tool import Tool
+
+FORKED = "forked"
+"""The code of the failure that closes an attempt which was under way at the fork."""
+
+
+def forked_events(origin: str, events: Iterable[Recorded], at: int) -> list[Event]:
+    """Return the events of a copy of the conversation `origin`, forked after version `at`.
+
+    Raises:
+        ValueError: `at` is not a version of the conversation.
+        IllegalTransition: the log does not keep the table of transitions.
+    """
+    check_version("at", at)
+    copied: list[Event] = []
+    tools: dict[str, Tool] = {}
+    version = 0
+    for recorded in events:
+        if recorded.version > at:
+            break
+        version, event = recorded.version, recorded.event
+        copied.append(replace(event, delay=None) if isinstance(event, ToolFailed) else event)
+        if isinstance(event, ToolEvent):
+            _apply(tools, event, recorded)
+    if at == 0 or version < at:
+        raise ValueError(
+            f"at is {at}: pass a version of {origin!r}, which has {version} to fork at"
+        )
+    started = RunStarted(parent_conversation_id=origin, forked_at=at)
+    return [*copied, started, *_closing(origin, at, tools)]
+
+
+def _apply(tools: dict[str, Tool], event: ToolEvent, recorded: Recorded) -> None:
+    call_id = (event.call.id or "") if isinstance(event, ToolPending) else event.call_id
+    tools[call_id] = evolve(tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint)
+
+
+def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
+    """Yield the event that closes each open call."""
+    belongs = f"belongs to {origin!r}, from which this conversation was forked at version {at}"
+    for tool in tools.values():
+        if tool.is_resolved:
+            continue
+        if isinstance(tool.status, Running):
+            text = f"the attempt {belongs}: its outcome is not known here, and it is not run again"
+            failure = Failure(ErrorKind.PERMANENT, text, code=FORKED)
+            yield ToolFailed(tool.id, failure, tool.attempts)
+        else:
+            yield ToolRejected(tool.id, f"the call {belongs}", "rule", FORKED)

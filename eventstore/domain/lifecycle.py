@@ -1,0 +1,274 @@
+"""The lifecycle of a tool call: which event may follow which status, and the status after it.
+
+1. `TRANSITIONS` is the table: an event may follow the statuses listed for its tag. A request
+   (`pending`) may follow nothing, because it begins the call.
+2. Any other event raises `IllegalTransition`, and nothing is written.
+3. An event that repeats what is already so (the same request, decision or completion) is a no-op:
+   `evolve` returns the same object. A different one is refused: the first stands.
+4. Attempts are counted without gaps: the next attempt is the last plus one.
+5. A pause ends an attempt without a result: the call is pending again. A pause until a person
+   decides takes back an earlier approval; a pause until a time does not. An approved edit stays in
+   force in both cases.
+6. An approved edit changes the arguments of a call and never its tool, so that the call in force
+   is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
+   because a log of an older version may hold one. Such a call is never started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from eventstore.domain.calls import same_json
+from eventstore.domain.events import (
+    ToolApproved,
+    ToolCompleted,
+    ToolEvent,
+    ToolFailed,
+    ToolPaused,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+    require_tool_event_tags,
+)
+from eventstore.domain.statuses import (
+    PENDING,
+    Approved,
+    Completed,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+    ToolStatus,
+)
+from eventstore.domain.tool import Tool
+from eventstore.errors import IllegalTransition
+
+# event tag -> the statuses that the event may follow (design section 3)
+TRANSITIONS: dict[str, tuple[str, ...]] = {
+    "approved": ("Pending",),
+    "rejected": ("Pending", "Approved"),
+    "running": ("Pending", "Approved", "Failed", "Running"),
+    "paused": ("Pending", "Approved", "Running"),
+    "completed": ("Pending", "Approved", "Running", "Failed"),
+    "failed": ("Pending", "Approved", "Running"),
+}
+
+_STATUS_CLASSES: dict[str, type[ToolStatus]] = {
+    status.name: status for status in (Pending, Approved, Running, Completed, Failed, Rejected)
+}
+_STARTABLE, _PAUSABLE, _COMPLETABLE, _FAILABLE, _REJECTABLE = (
+    frozenset(_STATUS_CLASSES[name] for name in TRANSITIONS[tag])
+    for tag in ("running", "paused", "completed", "failed", "rejected")
+)
+
+
+def evolve(
+    tool: Tool | None, event: ToolEvent, at: int | None = None, fingerprint: str | None = None
+) -> Tool:
+    """Return `tool` after `event`, which was recorded at `at` (microseconds since 1970 UTC).
+
+    `tool` is None for the first event of a call. `fingerprint` is that of the call in force after
+    the event. The same object is returned when the event repeats what is already so: it is a
+    no-op, which is not written.
+
+    Raises:
+        IllegalTransition: the status does not allow the event.
+    """
+    return STEPS[event.tag](tool, event, at, fingerprint)
+
+
+def check_edit(before: Tool, event: ToolApproved) -> None:
+    """Raise an error if the approved edit names another tool than the call.
+
+    Raises:
+        IllegalTransition: it does.
+    """
+    edit = event.edited_call
+    if edit is not None and edit.name != before.call.name:
+        raise _renamed(before, edit.name, "approved")
+
+
+def check_startable(tool: Tool) -> None:
+    """Raise an error if the edit in force names another tool, as in a log of an older version.
+
+    Raises:
+        IllegalTransition: it does.
+    """
+    if tool.edit_names_other_tool:
+        raise _renamed(tool, tool.effective_call.name, "running")
+
+
+def _renamed(tool: Tool, name: str, event: str) -> IllegalTransition:
+    reason = (
+        f"the edit names the tool {name!r}, and the call is of {tool.call.name!r}: an edit changes "
+        "the arguments alone; reject() the call, and request() the other tool"
+    )
+    return IllegalTransition(tool.status.name, event, tool.id, reason)
+
+
+def _pending(
+    tool: Tool | None, event: ToolPending, at: int | None, fingerprint: str | None
+) -> Tool:
+    call = event.call
+    if tool is None:
+        return Tool(
+            call.id or "",
+            call,
+            provider_call_id=event.provider_call_id,
+            turn=event.turn or 0,
+            index=event.index,
+            fingerprint=fingerprint,
+            requested_at=at,
+        )
+    known = tool.call
+    if (
+        known.name == call.name
+        and known.raw == call.raw
+        and same_json(known.arguments, call.arguments)
+    ):
+        return tool
+    raise IllegalTransition(
+        tool.status.name, "pending", tool.id, "another call of this id exists; use a new id"
+    )
+
+
+def _approved(
+    tool: Tool | None, event: ToolApproved, at: int | None, fingerprint: str | None
+) -> Tool:
+    if tool is None or type(tool.status) is not Pending:
+        if tool is not None and type(tool.status) is Approved:
+            if same_json(tool.status.edited_call, event.edited_call):
+                return tool
+            raise IllegalTransition("Approved", "approved", tool.id, "the first decision stands")
+        raise _illegal(tool, event)
+    return replace(
+        tool,
+        status=Approved(event.edited_call, event.by, event.reason),
+        edit=event.edited_call or tool.edit,
+        fingerprint=fingerprint or tool.fingerprint,
+        decided_at=at,
+    )
+
+
+def _running(
+    tool: Tool | None, event: ToolRunning, at: int | None, fingerprint: str | None
+) -> Tool:
+    if tool is None or type(tool.status) not in _STARTABLE:
+        raise _illegal(tool, event)
+    attempt = event.attempt
+    if attempt != tool.attempts + 1:
+        raise IllegalTransition(
+            tool.status.name,
+            "running",
+            tool.id,
+            f"attempt {attempt} cannot start, the next attempt is {tool.attempts + 1}",
+        )
+    return replace(
+        tool,
+        status=Running(attempt, event.arguments),
+        attempts=attempt,
+        fingerprint=fingerprint or tool.fingerprint,
+        started_at=at,
+        ended_at=None,
+    )
+
+
+def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: str | None) -> Tool:
+    if tool is None or type(tool.status) not in _PAUSABLE:
+        raise _illegal(tool, event)
+    status = tool.status
+    waited = status if type(status) is Pending else PENDING
+    waits_for_decision = event.until is None
+    paused = Pending(event.until, waits_for_decision or waited.needs_decision, event.reason)
+    if paused == status and event.attempt in (0, tool.attempts):
+        return tool
+    under_way = tool.attempts if type(status) is Running else 0
+    if event.attempt != under_way:
+        raise IllegalTransition(
+            status.name,
+            "paused",
+            tool.id,
+            f"attempt {under_way} is under way: only the attempt itself may pause"
+            if under_way
+            else f"attempt {event.attempt} is not under way",
+        )
+    return replace(
+        tool,
+        status=paused,
+        fingerprint=fingerprint or tool.fingerprint,
+        decided_at=None if waits_for_decision else tool.decided_at,
+        ended_at=at if under_way else tool.ended_at,
+    )
+
+
+def _completed(
+    tool: Tool | None, event: ToolCompleted, at: int | None, fingerprint: str | None
+) -> Tool:
+    if tool is None or type(tool.status) not in _COMPLETABLE:
+        if tool is not None and type(tool.status) is Completed:
+            if same_json(tool.status.response.result, event.response.result):
+                return tool
+            raise IllegalTransition(
+                "Completed", "completed", tool.id, "the first completion stands"
+            )
+        raise _illegal(tool, event)
+    return replace(
+        tool,
+        status=Completed(event.response, event.synthetic, event.by, event.reason),
+        fingerprint=fingerprint or tool.fingerprint,
+        ended_at=at,
+    )
+
+
+def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: str | None) -> Tool:
+    if tool is None or type(tool.status) not in _FAILABLE:
+        raise _illegal(tool, event)
+    return replace(
+        tool,
+        status=Failed(event.failure),
+        fingerprint=fingerprint or tool.fingerprint,
+        ended_at=at,
+    )
+
+
+def _rejected(
+    tool: Tool | None, event: ToolRejected, at: int | None, fingerprint: str | None
+) -> Tool:
+    if tool is None or type(tool.status) not in _REJECTABLE:
+        raise _illegal(tool, event)
+    return replace(
+        tool,
+        status=Rejected(event.reason, event.source, event.by),
+        fingerprint=fingerprint or tool.fingerprint,
+        decided_at=at,
+        ended_at=at,
+    )
+
+
+def _illegal(tool: Tool | None, event: ToolEvent) -> IllegalTransition:
+    if tool is None:
+        return IllegalTransition(
+            "unknown", event.tag, event.call_id, "no such call: it was never pending"
+        )
+    return IllegalTransition(tool.status.name, event.tag, tool.id)
+
+
+Step: TypeAlias = Callable[[Tool | None, Any, int | None, str | None], Tool]
+"""What `evolve` does for one class of event; the class is known by the tag."""
+
+STEPS: dict[str, Step] = {
+    "pending": _pending,
+    "approved": _approved,
+    "running": _running,
+    "paused": _paused,
+    "completed": _completed,
+    "failed": _failed,
+    "rejected": _rejected,
+}
+"""Event tag to its step; `evolve` for callers that know the tag already."""
+
+require_tool_event_tags("lifecycle.STEPS", STEPS)
+require_tool_event_tags("lifecycle.TRANSITIONS", {ToolPending.tag, *TRANSITIONS})

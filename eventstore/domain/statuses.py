@@ -1,0 +1,102 @@
+"""The statuses of a tool call: pending, approved, running, completed, failed, rejected."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.failure import Failure
+
+
+class Pending(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Pending"
+):
+    """Waiting: requested, deferred or paused.
+
+    `until` is the time to which it was deferred, in microseconds since 1970 UTC. `needs_decision`:
+    it was paused until a person decides. `reason` says why, for people. All are at their defaults
+    for a call that was only requested.
+    """
+
+    name: ClassVar[Literal["Pending"]] = "Pending"
+    until: int | None = None
+    needs_decision: bool = False
+    reason: str | None = None
+
+
+class Approved(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,  # the form of `Tool.encode` would lose its edit without a word
+    tag_field="state",
+    tag="Approved",
+):
+    """Allowed, not started; where the call was edited, `edited_call` is in force."""
+
+    name: ClassVar[Literal["Approved"]] = "Approved"
+    edited_call: FunctionCall | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+class Running(msgspec.Struct, frozen=True, gc=False, tag_field="state", tag="Running"):
+    """Started, and no end is recorded: under way, or the outcome is unknown."""
+
+    name: ClassVar[Literal["Running"]] = "Running"
+    attempt: int
+    arguments: Any = None
+
+
+class Completed(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Completed"
+):
+    """Answered. This is final. If `synthetic`, no tool ran: `by` answered it, for a `reason`.
+
+    Otherwise `by` names the hooks that changed the result.
+    """
+
+    name: ClassVar[Literal["Completed"]] = "Completed"
+    response: FunctionResponse
+    synthetic: bool = False
+    by: str | None = None
+    reason: str | None = None
+
+
+class Failed(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Failed"
+):
+    """The last attempt failed; another may follow."""
+
+    name: ClassVar[Literal["Failed"]] = "Failed"
+    failure: Failure
+
+    @property
+    def error(self) -> str:
+        """The text of the failure."""
+        return self.failure.message
+
+
+class Rejected(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,  # the form of `Tool.encode` would lose its reason
+    tag_field="state",
+    tag="Rejected",
+):
+    """Refused. This is final."""
+
+    name: ClassVar[Literal["Rejected"]] = "Rejected"
+    reason: str | None = None
+    source: str = "human"
+    by: str | None = None
+
+
+ToolStatus = Pending | Approved | Running | Completed | Failed | Rejected
+
+PENDING = Pending()

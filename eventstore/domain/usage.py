@@ -1,0 +1,47 @@
+"""What a model's response has cost: tokens, and money where the caller knows the price."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The usage of one response, or a sum of several.
+
+    `input_tokens` is the whole prompt, of which `cached_tokens` came from the provider's cache.
+    `output_tokens` is all that the model wrote, of which `reasoning_tokens` are its reasoning.
+    `cost` is in a currency of the caller's choice; None where it is not known.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a number of tokens or an amount of money."""
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+            number: object = getattr(self, name)
+            if type(number) is not int or number < 0:
+                raise ValueError(f"{name} is {number!r}: pass a whole number, 0 or more")
+        cost: object = self.cost
+        if cost is not None and not (isinstance(cost, Decimal) and cost.is_finite() and cost >= 0):
+            raise ValueError(f"cost is {cost!r}: pass a Decimal, 0 or more, or None")
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of the prompt and of the answer."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            sum(costs, Decimal(0)) if costs else None,
+        )

@@ -1,0 +1,111 @@
+"""Checks of gates, before one of them decides anything.
+
+1. A gate has an `allowlist` of its own. One without it (its rule is under another name) would allow
+   every tool, so it is refused.
+2. A gate is an object and not a class.
+3. The methods of a gate may be async only where they are awaited: in an `AsyncDispatcher`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeGuard
+
+GATE_METHODS = ("allowlist", "denial_reason", "suppresses_advisory_gates")
+
+_SIMILAR = 0.55  # `allow_tools` is, `show` is not
+
+
+def gate_name(gate: object) -> str:
+    """Return the name of a gate in recorded decisions: its own, otherwise that of its class."""
+    return str(getattr(gate, "name", None) or type(gate).__name__)
+
+
+def check_gate_class(cls: type) -> None:
+    """Raise an error unless the class defines a rule.
+
+    Raises:
+        TypeError: it has no `allowlist` of its own.
+    """
+    if _has_rule(cls):
+        return
+    near = _similar_method(cls)
+    remedy = (
+        f"rename its {near}() to allowlist()"
+        if near
+        else "define allowlist(self, context), which returns the names of the tools to show, or "
+        "None for no opinion"
+    )
+    raise TypeError(
+        f"gate {cls.__name__} has no allowlist() of its own, and would allow every tool: {remedy}"
+    )
+
+
+def check_gate(gate: object) -> None:
+    """Raise an error unless the object is a gate with a rule.
+
+    Raises:
+        TypeError: it is a class, or it has no `allowlist` of its own.
+    """
+    if isinstance(gate, type):
+        raise TypeError(f"gate {gate.__name__} is a class: pass an object of it")
+    if _has_rule(gate):
+        return
+    if hasattr(gate, "allowlist") or _similar_method(type(gate)):
+        check_gate_class(type(gate))
+    raise TypeError(f"{gate!r} is not a gate: give it allowlist(context), or derive from ToolGate")
+
+
+def check_sync_gate(gate: object) -> None:
+    """Raise an error if a method of the gate is a coroutine function.
+
+    Raises:
+        TypeError: it has to be awaited.
+    """
+    for method in GATE_METHODS:
+        if inspect.iscoroutinefunction(getattr(gate, method, None)):
+            raise _needs_await(gate, method)
+
+
+def sync_answer(gate: object, method: str, answer: object) -> object:
+    """Return the answer of a gate, which must be there at once.
+
+    Raises:
+        TypeError: it has to be awaited.
+    """
+    if not is_awaitable(answer):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()  # otherwise Python warns that it was never awaited
+    raise _needs_await(gate, method)
+
+
+def is_awaitable(answer: object) -> TypeGuard[Awaitable[object]]:
+    """Return whether an answer has to be awaited."""
+    return hasattr(answer, "__await__")
+
+
+def _needs_await(gate: object, method: str) -> TypeError:
+    return TypeError(
+        f"{method}() of gate {gate_name(gate)!r} is async: pass the gate to an AsyncDispatcher, or "
+        "give it a method that is not async"
+    )
+
+
+def _has_rule(gate: object) -> bool:
+    rule: Callable[..., object] | None = getattr(gate, "allowlist", None)
+    return callable(rule) and not getattr(rule, "__isabstractmethod__", False)
+
+
+def _similar_method(cls: type) -> str | None:
+    """Return the method of a class that was probably meant to be `allowlist`, if any."""
+    from difflib import get_close_matches  # seldom needed
+
+    names = {
+        name.replace("_", "").lower(): name
+        for name in dir(cls)
+        if not name.startswith("__") and name not in GATE_METHODS and callable(getattr(cls, name))
+    }
+    found = get_close_matches("allowlist", names, n=1, cutoff=_SIMILAR)
+    return names[found[0]] if found else None

@@ -1,0 +1,141 @@
+"""What a provider's adapter declares and does: everything that differs between providers.
+
+Each provider's folder has one, `ADAPTER` in `adapter.py`. Adapters inherit the defaults here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from eventstore.domain.foreign_errors import Path
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.messages import Document, Image, Part
+from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn
+from eventstore.providers.tool_definition import ToolDefinition
+
+ResultTest: TypeAlias = Callable[[JsonObject], bool]
+"""Answers a question about a result as the provider wrote it."""
+
+
+class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells a provider's calls and results from those of other providers."""
+
+    calls: tuple[str, ...] = ()
+    """Members that only a call has, or only what makes one."""
+    results: tuple[str, ...] = ()
+    """Members that only a result has."""
+    message_calls: tuple[str, ...] = ()
+    """Members that make a call where they stand beside a `role`."""
+    part_calls: tuple[str, ...] = ()
+    """Members that make a call where there is no `role` beside them."""
+    call_types: tuple[str, ...] = ()
+    """Values of `type` that only calls have."""
+    result_types: tuple[str, ...] = ()
+    """Values of `type` that only results have."""
+    result_roles: tuple[str, ...] = ()
+    """Roles of messages that are results."""
+
+
+class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a whole response says what it is, and the tokens of it.
+
+    Each is a list of paths of members, from the response on, also through lists. Of texts the
+    first that is there counts; numbers of tokens are added up.
+    """
+
+    response_id: tuple[Path, ...] = (("id",),)
+    model: tuple[Path, ...] = (("model",),)
+    finish_reason: tuple[Path, ...] = ()
+    input: tuple[Path, ...] = ()
+    """The whole prompt, cached tokens included."""
+    output: tuple[Path, ...] = ()
+    """All that was written, reasoning included."""
+    cached: tuple[Path, ...] = ()
+    reasoning: tuple[Path, ...] = ()
+
+
+class ProviderAdapter(Protocol):
+    """Reads and writes the message format of one provider."""
+
+    name: str
+    """What callers pass as `provider`, and what events store."""
+
+    list_key: str
+    """The keyword argument of the SDK's call that holds the message list."""
+
+    signature: FormatSignature
+
+    system_key: str | None = None
+    """The keyword argument that holds the system text, where messages do not."""
+
+    results_key: str | None = None
+    """The member that holds the results of a user message with several, None where each is one."""
+
+    call_ids: Literal["required", "optional"] = "required"
+
+    error_flag: bool = False
+    """Results say in a member of their own that they are failures."""
+
+    keeps_server_calls: bool = False
+    """The provider's server may keep a call, so that a list refers to it or only has its result."""
+
+    image_details: frozenset[str] = frozenset()
+    """Levels of detail that an image may ask for."""
+
+    response_members: ResponseMembers = ResponseMembers()
+
+    def parse(
+        self, messages: Iterable[JsonValue], is_error: ResultTest, is_rejection: ResultTest
+    ) -> Iterator[ParsedItem]:
+        """Yield the items of messages, taking one message after the other.
+
+        Never raises on a message, whatever it is; a message that says nothing is left out.
+        """
+        ...
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the request for `turns`, valid and with every visible call answered."""
+        ...
+
+    def render_result(self, call: Call, call_id: str) -> JsonObject:
+        """Return what answers `call`, whose id in the request is `call_id`."""
+        ...
+
+    def tool_definition(self, tool: ToolDefinition) -> JsonObject:
+        """Return what tells the model of a tool; by default as Chat Completions has it."""
+        return {"type": "function", "function": tool.with_schema_as("parameters")}
+
+    def tool_list(self, definitions: list[JsonObject]) -> list[JsonObject]:
+        """Return what a request lists as its tools."""
+        return definitions
+
+    def provider_only_members(self, native: NativeMessage) -> Iterator[str]:
+        """Yield the members of a native message or result that only this provider takes."""
+        ...
+
+    def media(self, part: JsonObject) -> Image | Document | None:
+        """Return the image or document that a native part shows, if others can show it too."""
+        del part
+        return None
+
+    def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
+        """Return what a well-formed native result shows; nothing where it can only be text."""
+        del native
+        return ()
+
+    def takes_document_name(self, document: Document) -> bool:
+        """Return whether the document may carry a name."""
+        del document
+        return True
+
+    def is_own_message(self, message: JsonObject) -> bool:
+        """Return whether only this provider writes such a message."""
+        del message
+        return False
+
+    def system_text(self, arguments: JsonObject) -> str | None:
+        """Return the system text of a rendered request, where it stands outside the messages."""
+        return arguments.get(self.system_key) if self.system_key is not None else None

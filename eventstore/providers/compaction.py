@@ -1,0 +1,45 @@
+"""Compaction: native forms that rendering can restore are not stored."""
+
+from __future__ import annotations
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.providers.model import (
+    Answer,
+    Call,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
+    Turn,
+)
+from eventstore.providers.registry import adapter_of
+
+_encode = msgspec.json.Encoder().encode
+
+
+def compact(item: ParsedItem, name: str) -> ParsedItem:
+    """Return `item` without its native form if rendering restores that byte for byte."""
+    if item.native is None or (isinstance(item, ParsedMessage) and not item.well_formed):
+        return item
+    if item.rejected if isinstance(item, ParsedResult) else item.is_continuation:
+        return item
+    adapter = adapter_of(name)
+    ours: JsonValue
+    key = adapter.results_key
+    if key and isinstance(item, ParsedMessage) and item.result_count and not item.parts:
+        ours = {"role": "user", key: [None] * item.result_count}
+    elif isinstance(item, ParsedResult):
+        call = Call(item.id or "", item.name or "", {}, Answer(item.text, item.is_error))
+        ours = adapter.render_result(call, item.id or "")
+    else:
+        calls = [
+            Call(c.id or "", c.call.name, c.call.arguments, Answer(""), c.id, c.call.raw)
+            for c in item.calls
+        ]
+        rendered = adapter.render([Turn(item.role, item.parts, calls)])
+        messages: list[JsonObject] = rendered.arguments[adapter.list_key]
+        ours = messages[0] if messages else None
+    if ours != item.native or _encode(ours) != _encode(item.native):  # 1 is 1.0, bytes are base64
+        return item
+    return msgspec.structs.replace(item, native=None)

@@ -1,0 +1,1 @@
+"""Gemini: its adapter and its rules."""

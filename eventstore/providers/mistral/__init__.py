@@ -1,0 +1,1 @@
+"""Mistral: its adapter and its rules."""

@@ -1,0 +1,1 @@
+"""Ollama: its adapter and its rules."""

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions: its adapter and its rules."""

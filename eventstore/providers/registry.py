@@ -1,0 +1,122 @@
+"""The registry of providers: the one list of their adapters and rule books.
+
+A provider is a folder with `adapter.py` and `rules.py`, its name in `ProviderName` and its line in
+`_BUILT_IN`. Nothing of a provider is imported before it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import KeysView
+from importlib import import_module
+from typing import Final, Literal, NewType, TypeAlias, cast
+
+import msgspec
+
+from eventstore.domain.json_types import JsonValue
+from eventstore.domain.messages import Document, Image, Opaque
+from eventstore.providers.adapter_protocol import ProviderAdapter
+from eventstore.providers.rule_book import RuleBook
+
+ProviderName: TypeAlias = Literal[
+    "anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama", "openai", "openai-responses"
+]
+"""The providers that are built in."""
+
+RegisteredProvider = NewType("RegisteredProvider", str)
+"""The name of a provider that `register` has added."""
+
+AnyProvider: TypeAlias = ProviderName | RegisteredProvider
+
+_BUILT_IN: Final[dict[ProviderName, str]] = {
+    "openai": "eventstore.providers.openai",
+    "anthropic": "eventstore.providers.anthropic",
+    "gemini": "eventstore.providers.gemini",
+    "openai-responses": "eventstore.providers.openai_responses",
+    "mistral": "eventstore.providers.mistral",
+    "bedrock": "eventstore.providers.bedrock",
+    "cohere": "eventstore.providers.cohere",
+    "ollama": "eventstore.providers.ollama",
+}
+"""Provider to package, the likeliest first: a guess between several names the first."""
+
+
+class _Provider(msgspec.Struct):
+    package: str
+    adapter: ProviderAdapter | None = None
+    rules: RuleBook | None = None
+
+
+_providers: Final[dict[str, _Provider]] = {
+    name: _Provider(package) for name, package in _BUILT_IN.items()
+}
+
+PROVIDERS: Final[KeysView[str]] = _providers.keys()
+"""The names of all providers, also of those that are registered later."""
+
+
+def register(adapter: ProviderAdapter, rules: RuleBook) -> RegisteredProvider:
+    """Add a provider that is not built in, and return its name for `provider` parameters.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if adapter.name in _providers:
+        raise ValueError(f"provider {adapter.name!r} is registered already: choose another name")
+    _providers[adapter.name] = _Provider("", adapter, rules)
+    return RegisteredProvider(adapter.name)
+
+
+def known_provider(name: str) -> AnyProvider:
+    """Return `name` as the name of a provider, for text that comes from outside the program.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    adapter_of(name)
+    return cast("AnyProvider", name)
+
+
+def adapter_of(name: str) -> ProviderAdapter:
+    """Return the adapter of a provider.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    found = _providers.get(name)
+    if found is None:
+        raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
+    if found.adapter is None:
+        found.adapter = cast("ProviderAdapter", import_module(f"{found.package}.adapter").ADAPTER)
+    return found.adapter
+
+
+def rule_book(name: str) -> RuleBook:
+    """Return the rules of a provider.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    found = _providers.get(name)
+    if found is None:
+        known = ", ".join(sorted(PROVIDERS))
+        raise ValueError(f"no rules for provider {name!r}: choose one of {known}")
+    if found.rules is None:
+        found.rules = cast("RuleBook", import_module(f"{found.package}.rules"))
+    return found.rules
+
+
+def list_key(name: str) -> str:
+    """Return the keyword argument that holds the message list of a provider.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    return adapter_of(name).list_key
+
+
+def media(part: Opaque) -> Image | Document | None:
+    """Return the image or document that a provider's part shows, if others can show it too."""
+    data: JsonValue = part.data
+    if part.provider not in PROVIDERS or not isinstance(data, dict):
+        return None
+    return adapter_of(part.provider).media(data)

@@ -1,0 +1,151 @@
+"""Rendering of turns into a provider's request.
+
+A turn that came from the same provider goes back as it was. Content of
+another provider is made neutral first; what the target cannot hold is listed as a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers.adapter_protocol import ProviderAdapter
+from eventstore.providers.media import dropped_members
+from eventstore.providers.model import Answer, Call, Change, Rendered, Turn, with_turn_version
+from eventstore.providers.parts import inline_server_call, part_label
+from eventstore.providers.registry import PROVIDERS, adapter_of, media
+
+
+def render(turns: Sequence[Turn], provider: str) -> Rendered:
+    """Return the keyword arguments of the provider's SDK call for `turns`.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    adapter = adapter_of(provider)
+    foreign_turns = [turn for turn in turns if turn.provider != provider and _is_native(turn)]
+    rich_calls = [
+        call
+        for turn in turns
+        for call in turn.calls
+        if call.answer.stored_parts
+        or (call.answer.provider != provider and _is_native(call.answer))
+        if not call.hidden
+    ]
+    changes: list[Change] = []
+    neutral = [
+        turn
+        if turn.well_formed and turn.provider == provider
+        else _with_neutral_parts(turn, adapter, changes)
+        for turn in _without_merged(turns, provider)
+    ]
+    changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
+    rendered = adapter.render(neutral)
+    rendered.changes += changes
+    if foreign_turns or rich_calls:
+        rendered.changes += (
+            with_turn_version(change, turn)
+            for turn in foreign_turns
+            if not turn.hidden
+            for change in _dropped_from(turn)
+        )
+        rendered.changes += (
+            change for call in rich_calls for change in _dropped_from(call.answer, call.id)
+        )
+    return rendered
+
+
+def _is_native(said: Turn | Answer) -> bool:
+    """Return whether a turn or answer is in the form of a known provider."""
+    has_form = said.native is not None or (isinstance(said, Turn) and said.server_call is not None)
+    return has_form and said.provider in PROVIDERS
+
+
+def _without_merged(turns: Sequence[Turn], provider: str) -> Sequence[Turn]:
+    """Return `turns` without those that the message with the results before them holds."""
+    messages = [
+        turn.results_message
+        for turn in turns
+        if turn.results_message is not None and not turn.hidden
+    ]
+    merged = {id(each.native) for each in messages if each.provider == provider}
+    merged.discard(id(None))
+    if not merged:
+        return turns
+    return [turn for turn in turns if not (turn.shares_message and id(turn.native) in merged)]
+
+
+def _with_neutral_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Change]) -> Turn:
+    """Return `turn` with the images and documents in other providers' parts made neutral."""
+    if turn.hidden or turn.is_plain_text:
+        return turn
+    found: list[Change] = []
+    parts = tuple(_neutral_part(part, adapter, found) for part in turn.parts)
+    changes += (with_turn_version(change, turn) for change in dict.fromkeys(found))
+    return msgspec.structs.replace(turn, parts=parts)
+
+
+def _neutral_part(part: Part, adapter: ProviderAdapter, changes: list[Change]) -> Part:
+    """Return what another provider's part shows, as this provider takes it."""
+    shown = media(part) if isinstance(part, Opaque) and part.provider != adapter.name else part
+    if not isinstance(shown, Image | Document):
+        return part
+    taken = _as_taken(shown, adapter)
+    given = part.data if isinstance(part, Opaque) else msgspec.to_builtins(part)
+    dropped = dict.fromkeys(dropped_members(taken, given))
+    if dropped:
+        kind = "an image" if isinstance(shown, Image) else "a document"
+        why = f"{', '.join(dropped)} of {kind} has no place here"
+        changes.append(Change("dropped", "foreign-part", why))
+    return taken
+
+
+def _as_taken(shown: Image | Document, adapter: ProviderAdapter) -> Image | Document:
+    """Return the image or document without a detail or name that the provider does not take."""
+    if isinstance(shown, Image):
+        known = shown.detail is None or shown.detail in adapter.image_details
+        return shown if known else msgspec.structs.replace(shown, detail=None)
+    known = adapter.takes_document_name(shown)
+    return shown if known else msgspec.structs.replace(shown, name=None)
+
+
+def _dropped_from(said: Turn | Answer, call_id: str | None = None) -> Iterator[Change]:
+    """Yield what another provider's message or result holds that only that provider takes."""
+    if isinstance(said, Turn) and said.server_call is not None:
+        yield inline_server_call(said.server_call)
+    elif isinstance(said, Turn) and not (said.parts or said.calls):
+        yield Change("dropped", "empty", f"a message of {said.provider} that says nothing")
+    if not said.provider:
+        return
+    members = dict.fromkeys(adapter_of(said.provider).provider_only_members(said.native or {}))
+    if members:
+        why = f"{', '.join(members)}: only for {said.provider}"
+        yield Change("dropped", "foreign-member", why, call_id)
+
+
+def _set_shown_parts(call: Call, adapter: ProviderAdapter) -> Iterator[Change]:
+    """Give an answer the parts that it shows here; yield what of them does not arrive.
+
+    Where results hold text alone, the parts are shown in a turn after them: `parts.media_turns`.
+    """
+    answer = call.answer
+    source = adapter_of(answer.provider) if answer.provider else None
+    if answer.is_error and source and source.error_flag and not adapter.error_flag:
+        why = "an error has no flag here: its text says so"
+        yield Change("wrapped", "error", why, call.id)
+    parts = answer.stored_parts
+    if not parts and source is not None and answer.native is not None:
+        parts = source.result_parts(answer.native)
+    if all(isinstance(part, Text) for part in parts):
+        return
+    dropped: list[Change] = []
+    answer.shown_parts = tuple(_neutral_part(part, adapter, dropped) for part in parts)
+    if not answer.is_error:
+        for change in dict.fromkeys(dropped):
+            yield msgspec.structs.replace(change, call_id=call.id)
+        parts = tuple(part for part in answer.shown_parts if isinstance(part, Opaque))
+    if names := dict.fromkeys(part_label(part) for part in parts if not isinstance(part, Text)):
+        why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
+        yield Change("wrapped", "foreign-part", why, call.id)

@@ -1,0 +1,79 @@
+"""What a whole response says of itself: id, model, finish reason and usage.
+
+Each adapter declares where its provider writes them (`ResponseMembers`). They are read from the
+SDK's object or from its JSON alike; what is not there stays None.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import Enum
+
+import msgspec
+
+from eventstore.domain.arguments import is_seconds
+from eventstore.domain.events import ModelResponded
+from eventstore.domain.foreign_errors import Path, found
+from eventstore.domain.usage import Usage
+from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.registry import AnyProvider, adapter_of
+
+_MICROSECONDS = 1_000_000
+
+
+def model_responded(
+    response: object,
+    provider: AnyProvider | None = None,
+    *,
+    latency: float | None = None,
+    cost: Decimal | None = None,
+) -> ModelResponded:
+    """Return the event of a response; one that is a `ModelResponded` already stays as it is.
+
+    `latency` is in seconds. `cost` is added to the usage, which providers give in tokens.
+
+    Raises:
+        ValueError: the provider is missing or not known, or `latency` is not a time.
+    """
+    if isinstance(response, ModelResponded):
+        return response
+    if provider is None:
+        raise ValueError("provider is None: name the provider whose response this is")
+    if latency is not None and not is_seconds(latency):
+        raise ValueError(f"latency is {latency!r}: pass seconds, 0 or more")
+    members = adapter_of(provider).response_members
+    usage = _usage(response, members)
+    if cost is not None:
+        usage = msgspec.structs.replace(usage or Usage(), cost=cost)
+    return ModelResponded(
+        provider=provider,
+        model=_text(response, members.model),
+        response_id=_text(response, members.response_id),
+        finish_reason=_text(response, members.finish_reason),
+        usage=usage,
+        latency=None if latency is None else round(latency * _MICROSECONDS),
+    )
+
+
+def _usage(response: object, members: ResponseMembers) -> Usage | None:
+    given, written = _tokens(response, members.input), _tokens(response, members.output)
+    if given is None and written is None:
+        return None
+    cached, reasoning = _tokens(response, members.cached), _tokens(response, members.reasoning)
+    return Usage(given or 0, written or 0, cached or 0, reasoning or 0)
+
+
+def _tokens(response: object, paths: tuple[Path, ...]) -> int | None:
+    """Return the sum of the numbers at the paths; None if none of them is there."""
+    numbers = [number for path in paths for number in found(response, path)]
+    tokens = [int(n) for n in numbers if isinstance(n, int | float) and n >= 0]
+    return sum(tokens) if tokens else None
+
+
+def _text(response: object, paths: tuple[Path, ...]) -> str | None:
+    for path in paths:
+        for value in found(response, path):
+            text = value.value if isinstance(value, Enum) else value
+            if isinstance(text, str):
+                return text
+    return None

@@ -1,0 +1,102 @@
+"""SDK objects as plain JSON values."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.jsonable import readable
+
+_encode = msgspec.json.Encoder().encode
+
+
+def plain(message: object) -> JsonValue:
+    """Return a message as plain JSON values, whatever it was made of."""
+    if is_json(message) and type(message) is dict:
+        return message
+    dumped = _dumped(message)
+    if is_json_object(dumped):
+        dumped = _with_dumped_parts(dumped)
+    return dumped if is_json(dumped) else readable(dumped)[0]
+
+
+def member(value: object, name: str) -> object:
+    """Return a member of a JSON object or an attribute of an SDK's; None if there is none."""
+    found: object = value.get(name) if is_json_object(value) else getattr(value, name, None)
+    return found
+
+
+def plain_event(event: object) -> JsonObject:
+    """Return an event of a stream as a JSON object, the caller's own; empty if it is not one."""
+    dump = getattr(event, "model_dump", None)
+    if callable(dump):
+        event = dump(mode="json", exclude_none=True, warnings=False)
+    elif is_json_object(event):
+        event = msgspec.to_builtins(event)
+    return event if is_json_object(event) else {}
+
+
+def is_json(value: object) -> TypeGuard[JsonValue]:
+    """Return whether a value is JSON as it is, or by msgspec's encoding."""
+    try:
+        _encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+_HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's objects
+
+
+def _with_dumped_parts(message: JsonObject) -> JsonObject:
+    for key in _HOLDERS:
+        held: JsonValue = message.get(key)
+        if isinstance(held, list) and not all(type(each) is dict for each in held):
+            message = {**message, key: [_dumped(each) for each in held]}
+    return message
+
+
+def _dumped(value: object) -> object:
+    """Return an SDK object as a dict, without members that are None except `content`."""
+    try:
+        value = _message_in_response(value)
+        dump = getattr(value, "model_dump", None)
+        if not callable(dump):
+            return value
+        fields: object = dump(mode="json", exclude_none=True)
+    except Exception:  # noqa: BLE001 - foreign code, which may look for files
+        return value
+    if is_json_object(fields) and fields.get("role") == "assistant":
+        fields.setdefault("content", None)
+        if fields.get("annotations") == []:  # an empty list is noise, and some servers refuse it
+            del fields["annotations"]
+    _drop_parsed(fields)
+    return fields
+
+
+_PARSED = ("parsed", "parsed_arguments", "parsed_output")
+"""Members that an SDK's client adds where it parses what the model wrote."""
+_WITH_PARSED = ("content", "tool_calls", "function", "output")
+"""Members that hold objects with such members."""
+
+
+def _drop_parsed(value: object) -> None:
+    """Delete what the client has parsed: the provider neither sent it nor takes it back."""
+    if is_json_list(value):
+        for each in value:
+            _drop_parsed(each)
+    elif is_json_object(value):
+        for key in _PARSED:
+            value.pop(key, None)
+        for key in _WITH_PARSED:
+            _drop_parsed(value.get(key))
+
+
+def _message_in_response(value: object) -> object:
+    """Return the message in an SDK's whole response, or a choice of it."""
+    choices: object = getattr(value, "choices", None)
+    choice = choices[0] if is_json_list(choices) and choices else value
+    held: object = getattr(choice, "message", None)
+    return held if callable(getattr(held, "model_dump", None)) else value

@@ -1,0 +1,57 @@
+"""Streamed responses: events in, one after the other, and the whole message at the end.
+
+A provider whose streams are read has a `streaming.py` beside its adapter. It keeps two rules:
+
+1. What came is in `response()` at any time. Of a stream that breaks off, an unfinished text is kept
+   as far as it came, and an unfinished call with the text of its arguments; other unfinished parts,
+   such as thinking without its signature, would be refused by the provider and are left out.
+2. `is_finished` says whether the provider ended the message. Without that the stream broke off,
+   even if no error was raised.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+from eventstore.domain.json_types import JsonObject
+from eventstore.providers.registry import adapter_of
+
+_MODULES: Final = {
+    "anthropic": "eventstore.providers.anthropic.streaming",
+    "openai": "eventstore.providers.openai.streaming",
+    "openai-responses": "eventstore.providers.openai_responses.streaming",
+}
+
+
+class StreamedResponse(Protocol):
+    """The message that the events of one stream add up to."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the provider ended the message."""
+        ...
+
+    def add(self, event: object) -> None:
+        """Take in an event: a dict, or the SDK's own object. Unknown events are passed over."""
+        ...
+
+    def response(self) -> JsonObject | None:
+        """Return the response as far as it came; None if nothing did."""
+        ...
+
+
+def streamed_response(provider: str) -> StreamedResponse:
+    """Return an empty response, for the events of one stream of a provider.
+
+    Raises:
+        ValueError: the provider is unknown, or its streams are not read.
+    """
+    adapter_of(provider)
+    if provider not in _MODULES:
+        raise ValueError(
+            f"streams of {provider!r} are not read, those of {', '.join(_MODULES)} are: "
+            "join the chunks and pass the whole message to `record`"
+        )
+    response = import_module(_MODULES[provider]).Response
+    return cast("StreamedResponse", response())
