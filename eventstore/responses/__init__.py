@@ -1,0 +1,1 @@
+"""Model responses in a loop of one's own: streams that are recorded, and a budget for usage."""

@@ -1,0 +1,246 @@
+"""Recording of streamed responses: chunks pass through, the message is stored at the end.
+
+The rule:
+
+1. Each chunk is handed on as it came, the SDK's own object.
+2. When the stream ends, the whole message is recorded, as `Conversation.record` would record the
+   same response without streaming. Its calls are in `tools`, pending.
+3. If the stream breaks off before the model ended the message (an error, a cancelled task, a loop
+   that is left), what came is recorded and marked (`MessageAdded.broken_off`). Its calls fail at
+   once with code `broken_off`: the model may not have finished them, so none may run.
+4. If nothing came, nothing is recorded.
+
+A loop that is left is noticed when the `with` block ends; without one, when Python frees the
+iterator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Generator, Iterable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+)
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.conversation import Conversation
+from eventstore.errors import EventStoreError
+from eventstore.history_import import record
+from eventstore.providers.streaming import StreamedResponse, streamed_response
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from eventstore.append.commands import Command
+    from eventstore.domain.tool import Tool
+    from eventstore.providers.registry import AnyProvider
+
+C = TypeVar("C")
+
+Stream: TypeAlias = Iterable[C] | AbstractContextManager[Iterable[C]]
+"""What the SDKs give: a stream, or a context manager that opens one."""
+AsyncStream: TypeAlias = AsyncIterable[C] | AbstractAsyncContextManager[AsyncIterable[C]]
+
+
+@overload
+def recording(
+    stream: Stream[C], chat: Conversation, provider: AnyProvider = ...
+) -> RecordedStream[C]: ...
+@overload
+def recording(
+    stream: AsyncStream[C], chat: AsyncConversation, provider: AnyProvider = ...
+) -> AsyncRecordedStream[C]: ...
+def recording(
+    stream: Stream[C] | AsyncStream[C],
+    chat: Conversation | AsyncConversation,
+    provider: AnyProvider = "openai",
+) -> RecordedStream[C] | AsyncRecordedStream[C]:
+    """Return the stream of a response that records the message when it ends.
+
+    `stream` is what an SDK gives: of `create(stream=True)`, or of its `stream(...)`. Iterate over
+    the result in its place. In a `with` block, a loop that is left is recorded at once. For an
+    `AsyncConversation` the stream is asynchronous.
+
+    Raises:
+        TypeError: the stream cannot be iterated, is not awaited, or is asynchronous and the
+            conversation is not.
+        ValueError: streams of the provider are not read.
+    """
+    response = streamed_response(provider)
+    if isinstance(chat, Conversation):
+        if isinstance(stream, Iterable | AbstractContextManager):
+            return RecordedStream(stream, chat, provider, response)
+    elif isinstance(stream, AsyncIterable | AbstractAsyncContextManager):
+        return AsyncRecordedStream(stream, chat, provider, response)
+    raise TypeError(_refusal(stream, chat))
+
+
+def _refusal(stream: object, chat: Conversation | AsyncConversation) -> str:
+    kind = type(stream).__name__
+    if isinstance(stream, Awaitable):
+        return f"the stream is a {kind}: await it first"
+    wanted = "a stream" if isinstance(chat, Conversation) else "an asynchronous stream"
+    return f"the stream is a {kind}: pass {wanted} with this {type(chat).__name__}"
+
+
+class _Outcome:
+    """What came of one stream, and the command that records it, once."""
+
+    def __init__(self, chat_id: str, provider: AnyProvider, response: StreamedResponse) -> None:
+        self._chat_id = chat_id
+        self._provider = provider
+        self._response = response
+        self._ended = False
+        self.tools: list[Tool] = []
+        """The calls that the message makes, once it is recorded."""
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether the stream ended before the model had finished the message."""
+        return self._ended and not self._response.is_finished
+
+    def _end(self) -> Command[list[Tool]] | None:
+        """Return the command that records what came; None if it was recorded, or nothing came."""
+        if self._ended:
+            return None
+        self._ended = True
+        came = self._response.response()
+        if came is None:
+            return None
+        broken_off = not self._response.is_finished
+        return record(self._chat_id, came, self._provider, broken_off=broken_off)
+
+
+class RecordedStream(_Outcome, Generic[C]):
+    """A stream whose message is recorded at its end; see `recording`."""
+
+    def __init__(
+        self,
+        stream: Stream[C],
+        chat: Conversation,
+        provider: AnyProvider,
+        response: StreamedResponse,
+    ) -> None:
+        super().__init__(chat.id, provider, response)
+        self._chat = chat
+        self._stream = stream
+        self._source: Iterable[C] | None = None
+        self._closing = ExitStack()
+
+    def __enter__(self) -> RecordedStream[C]:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._record(error)
+        finally:
+            self._closing.__exit__(kind, error, traceback)
+
+    def __iter__(self) -> Generator[C, None, None]:
+        try:
+            for chunk in self._open():
+                self._response.add(chunk)
+                yield chunk
+        except BaseException as error:
+            self._record(error)
+            raise
+        self._record(None)
+
+    def close(self) -> None:
+        """Record what came, and close the stream."""
+        self.__exit__(None, None, None)
+
+    def _open(self) -> Iterable[C]:
+        if self._source is None:
+            stream = self._stream
+            if isinstance(stream, AbstractContextManager):
+                self._source = self._closing.enter_context(stream)
+            else:
+                self._source = stream
+        return self._source
+
+    def _record(self, error: BaseException | None) -> None:
+        command = self._end()
+        if command is None:
+            return
+        try:
+            self.tools = self._chat.session.run(command)
+        except EventStoreError as unrecorded:
+            if error is None:
+                raise
+            error.add_note(f"what came of the response was not recorded: {unrecorded}")
+
+
+class AsyncRecordedStream(_Outcome, Generic[C]):
+    """A stream whose message is recorded at its end; see `recording`."""
+
+    def __init__(
+        self,
+        stream: AsyncStream[C],
+        chat: AsyncConversation,
+        provider: AnyProvider,
+        response: StreamedResponse,
+    ) -> None:
+        super().__init__(chat.id, provider, response)
+        self._chat = chat
+        self._stream = stream
+        self._source: AsyncIterable[C] | None = None
+        self._closing = AsyncExitStack()
+
+    async def __aenter__(self) -> AsyncRecordedStream[C]:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self._record(error)
+        finally:
+            await self._closing.__aexit__(kind, error, traceback)
+
+    async def __aiter__(self) -> AsyncGenerator[C, None]:
+        try:
+            async for chunk in await self._open():
+                self._response.add(chunk)
+                yield chunk
+        except BaseException as error:
+            await self._record(error)
+            raise
+        await self._record(None)
+
+    async def aclose(self) -> None:
+        """Record what came, and close the stream."""
+        await self.__aexit__(None, None, None)
+
+    async def _open(self) -> AsyncIterable[C]:
+        if self._source is None:
+            stream = self._stream
+            if isinstance(stream, AbstractAsyncContextManager):
+                self._source = await self._closing.enter_async_context(stream)
+            else:
+                self._source = stream
+        return self._source
+
+    async def _record(self, error: BaseException | None) -> None:
+        command = self._end()
+        if command is None:
+            return
+        try:
+            self.tools = await self._chat.session.run(command)
+        except EventStoreError as unrecorded:
+            if error is None:
+                raise
+            error.add_note(f"what came of the response was not recorded: {unrecorded}")
