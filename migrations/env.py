@@ -2,6 +2,10 @@
 
 It runs on the connection that `eventstore.migrate` hands over, or on the database that
 `sqlalchemy.url` or TOOLLEDGER_URL names.
+
+Where a migration cannot be one transaction (MariaDB, MySQL), a table marks the database while it
+goes on. If it is broken off, the mark stays, and the next process finishes the work: see
+`eventstore.storage.migrations`.
 """
 
 from __future__ import annotations
@@ -9,29 +13,35 @@ from __future__ import annotations
 import os
 
 from alembic import context
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 
-from eventstore.storage.opening import parse
-from eventstore.storage.schema import metadata
+from eventstore.storage.factory import backend_for
+from eventstore.storage.migrations import UNDER_WAY
+from eventstore.storage.sql.schema import metadata
 
 VERSION_TABLE = "toolledger_version"
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:
-    """Ours alone: a host's tables in the same database are none of our business."""
+    """Return whether a table is the library's: the host's tables in the database are left alone."""
     return kind != "table" or (name or "").startswith("toolledger_")
 
 
-def run(connection: object) -> None:
+def run(connection: Connection) -> None:
     """Run the migrations on `connection`, in its transaction."""
+    in_steps = connection.dialect.name in ("mysql", "mariadb")
+    if in_steps:
+        connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} (since INTEGER)")
     context.configure(
-        connection=connection,  # type: ignore[arg-type]
+        connection=connection,
         target_metadata=metadata,
         version_table=VERSION_TABLE,
         include_name=include_name,
         transactional_ddl=False,
     )
     context.run_migrations()
+    if in_steps:
+        connection.exec_driver_sql(f"DROP TABLE {UNDER_WAY}")
 
 
 def main() -> None:
@@ -45,7 +55,7 @@ def main() -> None:
     url = options.get("sqlalchemy.url") or os.environ.get("TOOLLEDGER_URL")
     if not url:
         raise SystemExit("name the database: set TOOLLEDGER_URL, for example sqlite:///agent.db")
-    with create_engine(parse(url)).begin() as connection:
+    with create_engine(backend_for(url).url).begin() as connection:
         run(connection)
 
 

@@ -22,7 +22,7 @@ PAYLOAD = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
 def name(longest: int) -> Any:
-    """An id, compared byte for byte; servers' keys have a longest entry."""
+    """Return the type of an id: compared byte for byte, limited in length on servers."""
     return (
         sa.Text()
         .with_variant(sa.String(longest, collation="C"), "postgresql")
@@ -31,7 +31,7 @@ def name(longest: int) -> Any:
 
 
 def options() -> dict[str, Any]:
-    """For MySQL's family: no collation that folds case or accents, or passes over blanks."""
+    """Return options for MariaDB and MySQL: a collation that compares case, accents and blanks."""
     dialect: Any = op.get_bind().dialect
     binary = "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
     return {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": binary}
@@ -102,12 +102,18 @@ def upgrade() -> None:
     op.bulk_insert(lanes, [{"lane": lane, "position": 0} for lane in range(count)])
     op.bulk_insert(
         store,
-        [{"id": 1, "epoch": os.urandom(8).hex(), "lanes": count,
-          "created_at": time.time_ns() // 1000}],
-    )  # fmt: skip
+        [
+            {
+                "id": 1,
+                "epoch": os.urandom(8).hex(),
+                "lanes": count,
+                "created_at": time.time_ns() // 1000,
+            }
+        ],
+    )
 
 
 def downgrade() -> None:
-    """Drop the log and everything in it."""
-    for table in ("fingerprints", "events", "conversations", "lanes", "store"):
+    """Drop the log and everything in it: first the events, so that no part of a log is left."""
+    for table in ("events", "fingerprints", "conversations", "lanes", "store"):
         op.drop_table(f"toolledger_{table}")

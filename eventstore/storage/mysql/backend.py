@@ -1,23 +1,23 @@
 """MariaDB, and MySQL from 8.0 on, through PyMySQL.
 
 Everything is done under READ COMMITTED, in a strict mode that cuts nothing off. The tables have a
-collation that keeps apart what differs in a byte: the default merges `Chat`, `chat` and `chät`,
+collation that distinguishes every byte: the default merges `Chat`, `chat` and `chät`,
 and `utf8mb4_bin` merges `chat` and `chat ` with a blank.
 
-A schema change is not one transaction here. What a crash leaves of a schema that was just being
-made is cleared away by the next who opens it: there are no events in it yet.
+A schema change is not one transaction here. If a crash interrupts the creation of a schema, the
+next `open` removes the partial schema: it holds no events yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from inspect import signature
 from math import ceil
 from typing import Any
 
 from sqlalchemy import Connection, inspect
 
-from eventstore import migrate
 from eventstore.errors import (
     NotAStore,
     StorageError,
@@ -26,20 +26,49 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage import Draft
-from eventstore.storage.flushed import FlushedStorage
-from eventstore.storage.schema import metadata
-from eventstore.storage.server import CONNECTING, Server
-from eventstore.storage.sql import SqlStorage
+from eventstore.storage import migrations
+from eventstore.storage.interface import Draft
+from eventstore.storage.mysql.durable_reads import DurableReadStorage
+from eventstore.storage.sql.schema import metadata
+from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.storage import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
-"""The name of the lock that whoever changes the schema holds: names are the whole server's."""
+"""The name of the lock for schema changes, unique in the whole server."""
 
-_LOST = frozenset({
-    0, 1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2006,
-    2013, 2014, 2055, 4031,
-})  # fmt: skip
-_PASSING = frozenset({1020, 1205, 1213, 3101})
+_LOST = frozenset(
+    {
+        0,
+        1040,
+        1053,
+        1077,
+        1079,
+        1080,
+        1152,
+        1158,
+        1159,
+        1160,
+        1161,
+        1184,
+        1927,
+        2002,
+        2003,
+        2006,
+        2013,
+        2014,
+        2055,
+        4031,
+    }
+)
+_NOT_AS_TEXT = {"self", "conv", "cursorclass", "auth_plugin_map", "defer_connect", "autocommit"}
+"""Parameters of PyMySQL's connections that no URL may give."""
+
+_READ_ONLY = frozenset({1290, 1836})
+"""Errors of a server that takes no writes, perhaps because another one is to take its place."""
+
+_PASSING = frozenset({1020, 1205, 1213, 1684, 3101})
+"""A changed row, a lock that timed out, a deadlock, a table that another session is creating or
+altering, and a transaction that a cluster rolled back."""
 
 _AGAIN = "nothing was written, try again"
 _RIGHTS = "grant the user the rights to the tables (or to the database)"
@@ -74,31 +103,39 @@ class Mysql(Server):
     """What MariaDB and MySQL do in their own way."""
 
     begin = "BEGIN"
-    driver = "mysql+pymysql"
+    drivername = "mysql+pymysql"
     extra = "mysql"
-    hasty = False
+    visible_before_durable = False
     """Whether others see a commit before it is on disk."""
-    longest = 2**24
-    """Bytes that the server takes in one piece."""
+    max_statement_bytes = 2**24
+    """The largest statement that the server takes, in bytes (max_allowed_packet)."""
 
     @property
-    def module(self) -> Any:
+    def driver_module(self) -> Any:
         """PyMySQL, which is imported when an engine is made."""
-        import pymysql  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - optional
+        import pymysql  # type: ignore[import-untyped,unused-ignore]  # optional
 
         return pymysql
 
-    def options(self) -> dict[str, Any]:
-        """A network that was cut is noticed once a lock should have been had, and more."""
+    def known_options(self) -> Collection[str]:
+        """Return what PyMySQL takes, and SQLAlchemy for it."""
+        taken = signature(self.driver_module.connections.Connection.__init__).parameters
+        return {*taken, "ssl_capath", "ssl_cipher", "ssl_check_hostname"} - _NOT_AS_TEXT
+
+    def route_options(self) -> dict[str, Any]:
+        """Return how long a connection may take."""
+        return {"connect_timeout": CONNECT_SECONDS}
+
+    def connect_options(self) -> dict[str, Any]:
+        """Return options by which a cut network is noticed after a lock's wait and 30 seconds."""
         return {
             "charset": "utf8mb4",
-            "connect_timeout": CONNECTING,
             "read_timeout": ceil(self.busy_timeout) + 30,
             "write_timeout": ceil(self.busy_timeout) + 30,
         }
 
     def prepare(self, connection: Any) -> None:
-        """READ COMMITTED, strict, waiting no longer than allowed.
+        """Set READ COMMITTED, the strict mode, and waits no longer than allowed.
 
         A client that stops in the middle of a transaction does not hold its lane for longer than
         the others wait for it; MySQL cannot tell it from one that is idle between transactions.
@@ -116,33 +153,39 @@ class Mysql(Server):
             cursor.execute(f"SET {assigned}")
 
     def check_server(self, connection: Connection) -> None:
-        """Any will do that has the collation (the migration says so); and how it is set up."""
-        logs, self.longest = connection.exec_driver_sql(
+        """Ask how the server is set up; the migration refuses one without the collation."""
+        logs, self.max_statement_bytes = connection.exec_driver_sql(
             "SELECT @@log_bin, @@max_allowed_packet"
         ).one()
-        self.hasty = not logs
+        self.visible_before_durable = not logs
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
-        """One hangs up on who sends it more in one piece than it takes, in the middle of it.
+        """Refuse events larger than max_allowed_packet: MariaDB would drop the connection.
 
         Raises:
-            StorageError: an event is as large.
+            StorageError: An event is too large.
         """
         for draft in drafts:
             size = len(draft.payload) + sum(map(draft.payload.count, _ESCAPED))
-            if size + _BESIDE > self.longest:
+            if size + _OVERHEAD_BYTES > self.max_statement_bytes:
                 raise StorageError(
                     f"an event of {len(draft.payload):,} bytes is sent as {size:,}, and the server "
-                    f"takes {self.longest:,}: {_MEANINGS[1153][1]}"
+                    f"takes {self.max_statement_bytes:,}: {_MEANINGS[1153][1]}"
                 )
 
-    def storage(self, tenant: str) -> SqlStorage:
-        """One whose readers wait for the disk, where InnoDB does not."""
-        kind = FlushedStorage if self.hasty and self.durability == "full" else SqlStorage
-        return kind(self, tenant)
+    @property
+    def dialect_names(self) -> frozenset[str]:
+        """SQLAlchemy's names for MariaDB and MySQL."""
+        return frozenset({"mysql", "mariadb"})
 
-    def lax(self, connection: Connection) -> tuple[str, str] | None:
-        """InnoDB's log, and the binary log, from which a commit is recovered where there is one."""
+    def storage(self, tenant: str) -> SqlStorage:
+        """Return a storage; its readers wait for the disk where InnoDB does not."""
+        if self.visible_before_durable and self.durability == "full":
+            return DurableReadStorage(self, tenant)
+        return SqlStorage(self, tenant)
+
+    def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
+        """Return a weak setting of InnoDB's log or of the binary log, which recovers commits."""
         flush, binary, sync = connection.exec_driver_sql(
             "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog"
         ).one()
@@ -153,30 +196,34 @@ class Mysql(Server):
         return None
 
     @contextmanager
-    def alone(self, connection: Connection) -> Iterator[None]:
-        """Behind a named lock; it goes with the connection."""
+    def schema_lock(self, connection: Connection) -> Generator[None]:
+        """Hold a named lock; it ends with the connection."""
         wait = max(1, ceil(self.busy_timeout))
         if connection.exec_driver_sql(f"SELECT GET_LOCK({_LOCK}, {wait})").scalar() != 1:
             raise StoreBusy("another process changes the schema; nothing was changed, try again")
         yield
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({_LOCK})")
 
-    def clear(self, connection: Connection) -> None:
-        """Drop our tables where one or the revision is missing, unless there are events."""
+    def drop_partial_schema(self, connection: Connection) -> None:
+        """Drop our tables where one or the revision is missing, unless there are events.
+
+        The conversations of a log whose events were dropped by a migration go, too.
+        """
         with suppress(NotAStore):
-            if migrate.revision(connection) is not None:
+            if migrations.revision(connection) is not None:
                 return
         there = set(inspect(connection).get_table_names())
-        ours = [table for table in metadata.sorted_tables if table.name in there]
-        if any(_holds_rows(connection, table.name) for table in ours if table.name in _EVENTS):
+        ours = [table.name for table in metadata.sorted_tables if table.name in there]
+        dropped = migrations.UNDER_WAY in there and "toolledger_events" not in there
+        if not dropped and any(_holds_rows(connection, name) for name in ours if name in _EVENTS):
             return
-        for table in ours:
-            connection.exec_driver_sql(f"DROP TABLE {table.name}")
-        if migrate.VERSION_TABLE in there:
-            connection.exec_driver_sql(f"DELETE FROM {migrate.VERSION_TABLE}")  # noqa: S608
+        for name in (*ours, migrations.UNDER_WAY):
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+        if migrations.VERSION_TABLE in there:
+            connection.exec_driver_sql(f"DELETE FROM {migrations.VERSION_TABLE}")  # noqa: S608
 
-    def meaning(self, error: Any) -> tuple[type[StorageError], str]:
-        """By the error's number."""
+    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+        """Look the error's number up."""
         code = _code(error)
         if code in _MEANINGS:
             return _MEANINGS[code]
@@ -184,20 +231,21 @@ class Mysql(Server):
             return StorageError, "check that the server runs and can be reached, then try again"
         return StorageError, f"error {code}"
 
-    def text(self, error: Any) -> str:
-        """What the server says, without the number."""
+    def error_text(self, error: Any) -> str:
+        """Return what the server says, without the number."""
         return str(error.args[-1]) if error.args else type(error).__name__
 
-    def says_lost(self, error: Any) -> bool:
-        """By the error's number; the driver's own say that there is no connection."""
-        return isinstance(error, self.module.InterfaceError) or _code(error) in _LOST
+    def is_disconnect(self, error: Any) -> bool:
+        """Judge by the error's number; the driver's own errors mean a lost connection."""
+        code = _code(error)
+        return isinstance(error, self.driver_module.InterfaceError) or code in _LOST | _READ_ONLY
 
-    def is_passing(self, error: BaseException) -> bool:
-        """A deadlock, a row that changed, a lock that was waited for in vain."""
-        return isinstance(error, self.module.Error) and _code(error) in _PASSING
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether the same statement may succeed if it is repeated."""
+        return isinstance(error, self.driver_module.Error) and _code(error) in _PASSING
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
-        """What `CHECK TABLE` finds."""
+        """Report what `CHECK TABLE` finds."""
         for table in metadata.sorted_tables:
             for _, _, kind, text in run(f"CHECK TABLE {table.name}"):
                 if kind in ("error", "warning") or text not in (
@@ -208,7 +256,7 @@ class Mysql(Server):
 
 
 _ESCAPED = (b'"', b"\\", b"'")
-_BESIDE = 1024
+_OVERHEAD_BYTES = 1024
 """Bytes of a statement beside the payload."""
 
 _EVENTS = ("toolledger_events", "toolledger_conversations")

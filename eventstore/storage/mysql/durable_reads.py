@@ -1,14 +1,18 @@
-"""Reads that give out only what is on disk.
+"""Reads that return only what is on disk.
 
-InnoDB shows others a commit before its log is written, unless there is a binary log, which comes
-first. A crash of the server would then take back an event that a reader was given, and hand its
-position to another. A commit of the reader's own is answered when all that came before it is on
-disk: so it looks how far the lanes are, makes a commit that changes nothing, both on one
-connection, and then reads no farther than that. Where what is read does not say how far it goes,
-as versions do not, it is read first, on the same connection.
+1. A reader looks how far the lanes are.
+2. On the same connection it makes a commit that changes nothing. The server answers that commit
+   when everything committed before it is on disk.
+3. It then reads no farther than the positions of step 1.
+4. Where what is read does not say how far it goes, as versions do not, it is read before step 1, on
+   the same connection.
+5. A reader that cannot commit (read-only, or the disk is full) waits until the server says that its
+   log is on disk.
 
-Who may not write, or finds the disk full, cannot commit: he waits until the server says that its
-log is on disk.
+Invariant: an event that was returned once keeps its position for ever, whatever crashes.
+
+Why: without a binary log InnoDB shows a commit to others before its log is written. A crash of the
+server would take back an event that a reader was given, and give its position to another event.
 """
 
 from __future__ import annotations
@@ -16,47 +20,50 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from eventstore.errors import StoreBusy, StoreFull, StoreReadOnly
-from eventstore.storage.connections import pauses
-from eventstore.storage.sql import SqlStorage
+from eventstore.storage.sql.connections import backoff_delays
+from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
-    from eventstore.codec import Decoders
-    from eventstore.events import Recorded
-    from eventstore.storage.connections import Done
-    from eventstore.storage.server import Server
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+    from eventstore.domain.codec import Decoders
+    from eventstore.domain.events import Recorded
+    from eventstore.storage.sql.server import Server
 
 
-_INSERT = "INSERT INTO toolledger_store (id, epoch, lanes, created_at) VALUES (%s, '', 0, 0)"
-_DELETE = "DELETE FROM toolledger_store WHERE id = %s"
-_LOG = """\
+class DurableReadStorage(SqlStorage):
+    """The events of one tenant, as far as no crash takes them back.
+
+    A read-only user on a server that does not report how far its log is on disk gets reads without
+    this guarantee.
+    """
+
+    _backend: Server
+
+    insert_statement: str = (
+        "INSERT INTO toolledger_store (id, epoch, lanes, created_at) VALUES (%s, '', 0, 0)"
+    )
+    delete_statement: str = "DELETE FROM toolledger_store WHERE id = %s"
+    log_statement: str = """\
 SHOW GLOBAL STATUS WHERE Variable_name IN (
     'Innodb_lsn_current', 'Innodb_lsn_flushed',
     'Innodb_redo_log_current_lsn', 'Innodb_redo_log_flushed_to_disk_lsn'
 )"""
-"""How far the log goes, and how far it is on disk: MariaDB's names, and those of MySQL 8.0.30."""
-
-
-class FlushedStorage(SqlStorage):
-    """The events of one tenant, as far as no crash takes them back.
-
-    Only who may not write, to a server that does not say how far its log is on disk, is given
-    what is there.
+    """How far the log goes, and how far it is on disk: MariaDB's names, and those of MySQL 8.0.30.
     """
 
-    _database: Server
-
-    def __init__(self, database: Server, tenant: str) -> None:
-        self._flushed: Mapping[int, int] = {}  # lane -> a position up to which all is on disk
-        super().__init__(database, tenant)
+    def __init__(self, backend: Server, tenant: str) -> None:
+        self._durable: Mapping[int, int] = {}  # lane -> a position up to which all is on disk
+        super().__init__(backend, tenant)
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
-        """The events of a conversation after a version; see `Storage.conversation`."""
+        """Yield the events of a conversation after a version; see `Storage.conversation`."""
         lane = self.lane_of(conversation_id)
-        end = self._on_disk(lane)
+        end = self._durable_position(lane)
         for recorded in super().conversation(conversation_id, after):
             if recorded.position > end:
                 break
@@ -77,8 +84,8 @@ class FlushedStorage(SqlStorage):
         limit: int | None,
         until: Mapping[int, int] | None,
     ) -> Iterator[Sequence[Recorded]]:
-        """The events of the feed, many at a time."""
-        if until is not None and self._are_on_disk(until):
+        """Yield the events of the feed, many at a time."""
+        if until is not None and self._are_durable(until):
             yield from super()._pages(decoders, after, limit, until)
             return
         ends = self.heads()
@@ -92,72 +99,70 @@ class FlushedStorage(SqlStorage):
             if left <= 0:
                 return
 
-    def _read_lasting(self, job: Callable[[Any], Done]) -> Done:
-        """What a job reads, once all that it may have seen is on disk."""
-
-        def whole(cursor: Any) -> Done:
-            done = job(cursor)
-            if done:
-                self._make_sure(cursor)
-            return done
-
-        return self._read(whole)
-
     def heads(self) -> dict[int, int]:
-        """The last position of each lane that is on disk."""
-        return self._read(self._make_sure)
+        """Return the last position of each lane that is on disk."""
 
-    def _make_sure(self, cursor: Any) -> dict[int, int]:
-        """Wait until all that others can see by now is on disk; how far the lanes are."""
+        def read() -> dict[int, int]:
+            with self.cursor() as cursor:
+                return self._durable_heads(cursor)
+
+        return self.retrying(read)
+
+    def _wait_until_durable(self, cursor: DBAPICursor) -> None:
+        """Wait until no crash of the database can take back what was read."""
+        self._durable_heads(cursor)
+
+    def _durable_heads(self, cursor: DBAPICursor) -> dict[int, int]:
+        """Wait until all that others can see by now is on disk; return how far the lanes are."""
         cursor.execute("SELECT lane, position FROM toolledger_lanes ORDER BY lane")
         heads = dict(cursor.fetchall())
-        if not self._are_on_disk(heads):
-            self._flush(cursor)
-        self._flushed = heads
+        if not self._are_durable(heads):
+            self.flush(cursor)
+        self._durable = heads
         return dict(heads)
 
-    def _are_on_disk(self, positions: Mapping[int, int]) -> bool:
-        return all(position <= self._on_disk(lane) for lane, position in positions.items())
+    def _are_durable(self, positions: Mapping[int, int]) -> bool:
+        return all(position <= self._durable_position(lane) for lane, position in positions.items())
 
-    def _on_disk(self, lane: int) -> int:
-        """What we have appended is, and what others have before it."""
-        return max(self._flushed.get(lane, 0), self._heads.get(lane, 0))
+    def _durable_position(self, lane: int) -> int:
+        """Return a position up to which all is on disk, as own appends and all before them are."""
+        return max(self._durable.get(lane, 0), self._last_written.get(lane, 0))
 
-    def _flush(self, cursor: Any) -> None:
+    def flush(self, cursor: DBAPICursor) -> None:
         """Wait until all that was committed before is on disk."""
-        row = (-random.randrange(1, 2**31),)  # noqa: S311 - that no two wait for each other
+        row = (-random.randrange(1, 2**31),)  # noqa: S311 - so that no two wait for each other
         try:
-            cursor.execute(self._database.begin)
-            cursor.execute(_INSERT, row)
-            cursor.execute(_DELETE, row)
+            cursor.execute(self._backend.begin)
+            cursor.execute(self.insert_statement, row)
+            cursor.execute(self.delete_statement, row)
             cursor.execute("COMMIT")
         except self._driver.Error as error:
-            kind = self._database.meaning(error)[0]
+            kind = self._backend.error_for(error)[0]
             if kind not in (StoreReadOnly, StoreFull):
                 raise
             cursor.execute("ROLLBACK")
             if not self._wait_for_log(cursor) and kind is StoreFull:
                 raise
 
-    def _wait_for_log(self, cursor: Any) -> bool:
-        """Wait until the server has written its log, as it does every second without being asked.
+    def _wait_for_log(self, cursor: DBAPICursor) -> bool:
+        """Wait until the server has written its log, as it does every second by itself.
 
-        False if it does not say.
+        Return False if it does not say.
 
         Raises:
-            StoreBusy: it does not write.
+            StoreBusy: It does not write.
         """
-        waits = pauses(time.monotonic() + self._database.busy_timeout)
+        delays = backoff_delays(time.monotonic() + self._backend.busy_timeout)
         end = None
         while True:
-            cursor.execute(_LOG)
+            cursor.execute(self.log_statement)
             places = [int(place) for _, place in cursor.fetchall()]
             if not places:
                 return False
             end = end or max(places)
             if min(places) >= end:
                 return True
-            pause = next(waits, None)
-            if pause is None:
-                raise StoreBusy("what was appended last is still not on disk: try again")
-            time.sleep(pause)
+            delay = next(delays, None)
+            if delay is None:
+                raise StoreBusy("the last appended events are still not on disk: try again")
+            time.sleep(delay)

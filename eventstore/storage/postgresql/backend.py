@@ -1,14 +1,16 @@
 """PostgreSQL, through psycopg 3.
 
 A lane's counter is locked by its row, so writers of one lane wait for each other and no others.
-All is done under READ COMMITTED: whoever waited for the row sees what the other committed.
+All is done under READ COMMITTED: a writer that waited for the row sees what the other committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import event, func, literal_column
 
 from eventstore.errors import (
     NotAStore,
@@ -18,37 +20,48 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.at_once import AtOnceStorage
-from eventstore.storage.server import CONNECTING, Server
+from eventstore.storage.postgresql.replication import is_unreplicated
+from eventstore.storage.postgresql.storage import PostgresqlStorage
+from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.urls import server_count
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
-    from eventstore.storage.sql import SqlStorage
+    from eventstore.storage.sql.storage import SqlStorage
+    from eventstore.storage.sql.table_engine import TableEngine
 
-LOCK = 0x746F6F6C
-"""The advisory lock that whoever changes the schema holds: of this database, nobody else's."""
+SCHEMA_LOCK = 0x746F6F6C
+"""The advisory lock for schema changes, of this database alone."""
 
-SHORTEST = 1000
-"""Milliseconds that a transaction may always stand still."""
+MIN_CONNECT_SECONDS = 2
+"""The least time that libpq waits for a connection."""
+
+MIN_IDLE_TRANSACTION_MS = 1000
+"""How long a transaction may always be idle."""
 
 _SETTINGS = """\
-SELECT set_config('default_transaction_isolation', 'read committed', false),
-       set_config('enable_seqscan', 'off', false),
-       set_config('enable_bitmapscan', 'off', false),
-       set_config('enable_sort', 'off', false),
-       set_config('jit', 'off', false),
-       set_config('lock_timeout', %s, false),
-       set_config('idle_in_transaction_session_timeout', %s, false),
+set_config('default_transaction_isolation', 'read committed', {local}),
+       set_config('enable_seqscan', 'off', {local}),
+       set_config('enable_bitmapscan', 'off', {local}),
+       set_config('enable_sort', 'off', {local}),
+       set_config('jit', 'off', {local}),
+       set_config('lock_timeout', '{wait}', {local}),
+       set_config('idle_in_transaction_session_timeout', '{idle}', {local}),
        set_config('synchronous_commit',
-                  CASE WHEN %s THEN 'off'
-                       WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
-                       ELSE current_setting('synchronous_commit') END, false)"""
+                  CASE WHEN {asynchronous} THEN 'off'
+                       WHEN current_setting('synchronous_commit') = 'remote_apply'
+                       THEN 'remote_apply' ELSE 'on' END, {local})"""
+"""What a session is set to; behind a pooler, a transaction: there a session is anyone's."""
+
+_POOLED = "pg_backend_pid() <> {process}"
+"""Whether another server process answers than the one that the connection was promised."""
 
 _AGAIN = "nothing was written, try again"
 _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ("08", StorageError, "check that the server runs and can be reached, then try again"),
     ("22001", StorageError, "nothing was written; use a shorter id"),
+    ("22023", StorageError, "mend the options of the URL"),
     (
         "23",
         StoreCorrupt,
@@ -75,21 +88,50 @@ class Postgresql(Server):
     """What PostgreSQL does in its own way."""
 
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-    driver = "postgresql+psycopg"
+    drivername = "postgresql+psycopg"
     extra = "postgresql"
+    database_options = frozenset({"dbname", "service"})
+    pooled = False
+    """Whether a pooler (pgbouncer) may give each transaction another session of the server."""
+    unreplicated_commits = 0
+    """How many commits were answered that no standby may have."""
+    compound_statements = True
+    checks_encoding = True
 
     @property
-    def module(self) -> Any:
+    def driver_module(self) -> Any:
         """psycopg, which is imported when an engine is made."""
-        import psycopg  # noqa: PLC0415 - optional
+        import psycopg  # optional
 
         return psycopg
 
-    def options(self) -> dict[str, Any]:
-        """A network that was cut is noticed within half a minute."""
+    def known_options(self) -> Collection[str]:
+        """Return what libpq takes."""
+        defaults = self.driver_module.pq.Conninfo.get_defaults()
+        return {option.keyword.decode() for option in defaults}
+
+    def route_options(self) -> dict[str, Any]:
+        """Return options by which the primary is found among several servers, in time.
+
+        libpq waits `connect_timeout` for each server, and 2 seconds at least.
+        """
+        servers = server_count(self.url)
+        options: dict[str, Any] = {
+            "connect_timeout": max(MIN_CONNECT_SECONDS, CONNECT_SECONDS // servers)
+        }
+        if servers > 1:
+            options["target_session_attrs"] = "read-write"
+        return options
+
+    @property
+    def wants_standby(self) -> bool:
+        """Whether the URL asks for a server that takes no writes."""
+        return self.url.query.get("target_session_attrs") in ("read-only", "standby")
+
+    def connect_options(self) -> dict[str, Any]:
+        """Return options by which a cut network is noticed within half a minute."""
         return {
             "client_encoding": "utf8",
-            "connect_timeout": CONNECTING,
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
@@ -97,24 +139,59 @@ class Postgresql(Server):
         }
 
     def prepare(self, connection: Any) -> None:
-        """Durable as asked, whatever the server's default; waiting no longer than allowed.
+        """Set the durability asked for, whatever the server's default, and waits as allowed.
 
         Each statement has an index that gives its rows in order. Before the server has looked at
         new tables it would take others, and read a conversation once for each page of it.
 
         A client that stops in the middle of a transaction (frozen, or cut off) does not hold
         its lane for longer than the others wait for it.
+
+        Where there are no synchronous standbys, `on` waits for the same as `local` does.
         """
+        connection.add_notice_handler(self._hear)
+        pooled = _POOLED.format(process=connection.pgconn.backend_pid)
+        ((is_pooled, *_),) = connection.execute(f"SELECT {pooled}, {self._settings(pooled)}")
+        if is_pooled:
+            self._pass_pooler(connection)
+
+    def _settings(self, local: str) -> str:
         wait = max(1, round(self.busy_timeout * 1000))
-        connection.execute(
-            _SETTINGS, (str(wait), str(max(SHORTEST, wait // 2)), self.durability == "normal")
+        return _SETTINGS.format(
+            local=local,
+            wait=wait,
+            idle=max(MIN_IDLE_TRANSACTION_MS, wait // 2),
+            asynchronous=self.durability == "normal",
         )
 
+    def _pass_pooler(self, connection: Any) -> None:
+        """Let settings travel with each transaction, and give no statement a name."""
+        connection.prepare_threshold = None
+        if not self.pooled:
+            self.pooled = True
+            self.begin = f"{type(self).begin}; SELECT {self._settings('true')}"
+
+    def table_engine(self) -> TableEngine:
+        """Make an engine for tables beside the log; behind a pooler no statement has a name."""
+        opened = super().table_engine()
+        event.listen(opened.engine, "connect", self._prepare_for_tables)
+        return opened
+
+    def _prepare_for_tables(self, connection: Any, _: object) -> None:
+        pooled = _POOLED.format(process=connection.pgconn.backend_pid)
+        ((is_pooled,),) = connection.execute(f"SELECT {pooled}")
+        connection.rollback()
+        if is_pooled:
+            connection.prepare_threshold = None
+
+    def _hear(self, notice: Any) -> None:
+        self.unreplicated_commits += is_unreplicated(notice)
+
     def check_server(self, connection: Connection) -> None:
-        """Text must be stored as it is.
+        """Refuse a database that does not store text as it is.
 
         Raises:
-            NotAStore: the database has another encoding than UTF-8.
+            NotAStore: The database has another encoding than UTF-8.
         """
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
         if encoding != "UTF8":
@@ -122,63 +199,72 @@ class Postgresql(Server):
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
 
-    def lax(self, connection: Connection) -> tuple[str, str] | None:
-        """Whatever a session says, with `fsync` off nothing is ever waited for."""
-        off = connection.exec_driver_sql("SHOW fsync").scalar() == "off"
-        return ("fsync is off", "on") if off else None
+    def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
+        """Look at `fsync`, which no session can set, and at what became of the session's setting.
+
+        With `fsync` off no commit waits for the disk. A pooler may not pass on what was set.
+        """
+        if connection.exec_driver_sql("SHOW fsync").scalar() == "off":
+            return "fsync is off", "on"
+        setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+        if not self.pooled and setting not in ("on", "remote_apply"):
+            return f"synchronous_commit is {setting}, and cannot be set", "on"
+        return None
 
     @contextmanager
-    def alone(self, connection: Connection) -> Iterator[None]:
-        """In one transaction; an error undoes all of it."""
+    def schema_lock(self, connection: Connection) -> Generator[None]:
+        """Hold an advisory lock in one transaction; an error undoes all of it."""
         connection.exec_driver_sql("BEGIN")
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         yield
         connection.exec_driver_sql("COMMIT")
 
-    def clear(self, connection: Connection) -> None:
-        """Nothing is ever left: the schema is changed in one transaction."""
+    def payload_as_bytes(self, payload: ColumnElement[str]) -> ColumnElement[bytes]:
+        """Return the expression that reads text as bytes; a cast would read escapes in it."""
+        return func.convert_to(payload, literal_column("'UTF8'"))
 
     def storage(self, tenant: str) -> SqlStorage:
-        """One that appends in binary, and tells other processes."""
-        return AtOnceStorage(self, tenant)
+        """Return one that appends in binary, and notifies other processes."""
+        return PostgresqlStorage(self, tenant)
 
-    def meaning(self, error: Any) -> tuple[type[StorageError], str]:
-        """By the SQLSTATE; an error without one is the connection's."""
+    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+        """Look the SQLSTATE up; an error without one is the connection's."""
         state = _state(error)
         for start, kind, remedy in _MEANINGS:
             if state.startswith(start):
                 return kind, remedy
         return StorageError, f"SQLSTATE {state}"
 
-    def says_lost(self, error: Any) -> bool:
-        """No SQLSTATE, or one of a server that goes down or has closed the connection.
+    def is_disconnect(self, error: Any) -> bool:
+        """Look for a SQLSTATE of a server that goes down or closed the connection, or for none.
 
-        Whatever the reason: behind a FATAL or a PANIC there is no connection, and it may have come
-        in the middle of a COMMIT.
+        A server that takes no writes (25006) may be one that is about to be promoted, or that is
+        the primary no more: another connection leads to the primary.
+
+        After a FATAL or a PANIC there is no connection, and it may have come in the middle of a
+        COMMIT.
         """
         kinds = (
-            self.module.OperationalError,
-            self.module.InterfaceError,
-            self.module.InternalError,
+            self.driver_module.OperationalError,
+            self.driver_module.InterfaceError,
+            self.driver_module.InternalError,
         )
         if not isinstance(error, kinds):
             return False
         state = _state(error)
         fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+        if state == "25006":
+            return not self.wants_standby
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
-    def is_passing(self, error: BaseException) -> bool:
-        """A serialization failure or a deadlock."""
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether it is a serialization failure or a deadlock."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
-
-    def damage(self, _: Callable[[str], list[Any]]) -> Iterator[str]:
-        """Nothing: it checks its pages as it reads them."""
-        yield from ()
 
 
 def _state(error: Any) -> str:
-    """The SQLSTATE; where a connection was refused the driver gives but the server's words."""
+    """Return the SQLSTATE; for a refused connection the driver only has the server's words."""
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)  # psycopg2's
     if state is not None:
         return str(state)
@@ -195,4 +281,10 @@ _REFUSALS = (
     ("pg_hba.conf", "28000"),
     ("does not exist", "3D000"),
     ("invalid connection option", "22023"),
+    ("invalid integer value", "22023"),
+    (' value: "', "22023"),
+    ("definition of service", "22023"),
+    ("service file", "22023"),
+    ("session is read-only", "25006"),
+    ("server is in hot standby mode", "25006"),
 )

@@ -1,110 +1,104 @@
-"""Hints between processes: PostgreSQL's NOTIFY.
+"""Hints between processes: PostgreSQL's LISTEN and NOTIFY.
 
-Who appends tells it behind the commit, from a thread of its own, once for all that came meanwhile:
-inside the transaction it would make all commits wait for one another. Who waits for events
-listens. It is a hint, and any may be lost: what is there, the lanes' counters say.
+After a commit, a thread of its own notifies the other processes, once for all appends since
+the last hint. NOTIFY inside the transaction would make all commits wait for one another. A hint may
+be lost: only the lanes' counters say which events are stored.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Condition, Event, Thread
+from threading import Condition, Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
-from eventstore.storage.sql import SqlStorage
+from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
-    from eventstore.storage import Append, Appended
+    from eventstore.storage.interface import Append, AppendOutcome
 
 CHANNEL = "toolledger"
 
-PACE = 0.02
-"""Seconds from one hint to the next."""
+NOTIFY_INTERVAL_SECONDS = 0.02
+"""The time from one hint to the next."""
 
-LINGER = 1.0
-"""Seconds for which the thread that tells stays when there is nothing to tell."""
+LISTEN_POLL_SECONDS = 0.5
+"""Time between two checks of the listening thread whether it is still needed."""
 
-GLANCE = 0.5
-"""Seconds after which the thread that listens looks whether anybody still wants it."""
-
-RETRY = 5.0
-"""Seconds after which one listens again, where that failed."""
-
-_chance = os.urandom(8).hex()
+_process_mark = os.urandom(8).hex()
 
 
 class NotifyingStorage(SqlStorage):
-    """The events of one tenant; other processes are told of new ones."""
+    """The events of one tenant, with hints to other processes when there are new ones."""
+
+    idle_seconds = 1.0
+    """Time for which the notifying thread stays when there is nothing to send."""
+
+    listen_retry_seconds = 5.0
+    """Time for which a listener that failed waits before it listens again."""
 
     def _connect(self) -> None:
         super()._connect()
-        self._changed = Condition()
+        self._notify_lock = RLock()  # entered by itself: see `Watcher`
+        self._changed = Condition(self._notify_lock)
         self._due = False
         self._ending = Event()
-        self._teller: Thread | None = None
+        self._notifier: Thread | None = None
 
-    def append(self, request: Append) -> Appended:
-        """Store the drafts of `request`; see `Storage.append`."""
-        done = super().append(request)
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store the drafts of the requests; see `Storage.append`."""
+        done = super().append(requests)
         if not self._due:
-            self._tell()
-        return done
-
-    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
-        """Store the drafts of many in one transaction; see `Storage.append_all`."""
-        done = super().append_all(requests)
-        if not self._due:
-            self._tell()
+            self._notify()
         return done
 
     def close(self) -> None:
-        """Give up the connections, with the last hint on its way. Twice is once."""
+        """Give up the connections, after the last hint. A second call does nothing."""
         if not self._closed and self._pid == os.getpid():
-            self._tell_the_last()
+            self._notify_last()
         super().close()
 
-    # telling
+    # notifying
 
-    def _tell(self) -> None:
-        with self._changed:
+    def _notify(self) -> None:
+        with self._notify_lock:
             self._due = True
-            if self._teller is not None:
+            if self._notifier is not None:
                 self._changed.notify()
                 return
-            self._teller = _started(self._work, "toolledger-notify")
-            self._due = self._teller is not None
+            self._notifier = _started(self._notify_others, "toolledger-notify")
+            self._due = self._notifier is not None
 
-    def _tell_the_last(self) -> None:
-        with self._changed:
+    def _notify_last(self) -> None:
+        with self._notify_lock:
             self._ending.set()
             self._changed.notify()
-            teller = self._teller
-        if teller is not None:
-            teller.join(LINGER)
+            notifier = self._notifier
+        if notifier is not None:
+            notifier.join(self.idle_seconds)
 
-    def _work(self) -> None:
+    def _notify_others(self) -> None:
         while self._is_due():
-            self._due = False  # what is appended from now on is told the next time
+            self._due = False  # the next hint covers appends from now on
             with suppress(Exception):
                 self.rows("SELECT pg_notify(%s, %s)", CHANNEL, f"{self.epoch} {_process()}")
-            self._ending.wait(PACE)
+            self._ending.wait(NOTIFY_INTERVAL_SECONDS)
 
     def _is_due(self) -> bool:
-        """Wait until there is something to tell; False when there was nothing for a while."""
-        with self._changed:
+        """Wait until there is something to send; return False when nothing came for a while."""
+        with self._notify_lock:
             if not self._due and not self._ending.is_set():
-                self._changed.wait(LINGER)
+                self._changed.wait(self.idle_seconds)
             if not self._due:
-                self._teller = None
+                self._notifier = None
             return self._due
 
     # listening
 
     @contextmanager
-    def hints(self, heard: Callable[[], object]) -> Iterator[None]:
+    def hints(self, heard: Callable[[], object], /) -> Generator[None]:
         """Call `heard` when another process has appended; see `Storage.hints`."""
         ended = Event()
         _started(partial(self._listen, heard, ended), "toolledger-listen")
@@ -116,18 +110,21 @@ class NotifyingStorage(SqlStorage):
     def _listen(self, heard: Callable[[], object], ended: Event) -> None:
         while not ended.is_set() and not self._ending.is_set():
             with suppress(Exception):
-                self._hear(heard, ended)
-            ended.wait(RETRY)
+                self._hear_notices(heard, ended)
+            ended.wait(self.listen_retry_seconds)
 
-    def _hear(self, heard: Callable[[], object], ended: Event) -> None:
+    def _hear_notices(self, heard: Callable[[], object], ended: Event) -> None:
         pooled = self._new_connection()
         pooled.detach()  # it is never given back: it goes on listening
         connection: Any = pooled.dbapi_connection
         try:
+            if connection.prepare_threshold is None:  # a pooler does not pass on what is heard
+                ended.wait()
+                return
             connection.execute(f"LISTEN {CHANNEL}")
-            heard()  # what came before it listened
+            heard()  # for what came before it listened
             while not ended.is_set() and not self._ending.is_set():
-                for notice in connection.notifies(timeout=GLANCE, stop_after=1):
+                for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):
                     epoch, _, process = notice.payload.partition(" ")
                     if epoch == self.epoch and process != _process():
                         heard()
@@ -136,7 +133,7 @@ class NotifyingStorage(SqlStorage):
 
 
 def _started(work: Callable[[], object], name: str) -> Thread | None:
-    """A thread; None where the system gives none, or Python ends: it would but serve a hint."""
+    """Start a thread; return None where none can be started: it would only serve a hint."""
     thread = Thread(target=work, name=name, daemon=True)
     try:
         thread.start()
@@ -146,5 +143,5 @@ def _started(work: Callable[[], object], name: str) -> Thread | None:
 
 
 def _process() -> str:
-    """What tells this process from every other that is connected."""
-    return f"{_chance}-{os.getpid()}"
+    """Return what tells this process from every other that is connected."""
+    return f"{_process_mark}-{os.getpid()}"

@@ -1,61 +1,210 @@
-"""What one database does in its own way, behind the SQL that all have in common."""
+"""What one kind of database can do, and what it does in its own way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+from sqlalchemy import LargeBinary, cast, create_engine
+
+from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.table_engine import TableEngine
+from eventstore.storage.urls import shown
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Engine
+    from types import ModuleType
 
-    from eventstore.storage import Draft
+    from sqlalchemy import URL, ColumnElement, Connection, Engine
+
+    from eventstore.storage.interface import Draft, Storage
 
 
-class Database(Protocol):
-    """What one database does in its own way."""
+class Limits(msgspec.Struct, frozen=True):
+    """How much a storage reads at once, and how much it keeps in memory."""
+
+    chunk_rows: int = 1000
+    """Rows that a read fetches at once; no transaction is open between chunks."""
+
+    ids_per_query: int = 500
+    """Conversations that are looked up at once."""
+
+    cached_keys: int = 10_000
+    """Conversations whose keys are kept in memory."""
+
+
+class Backend(ABC):
+    """One database, and how its kind differs from the others.
+
+    Shared code asks for capabilities, never for a vendor. Derive a backend from this class, which
+    has a default for most of it, and register it for the schemes of its URLs with
+    `eventstore.engines.register_backend`. `durability` is "full" or "normal", `busy_timeout` is in
+    seconds.
+    """
 
     url: URL
-    begin: str
+    durability: str
     busy_timeout: float
-    inheritable: bool
+
+    begin: str = "BEGIN"
+    """The statement that begins a transaction which will write."""
+
+    compound_statements: ClassVar[bool] = False
+    """Whether several statements without parameters may be sent as one, separated by `;`."""
+
+    row_locks: ClassVar[bool] = True
+    """Whether SELECT … FOR UPDATE locks a row until the transaction ends.
+
+    A database without row locks must let only one transaction write, from `begin` or from its
+    first write on, or refuse the later one of two that have changed the same row.
+    """
+
+    checks_encoding: ClassVar[bool] = False
+    """Whether text in the database is always valid UTF-8.
+
+    If not, payloads are read as bytes, so that a damaged one is reported and not raised.
+    """
+
+    position_is_rowid: ClassVar[bool] = False
+    """Whether an event's position alone is its primary key, as SQLite's rowid."""
+
+    survives_fork: ClassVar[bool] = False
     """Whether a forked child may be left with connections of its parent, which it never uses."""
 
-    def connect(self) -> Engine:
-        """A new engine, its connections in autocommit mode."""
+    limits: Limits = Limits()
+    """What its storages read at once and keep; set it before `open` to have others."""
 
-    def shared(self) -> bool:
-        """Whether all must use one connection (a database in memory)."""
+    retry_advice: ClassVar[str] = "roll the transaction back, and begin it again"
+    """What a host does with a transaction that cannot see what others have written."""
+
+    def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
+        self.url = url
+        self.durability = durability
+        self.busy_timeout = busy_timeout
+
+    @property
+    @abstractmethod
+    def driver_module(self) -> ModuleType:
+        """The driver, a module as PEP 249 describes it."""
+
+    # opening
+
+    @abstractmethod
+    def open(self, tenant: str, *, new: bool) -> Storage:
+        """Open the storage of a tenant, its schema upgraded, and created where it may be `new`.
+
+        Raises:
+            NotAStore, SchemaTooNew, StorageError: The database cannot be used.
+        """
+
+    @abstractmethod
+    def migrating(self) -> AbstractContextManager[Connection]:
+        """Give a connection that may change the schema while no other process does."""
+
+    @abstractmethod
+    def connect(self) -> Engine:
+        """Make an engine whose connections are in autocommit mode."""
+
+    def table_engine(self) -> TableEngine:
+        """Make an engine for tables that stand beside the log, as the projector's do."""
+        return TableEngine(create_engine(self.url, pool_pre_ping=True), self.is_transient)
+
+    @property
+    def single_connection(self) -> bool:
+        """Whether all threads must share one connection (a database in memory)."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {shown(self.url)!r}>"
+
+    # what it holds
 
     def check_in_place(self) -> None:
-        """Refuse a write to a database that is no longer what was opened."""
+        """Refuse a write to a database that is no longer the one that was opened."""
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
-        """Refuse ids that the database cannot hold."""
+        """Refuse ids that the database cannot hold.
+
+        Raises:
+            ValueError: One is too long.
+        """
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
-        """Refuse events for whose size the database gave up the connection."""
+        """Refuse events so large that the database drops the connection."""
 
-    def translate(self, error: BaseException) -> BaseException:
-        """The library's error for a driver's, or the same error."""
-
-    def is_lost(self, error: BaseException) -> bool:
-        """Whether the connection is gone, or out of step with its server."""
-
-    def is_passing(self, error: BaseException) -> bool:
-        """Whether the database gave the transaction up, to be begun again (a deadlock)."""
+    def payload_as_bytes(self, payload: ColumnElement[str]) -> ColumnElement[bytes]:
+        """Return the expression that reads text as bytes, whatever they are."""
+        return cast(payload, LargeBinary)
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
-        """What the database itself finds wrong in its file."""
+        """Report what the database itself finds wrong in its files."""
+        yield from ()
+
+    def driver_problems(self) -> Iterator[str]:
+        """Report what is known to be wrong with the installed driver."""
+        yield from ()
+
+    # errors
+
+    @abstractmethod
+    def translate(self, error: BaseException) -> BaseException:
+        """Return the library's error for a driver's, or the same error."""
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        """Return whether the connection is gone, or out of step with its server."""
+        return False
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether the transaction was given up and may be tried again (a deadlock)."""
+        return False
+
+    # the connection of a host application
+
+    @property
+    def dialect_names(self) -> frozenset[str]:
+        """SQLAlchemy's names for databases of this kind."""
+        return frozenset({self.url.get_backend_name()})
+
+    def check_host_driver(self, connection: Connection) -> None:
+        """Refuse a connection of a driver that must not be used beside the store's own.
+
+        Raises:
+            ValueError: It is one.
+        """
+
+    def is_autocommit(self, connection: Connection) -> bool:
+        """Return whether the connection has no transaction that events could be part of."""
+        within = connection.connection
+        ask = getattr(within.driver_connection, "get_autocommit", None)  # of MySQL's drivers
+        return bool(ask() if ask else getattr(within.dbapi_connection, "autocommit", None) is True)
+
+    def begin_within(self, connection: Connection) -> None:
+        """Begin the transaction of a host's connection where its driver has not yet."""
+
+    def host_error(self, error: Exception) -> BaseException:
+        """Return the library's error for one of a host's driver, or the same error."""
+        return self.translate(error)
+
+
+def library_error(backend: Backend, error: BaseException) -> BaseException:
+    """Return the library's error for whatever came of using the database, or the same error."""
+    if isinstance(error, UnicodeDecodeError):  # of a driver that reads text, or the schema
+        error = StoreCorrupt(
+            f"the database holds text that is not UTF-8 ({error.reason}): run `toolledger verify`, "
+            "and restore the database from a copy"
+        )
+    return backend.translate(error)
 
 
 @contextmanager
-def translated(database: Database) -> Iterator[None]:
-    """A database's errors are raised in the library's words."""
+def translated(backend: Backend) -> Generator[None]:
+    """Raise a database's errors as the library's."""
     try:
         yield
     except Exception as error:
-        told = database.translate(error)
-        if told is error:
+        translation = library_error(backend, error)
+        if translation is error:
             raise
-        raise told from error
+        raise translation from error

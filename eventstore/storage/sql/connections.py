@@ -7,221 +7,243 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.errors import StoreClosed
+from eventstore.storage.sql.backend import library_error
+from eventstore.storage.sql.pool import IdlePool
 
 if TYPE_CHECKING:
-    from eventstore.storage.database import Database
+    from types import ModuleType
 
-MOMENT = 0.1
-"""Seconds for which a fork waits for what is under way on a server: longer than a commit takes."""
+    from sqlalchemy.engine.interfaces import DBAPICursor
+    from sqlalchemy.pool import PoolProxiedConnection
 
-Done = TypeVar("Done")
+    from eventstore.storage.sql.backend import Backend
+
+FORK_WAIT_SECONDS = 0.1
+"""How long a fork waits for what is under way on a server: longer than a commit takes."""
+
+FIRST_DELAY_SECONDS = 0.005
+LONGEST_DELAY_SECONDS = 0.5
+
+Result = TypeVar("Result")
 
 
 class Connections:
     """One connection held for writing, and others for reads while they last."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._closed = False
-        with unforked():
+        with no_fork():
             self._connect()
             _all.add(self)
 
     def _connect(self) -> None:
         self._pid = getpid()
-        self._lock = threading.RLock()  # who holds it writes, on the held connection
-        self._door = threading.RLock()  # connections are opened behind it
-        self._engine = self._database.connect()
-        self._held: Any = None
-        self._cursor: Any = None  # the writer's, used again and again
-        self._torn = False  # the held connection may have a transaction open
+        self._lock = threading.RLock()  # its holder writes, on the writer's connection
+        self._open_lock = threading.RLock()  # its holder opens a connection
+        self._engine = self._backend.connect()
+        self._writer_connection: PoolProxiedConnection | None = None
+        self._writer_cursor: DBAPICursor | None = None  # used again and again
+        self._in_transaction = False  # the writer's connection may have a transaction open
 
     def _check(self) -> None:
         if self._pid != getpid():
-            # Forked behind Python's back: leave the handles to the parent, unclosed.
-            _orphans.append((self._engine, self._held))
+            # Forked without Python's hooks: leave the handles to the parent, unclosed.
+            _inherited.append((self._engine, self._writer_connection))
             self._connect()
         if self._closed:
-            raise StoreClosed("the store is closed: EventStore.open() it again")
+            raise StoreClosed("the store is closed: open it again with EventStore.open()")
 
-    def _writer(self) -> Any:
-        """The held connection's cursor, with no transaction open."""
-        if self._torn:
+    def _writer(self) -> DBAPICursor:
+        """Return the writer's cursor, with no transaction open."""
+        if self._in_transaction:
             self._roll_back()
-        if self._cursor is None:
-            self._cursor = self._connection().cursor()
-        return self._cursor
+        cursor = self._writer_cursor
+        if cursor is None:
+            cursor = self._writer_cursor = self._connection().cursor()
+        return cursor
 
     def _connection(self) -> Any:
-        if self._held is None:
-            self._held = self._new_connection()
-        return self._held.dbapi_connection
+        """Return the driver's connection that is held for writing."""
+        if self._writer_connection is None:
+            self._writer_connection = self._new_connection()
+        return self._writer_connection.dbapi_connection
 
-    def _new_connection(self) -> Any:
-        """From the pool; a server that is gone may come back within `busy_timeout`."""
-        return self._until_there(self._pooled)
+    def _new_connection(self) -> PoolProxiedConnection:
+        """Take one from the pool; a server that is gone may come back within `busy_timeout`."""
+        return self._reconnecting(self._pooled)
 
-    def _pooled(self) -> Any:
-        with self._door:
+    def _pooled(self) -> PoolProxiedConnection:
+        with self._open_lock:
             self._check()
             return self._engine.raw_connection()
 
-    def _until_there(self, attempt: Callable[[], Done]) -> Done:
-        """What an attempt gives: made again while its connection is lost, not for ever."""
-        waits = pauses(time.monotonic() + self._database.busy_timeout)
-        while True:
-            try:
-                return attempt()
-            except Exception as error:
-                pause = next(waits, None) if self._database.is_lost(error) else None
-                if pause is None:
-                    raise
-                time.sleep(pause)
+    def _reconnecting(self, attempt: Callable[[], Result]) -> Result:
+        """Return what an attempt gives; repeat it while its connection is lost."""
+        return reconnecting(self._backend, attempt)
 
-    def _let_go(self) -> None:
-        held, self._held, self._cursor = self._held, None, None
+    def _release_writer(self) -> None:
+        held, self._writer_connection, self._writer_cursor = self._writer_connection, None, None
         if held is not None:
             held.close()
 
     def _roll_back(self, *, lost: bool = False) -> None:
-        """End an open transaction; a connection that cannot is given up, and that ends it too."""
-        held, cursor, self._cursor = self._held, self._cursor, None
+        """End an open transaction; a connection that cannot is given up, which ends it too."""
+        held, cursor, self._writer_cursor = self._writer_connection, self._writer_cursor, None
         if cursor is not None:  # a row not fetched yet would keep the next COMMIT from happening
             with suppress(Exception):
                 cursor.close()
         if held is not None:
             try:
                 if not lost:
-                    held.dbapi_connection.rollback()
+                    held.dbapi_connection.rollback()  # type: ignore[union-attr]
             except Exception:  # noqa: BLE001 - whatever the driver says, it is not to be used again
-                if self._database.shared():
+                if self._backend.single_connection:
                     return  # it holds the data: the next append tries again
                 lost = True
             if lost:
-                self._held = None
+                self._writer_connection = None
                 held.invalidate()
-        self._torn = False
+        self._in_transaction = False
 
     @contextmanager
-    def _reading(self) -> Iterator[Any]:
+    def cursor(self) -> Generator[DBAPICursor]:
+        """Give a cursor to read with."""
         self._check()
-        if self._database.shared():
+        if self._backend.single_connection:
             with self._lock:
                 self._check()
-                yield self._reads(self._connection())
+                yield self._read_cursor(self._connection())
             return
         pool, connection = self._engine.pool, self._pooled()
         try:
-            yield self._reads(connection)
+            yield self._read_cursor(connection)
         except BaseException:
             connection.invalidate()  # gone, or out of step with its server
             raise
         finally:
             connection.close()
-            if self._closed:  # meanwhile: nobody else would close what is given back
+            if self._closed:  # meanwhile: nothing else closes what is given back
                 pool.dispose()
 
-    def _reads(self, connection: Any) -> Any:
-        """A cursor to read with."""
-        return connection.cursor()
+    def _read_cursor(self, connection: Any) -> DBAPICursor:
+        cursor: DBAPICursor = connection.cursor()
+        return cursor
 
-    def _ask(self, job: Callable[[Any], Done]) -> Done:
-        with self._reading() as cursor:
-            return job(cursor)
+    def retrying(self, read: Callable[[], Result]) -> Result:
+        """Return what `read` gives; it is called again when its connection was lost.
 
-    def _read(self, job: Callable[[Any], Done]) -> Done:
-        """What a job reads; all over again when its connection was lost."""
+        Raises:
+            StorageError: Whatever the driver raised, in the library's words.
+        """
         try:
-            return self._until_there(partial(self._ask, job))
-        except Exception as error:  # noqa: BLE001 - raised again in our own words
+            return self._reconnecting(read)
+        except Exception as error:  # noqa: BLE001 - raised again in the library's words
             self._raise(error)
 
-    def rows(self, statement: str, *parameters: Any) -> list[Any]:
-        """What a statement finds."""
-        return self._read(fetching(statement, *parameters))
+    def rows(self, statement: str, *parameters: object) -> list[Any]:
+        """Return what a statement finds."""
+
+        def read() -> list[Any]:
+            with self.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall())
+
+        return self.retrying(read)
 
     def _raise(self, error: BaseException) -> NoReturn:
-        translated = self._database.translate(error)
+        translated = library_error(self._backend, error)
         if translated is error:
             raise error
         raise translated from error
 
     @property
-    def _driver(self) -> Any:
-        return self._engine.dialect.loaded_dbapi
+    def _driver(self) -> ModuleType:
+        return self._backend.driver_module
 
     # SQLite cannot be carried over a fork: the child would believe in locks that only its parent
     # has, and another process could take the log away under it. So nothing is open in a fork.
-    # A server's connections can, though it is tidier to close them: so a fork waits no more than
-    # a moment for who uses one, as the server may not answer, or be gone.
+    # A server's connections can be carried, though closing them is tidier. So a fork waits only
+    # `FORK_WAIT_SECONDS` for the thread that uses one: the server may not answer.
 
-    def _before_fork(self) -> None:
-        carried = self._database.inheritable
-        locks = self._lock, self._door
-        self._stopped = [lock for lock in locks if lock.acquire(timeout=MOMENT if carried else -1)]
-        if len(self._stopped) < len(locks) or self._torn or self._database.shared():
+    def before_fork(self) -> None:
+        """Wait for what is under way, and close the connections where that is possible."""
+        carried = self._backend.survives_fork
+        timeout = FORK_WAIT_SECONDS if carried else -1
+        locks = self._lock, self._open_lock
+        self._locked_for_fork = [lock for lock in locks if lock.acquire(timeout=timeout)]
+        waits_in_vain = len(self._locked_for_fork) < len(locks)
+        if waits_in_vain or self._in_transaction or self._backend.single_connection:
             return
         with suppress(Exception):
-            self._let_go()
+            self._release_writer()
             for _ in range(100 if carried else 1000):  # others' reads under way end soon
-                if not self._engine.pool.checkedout():  # type: ignore[attr-defined]
+                pool = self._engine.pool
+                if not isinstance(pool, IdlePool) or not pool.checkedout():
                     break
                 time.sleep(0.001)
             self._engine.dispose()
 
-    def _after_fork_in_parent(self) -> None:
-        for lock in self._stopped:
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        for lock in self._locked_for_fork:
             lock.release()
 
-    def _after_fork_in_child(self) -> None:
-        _orphans.append((self._engine, self._held))
+    def after_fork_in_child(self) -> None:
+        """Leave the connections to the parent, and open others when they are needed."""
+        _inherited.append((self._engine, self._writer_connection))
         if not self._closed:
             self._connect()
 
     def close(self) -> None:
-        """Give up the connections. Twice is once."""
+        """Give up the connections. A second call does nothing."""
         if self._closed or self._pid != getpid():
             self._closed = True
             return
-        with self._lock, self._door:
+        with self._lock, self._open_lock:
             self._closed = True
-            self._let_go()
+            self._release_writer()
             self._engine.dispose()
 
 
-def fetching(statement: str, *parameters: Any) -> Callable[[Any], list[Any]]:
-    """The job that reads what a statement finds."""
+def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
+    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it."""
+    delays = backoff_delays(time.monotonic() + backend.busy_timeout)
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            delay = next(delays, None) if backend.is_connection_lost(error) else None
+            if delay is None:
+                raise
+            time.sleep(delay)
 
-    def job(cursor: Any) -> list[Any]:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
 
-    return job
+def backoff_delays(until: float) -> Iterator[float]:
+    """Yield how many seconds to wait before each new attempt, `until` a monotonic time.
 
-
-def pauses(until: float) -> Iterator[float]:
-    """How long to wait before each new attempt: longer and longer, by chance, and not for ever."""
-    longest = 0.005
+    Delays grow, and are random so that several callers do not meet again.
+    """
+    longest = FIRST_DELAY_SECONDS
     while time.monotonic() < until:
-        yield random.uniform(0, longest)  # noqa: S311 - that several do not meet again
-        longest = min(2 * longest, 0.5)
+        yield random.uniform(0, longest)  # noqa: S311 - not a secret
+        longest = min(2 * longest, LONGEST_DELAY_SECONDS)
 
 
-_orphans: list[Any] = []  # a forked child keeps its parent's connections from being closed
+_inherited: list[Any] = []  # a forked child keeps its parent's connections from being closed
 _all: weakref.WeakSet[Connections] = weakref.WeakSet()
-_registry = threading.RLock()  # held over a fork: one at a time, and no store opens meanwhile
+_registry = threading.RLock()  # held during a fork: no store opens meanwhile
 
 
 @contextmanager
-def unforked() -> Iterator[None]:
-    """No fork is made meanwhile: for who opens connections that no storage has yet."""
+def no_fork() -> Generator[None]:
+    """Hold forks back while connections are opened that no storage owns yet."""
     with _registry:
         yield
 
@@ -229,12 +251,12 @@ def unforked() -> Iterator[None]:
 def _before_fork() -> None:
     _registry.acquire()
     for connections in _all:
-        connections._before_fork()  # noqa: SLF001 - one room
+        connections.before_fork()
 
 
 def _after_fork_in_parent() -> None:
     for connections in _all:
-        connections._after_fork_in_parent()  # noqa: SLF001
+        connections.after_fork_in_parent()
     _registry.release()
 
 
@@ -242,7 +264,7 @@ def _after_fork_in_child() -> None:
     global _registry  # noqa: PLW0603 - the old one may be held by a thread that is not here
     _registry = threading.RLock()
     for connections in _all:
-        connections._after_fork_in_child()  # noqa: SLF001
+        connections.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):

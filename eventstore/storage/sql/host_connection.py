@@ -1,79 +1,53 @@
 """The log inside a transaction of the host's own, through the host's SQLAlchemy connection.
 
-Nothing is committed here: events stand or fall with the host's transaction. The lane's counter
-is locked from the first append until that ends, so versions and positions are without gaps
-whichever way it does.
-
-An append goes behind what others have committed, so it must see that. A transaction that has read
-before others wrote, and still reads what was there then, is refused, not led astray: on SQLite
-any, on servers those under REPEATABLE READ.
+1. Nothing is committed here: events are stored or lost with the host's transaction.
+2. The lane's counter is locked from the first append until the transaction ends, so versions and
+   positions have no gaps, whichever way it ends.
+3. An append follows what others have committed, so the transaction must be able to see that. One
+   that read before others wrote, and still reads the old state, is refused: on SQLite any, on
+   servers those under REPEATABLE READ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, update
+from sqlalchemy import Connection, insert
 from sqlalchemy.exc import SQLAlchemyError
 
+from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
-from eventstore.fingerprint import slice_of
-from eventstore.storage import Append, Appended, Draft
-from eventstore.storage.reading import CHUNK
-from eventstore.storage.rows import event_row, index_row, recorded
-from eventstore.storage.schema import conversations, events, fingerprints, lanes, store
-from eventstore.storage.server import Server
-from eventstore.storage.sql import SqlStorage
-from eventstore.storage.sqlite import driver
-from eventstore.storage.statements import columns
+from eventstore.storage.chain import chained, conversation_digest
+from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.sql.rows import (
+    Batch,
+    digest_read,
+    event_row,
+    id_row,
+    index_row,
+    recorded,
+)
+from eventstore.storage.sql.schema import conversations, event_ids, events, fingerprints
+from eventstore.storage.sql.statements import HostStatements
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.urls import shown
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult, Executable, Table
 
-    from eventstore.events import Recorded
-
-# SQLAlchemy does not know the errors of a SQLite that aiosqlite was given instead of Python's.
-_ERRORS = (SQLAlchemyError, driver().Error)
-
-_c, _e, _l = conversations.c, events.c, lanes.c
-_STORE = select(store.c.epoch).where(store.c.id > 0)  # below are those of `flushed`
-# SQLite knows no lock but a write's
-_LOCK = update(lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
-_HEAD = select(_l.position).where(_l.lane == bindparam("at")).with_for_update()
-_FIND = (
-    select(_l.position, _c.conversation)
-    .outerjoin(
-        conversations,
-        and_(
-            _c.lane == _l.lane,
-            _c.tenant == bindparam("tenant"),
-            _c.conversation_id == bindparam("id"),
-        ),
-    )
-    .where(_l.lane == bindparam("at"))
-)
-_ADVANCE = update(lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
-_THERE = (_e.lane == bindparam("at"), _e.conversation == bindparam("key"))
-_KNOWN = select(_e.event_id, _e.version).where(
-    *_THERE, _e.event_id.in_(bindparam("ids", expanding=True))
-)
-
-_AGAIN = {
-    True: "roll the transaction back, and begin it with BEGIN IMMEDIATE",
-    False: "roll the transaction back, and begin it again, under READ COMMITTED",
-}  # by whether it is SQLite
+    from eventstore.domain.events import Recorded
 
 
 def synchronous(connection: Any) -> Connection:
-    """What SQLAlchemy runs an `AsyncConnection` on.
+    """Return the connection that SQLAlchemy runs an `AsyncConnection` on.
 
     Raises:
-        TypeError: it is something else.
-        ValueError: it is closed, or was not started.
+        TypeError: It is something else.
+        ValueError: It is closed, or was not started.
     """
-    from sqlalchemy.ext.asyncio import AsyncConnection  # noqa: PLC0415 - of who has one
+    from sqlalchemy.ext.asyncio import AsyncConnection  # slow to load
 
     if not isinstance(connection, AsyncConnection):
         raise TypeError(
@@ -85,7 +59,11 @@ def synchronous(connection: Any) -> Connection:
     return connection.sync_connection
 
 
-class HostedStorage:
+class _NothingStored(Exception):
+    """Every request was refused: what the append has done is taken back."""
+
+
+class ConnectionStorage:
     """As much of a `Storage` as a conversation needs, over the host's connection.
 
     Like the connection it is of one thread.
@@ -94,8 +72,8 @@ class HostedStorage:
     def __init__(self, storage: Any, connection: Any) -> None:
         if not isinstance(storage, SqlStorage):
             raise TypeError(
-                f"{storage!r} takes no connection: pass one to a store that is open on a database, "
-                "and that once"
+                f"{storage!r} takes no connection: pass one only to a store that was opened by its "
+                "URL, and pass it once"
             )
         if not isinstance(connection, Connection):
             raise TypeError(
@@ -103,67 +81,76 @@ class HostedStorage:
                 "session.connection()); an AsyncConnection goes to AsyncEventStore"
             )
         self._storage = storage
-        self._database: Any = storage._database  # noqa: SLF001 - one room
+        self._backend = storage.backend
         self._connection = connection
-        self._sqlite = connection.dialect.name == "sqlite"
-        self._met = False  # the connection is known to be to the store's database
-        self._read = (
-            select(*columns(connection.dialect))
-            .where(*_THERE, _e.version > bindparam("after"))
-            .order_by(_e.version)
-            .limit(CHUNK)
-        )
+        self._is_checked = False  # the connection is known to be to the store's database
+        self._sql = HostStatements(storage.backend)
+        # SQLAlchemy does not know the errors of a SQLite that aiosqlite was given instead of
+        # Python's.
+        self._errors = (SQLAlchemyError, storage.backend.driver_module.Error)
 
     @property
     def url(self) -> str:
-        """Where the store is."""
+        """The URL of the store."""
         return self._storage.url
 
     @property
     def tenant(self) -> str:
-        """Whose events these are."""
+        """The tenant whose events these are."""
         return self._storage.tenant
 
     @property
     def epoch(self) -> str:
-        """What tells the store from every other."""
+        """The mark that distinguishes the store from every other."""
         return self._storage.epoch
 
-    def append(self, request: Append) -> Appended:
-        """Store what `rebase` makes of the events after `request.version`, all or none.
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store what `rebase` makes of the events after each request's version.
 
-        It is asked always, behind the lane's lock.
+        `rebase` is called for every request, after the lane's lock is taken; see `Storage.append`.
         """
+        outcomes: list[AppendOutcome] = []
+        with suppress(_NothingStored), self._savepoint(writes=True):
+            outcomes.extend(map(self._append_one, requests))
+            if not any(isinstance(outcome, Appended) for outcome in outcomes):
+                raise _NothingStored  # so that no lane stays locked
+        return outcomes
+
+    def _append_one(self, request: Append) -> AppendOutcome:
         name = request.conversation_id
         lane = self._storage.lane_of(name)
-        with self._whole(writes=True):
-            base, key = self._lock(lane, name)
-            if base < request.as_of:
-                self._storage.refuse_older(lane, base, request)
-            tail = [] if key is None else list(self._after(lane, key, name, request.version))
+        base, key = self._lock(lane, name)
+        if base < request.as_of:
+            self._storage.refuse_older(lane, base, request)
+        tail = [] if key is None else list(self._after(lane, key, name, request.version))
+        try:
             drafts = request.rebase(tail)
-            version = tail[-1].version if tail else request.version
-            if drafts:
-                if key is None:
-                    key = self._create(name, lane, base + 1)
-                self._insert((lane, key), base, version, drafts)
-                self._run(_ADVANCE, at=lane, to=base + len(drafts))
+        except Exception as error:  # noqa: BLE001 - the outcome of this request alone
+            return error
+        version = tail[-1].version if tail else request.version
+        if drafts:
+            if key is None:
+                key = self._create(name, lane, base + 1)
+            previous = self._digest_at(lane, key, name, version)
+            digests = chained(previous, version, drafts)
+            self._insert(Batch((lane, key), base, version, drafts, digests))
+            self._run(self._sql.advance, at=lane, to=base + len(drafts))
         return Appended(lane, version + len(drafts), base + len(drafts))
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
-        """The events after a version, in order, in bounded memory."""
+        """Yield the events after a version, in order, in bounded memory."""
         lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is not None:
             yield from self._after(lane, key, conversation_id, after)
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """Which of the event ids are stored in the conversation, with their versions."""
+        """Return the event ids that are stored in the conversation, with their versions."""
         lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is None:
             return {}
-        found = self._told(_KNOWN, at=lane, key=key, ids=list(event_ids))
+        found = self._fetch(self._sql.known, at=lane, key=key, ids=list(event_ids))
         return {bytes(event_id): version for event_id, version in found}
 
     # statements
@@ -171,75 +158,92 @@ class HostedStorage:
     def _run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
         return self._connection.execute(statement, parameters)
 
-    def _told(self, statement: Executable, **parameters: Any) -> Sequence[Any]:
-        """What it finds; its errors in our own words."""
+    def _fetch(self, statement: Executable, **parameters: Any) -> Sequence[Any]:
+        """Return what a statement finds; raise the library's errors."""
         try:
             return self._run(statement, **parameters).all()
-        except _ERRORS as error:
+        except self._errors as error:
             self._raise(error)
 
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
-            rows = self._told(self._read, at=lane, key=key, after=after)
-            yield from recorded(lane, rows, {key: name})
-            if len(rows) < CHUNK:
+            rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
+            yield from recorded(lane, rows, {key: name}, self._storage.problems)
+            if len(rows) < self._backend.limits.chunk_rows:
                 return
             after = rows[-1].version
 
     def _key(self, lane: int, name: str) -> int | None:
-        if not self._met:
-            with self._whole(writes=False):
-                self._meet()
-        found = self._told(_FIND, at=lane, tenant=self._storage.tenant, id=name)
+        if not self._is_checked:
+            with self._savepoint(writes=False):
+                self._check_database()
+        found = self._fetch(self._sql.find, at=lane, tenant=self._storage.tenant, id=name)
         return found[0].conversation if found else None
 
     def _lock(self, lane: int, name: str) -> tuple[int, int | None]:
-        """The lane's last position, nobody else's until the host's end; the conversation's key.
+        """Lock a lane until the host's transaction ends; return its end and the conversation's key.
 
-        The lock comes before whatever reads, so that a new transaction sees all.
+        The lock comes before any read, so that a new transaction sees everything.
         """
-        if self._sqlite:
-            self._run(_LOCK, at=lane)
-        head = self._run(_HEAD, at=lane).scalar()
-        self._meet()
+        if not self._backend.row_locks:
+            self._run(self._sql.lock, at=lane)
+        head = self._run(self._sql.head, at=lane).scalar()
+        self._check_database()
         if head is None:
             self._raise(StoreCorrupt(f"lane {lane} has no counter: restore it from a copy"))
-        found = self._run(_FIND, at=lane, tenant=self._storage.tenant, id=name).one()
+        found = self._run(self._sql.find, at=lane, tenant=self._storage.tenant, id=name).one()
         seen, key = found.position, found.conversation
         if seen != head:  # InnoDB locks the newest row, and reads an older one
             self._raise(StoreBusy("others have written what the transaction cannot see"))
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:
-        self._database.check_names(self._storage.tenant, name)
+        self._backend.check_names(self._storage.tenant, name)
         self._run(
-            insert(conversations), lane=lane, conversation=key, tenant=self._storage.tenant,
-            conversation_id=name, slice=slice_of(self._storage.tenant, name),
-        )  # fmt: skip
+            insert(conversations),
+            lane=lane,
+            conversation=key,
+            tenant=self._storage.tenant,
+            conversation_id=name,
+            slice=slice_of(self._storage.tenant, name),
+        )
         return key
 
-    def _insert(
-        self, key: tuple[int, int], position: int, version: int, drafts: Sequence[Draft]
-    ) -> None:
-        rows, marks = [], []
-        for place, draft in enumerate(drafts, 1):
-            rows.append(_named(events, event_row(*key, position + place, version + place, draft)))
+    def _digest_at(self, lane: int, key: int, name: str, version: int) -> bytes:
+        """Return the digest that the event after `version` follows."""
+        if version == 0:
+            return conversation_digest(self._storage.tenant.encode(), name.encode())
+        found = self._run(self._sql.digest, at=lane, key=key, version=version).first()
+        return digest_read(found, name, version)
+
+    def _insert(self, batch: Batch) -> None:
+        rows: list[dict[str, Any]] = []
+        marks: list[dict[str, Any]] = []
+        ids: list[dict[str, Any]] = []
+        key, position, version, drafts, digests = batch
+        for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
+            row = event_row(*key, position + place, version + place, draft, digest)
+            rows.append(_named(events, row))
             if draft.begins:
                 marks.append(_named(fingerprints, index_row(*key, version + place, draft)))
+            if draft.id_given:
+                ids.append(_named(event_ids, id_row(*key, version + place, draft)))
         self._connection.execute(insert(events), rows)
         if marks:
             self._connection.execute(insert(fingerprints), marks)
+        if ids:
+            self._connection.execute(insert(event_ids), ids)
 
     # the transaction
 
     @contextmanager
-    def _whole(self, *, writes: bool) -> Iterator[None]:
-        """All of it or nothing, also where the host goes on behind an error."""
+    def _savepoint(self, *, writes: bool) -> Generator[None]:
+        """Do all of it or nothing, even if the host goes on after an error."""
         connection = self._connection
         if connection.closed:
             raise ValueError("the connection is closed: pass one that is open")
         try:
-            if not self._met:
+            if not self._is_checked:
                 self._check_driver()
             if writes:
                 self._begin()
@@ -247,81 +251,57 @@ class HostedStorage:
             try:
                 yield
             except BaseException:
-                with suppress(*_ERRORS):  # the database has given up all of it
+                with suppress(*self._errors):  # the database has given up all of it
                     savepoint.rollback()
                 raise
             savepoint.commit()
-        except _ERRORS as error:
+        except self._errors as error:
             self._raise(error)
 
     def _begin(self) -> None:
-        """Let the host's transaction begin, where it has not."""
+        """Begin the host's transaction if it has not begun."""
         connection = self._connection
         if not connection.in_transaction():
             connection.begin()
-        within: Any = connection.connection
-        given = within.driver_connection
-        # Python's driver begins none before a savepoint, which would then be the whole.
-        begun = not self._sqlite or given.in_transaction
-        ask = getattr(given, "get_autocommit", None)  # MySQL's drivers'
-        commits = ask() if ask else getattr(within.dbapi_connection, "autocommit", None) is True
-        if commits or (not begun and given.isolation_level is None):
+        if self._backend.is_autocommit(connection):
             raise ValueError(
-                "the connection is in autocommit mode, which has no transaction to be part of: "
-                "pass one of another isolation level"
+                "the connection is in autocommit mode, so it has no transaction: pass one with "
+                "another isolation level"
             )
-        if not begun:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._backend.begin_within(connection)
 
     def _check_driver(self) -> None:
-        """Refuse a connection to another engine, or to the same file by another SQLite."""
-        names = self._connection.dialect.name, self._database.url.get_backend_name()
-        if len({name.replace("mariadb", "mysql") for name in names}) != 1:
-            raise self._stranger()
-        if self._sqlite:
-            ours, given = driver(), self._connection.connection.driver_connection
-            raw = getattr(given, "_conn", given)  # aiosqlite has one within
-            if not isinstance(raw, ours.Connection):
-                raise ValueError(
-                    f"the connection is of {type(raw).__module__}, the store's of {ours.__name__}: "
-                    "two copies of SQLite in one process undo each other's locks; create the "
-                    f"engine with module={ours.__name__} (with aiosqlite, an async_creator), or "
-                    "uninstall pysqlite3"
-                )
+        """Refuse a connection to another kind of database, or one that its backend refuses."""
+        if self._connection.dialect.name not in self._backend.dialect_names:
+            raise self._other_database()
+        self._backend.check_host_driver(self._connection)
 
-    def _meet(self) -> None:
+    def _check_database(self) -> None:
         """Refuse another database."""
-        if not self._met:
-            if self._run(_STORE).scalar() != self.epoch:
-                raise self._stranger()
-            self._met = True
+        if not self._is_checked:
+            if self._run(self._sql.store).scalar() != self.epoch:
+                raise self._other_database()
+            self._is_checked = True
 
-    def _stranger(self) -> ValueError:
-        there = self._connection.engine.url.render_as_string(hide_password=True)
+    def _other_database(self) -> ValueError:
+        there = shown(self._connection.engine.url)
         return ValueError(
             f"the connection is to {there}, where the store's log is not: pass one to the store's "
             "own database"
         )
 
     def _raise(self, error: Exception) -> NoReturn:
-        told = self._in_our_words(error)
-        if isinstance(told, StoreCorrupt) and not self._met:  # there are no tables of ours
-            told = self._stranger()
-        elif isinstance(told, StoreBusy):
-            told = StoreBusy(f"{told}; {_AGAIN[self._sqlite]}")
-        raise told from error
-
-    def _in_our_words(self, error: Exception) -> BaseException:
-        told: BaseException = self._database.translate(error)
-        if told is not error:
-            return told
-        cause = getattr(error, "orig", None)
-        if cause is not None and isinstance(self._database, Server):
-            return self._database.told(cause)
-        return StorageError(f"{error}: nothing was written; roll the transaction back")
+        reported = self._backend.host_error(error)
+        if reported is error:
+            reported = StorageError(f"{error}: nothing was written; roll the transaction back")
+        if isinstance(reported, StoreCorrupt) and not self._is_checked:  # our tables are missing
+            reported = self._other_database()
+        elif isinstance(reported, StoreBusy):
+            reported = StoreBusy(f"{reported}; {self._backend.retry_advice}")
+        raise reported from error
 
 
 def _named(table: Table, row: Sequence[Any]) -> dict[str, Any]:
-    """A row by its columns' names; not every driver takes a bytearray."""
+    """Return a row by its columns' names; not every driver takes a bytearray."""
     values = (bytes(value) if type(value) is bytearray else value for value in row)
     return dict(zip(table.c.keys(), values, strict=True))

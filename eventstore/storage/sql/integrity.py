@@ -1,62 +1,197 @@
-"""Checking a log: what is wrong with its stored rows."""
+"""Checking a log: what is wrong with its stored rows.
+
+1. The database checks its own files first, where it can.
+2. The row of the store, the counters of the lanes, and the list of conversations are checked.
+3. Each event must be at the next position of its lane, have the next version of its conversation,
+   and the digest that the chain expects (see `eventstore.storage.chain`).
+4. A call must be recorded under the fingerprint of its arguments, unless they were redacted.
+5. The index of fingerprints and the table of given ids must have no row without its event; one that
+   they lack is noticed by the chain.
+
+So a change of any stored value that means anything is named. What a database stores beside the
+values (free space, statistics) means nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eventstore.errors import StoreCorrupt
-from eventstore.storage import Damage
-from eventstore.storage.rows import payload_digest
+from eventstore.domain.codec import decode
+from eventstore.domain.events import ToolApproved, ToolPending
+from eventstore.domain.fingerprint import slice_of
+from eventstore.errors import StoreCorrupt, UnhashableArguments
+from eventstore.storage.chain import (
+    StoredRow,
+    conversation_digest,
+    is_redacted,
+    is_sound_store,
+    row_problem,
+)
+from eventstore.storage.interface import Damage
 
 if TYPE_CHECKING:
-    from eventstore.storage.database import Database
-    from eventstore.storage.reading import Reader
-    from eventstore.storage.statements import Statements
+    from eventstore.domain.calls import FunctionCall
+    from eventstore.storage.sql.reader import Reader
+    from eventstore.storage.sql.statements import CheckStatements
 
 
-def verify(log: Reader, database: Database, sql: Statements) -> Iterator[Damage]:
-    """What is wrong with the stored rows; see `Storage.verify`."""
+_TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
+
+
+class _Listed(NamedTuple):
+    """A conversation as it is listed."""
+
+    name: str | None
+    """Its id, None for one of another tenant."""
+    digest: bytes
+
+
+def verify(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
+    """Report what is wrong with the stored rows; see `Storage.verify`."""
     try:
-        for problem in list(database.damage(log.rows)):
+        for problem in list(log.backend.damage(log.rows)):
             yield Damage(-1, None, None, None, problem)
+        yield from _verify_store(log, sql)
         heads = log.heads()
+        for lane in heads.keys() - set(log.lanes):
+            yield Damage(-1, None, None, None, f"there is a counter for a lane {lane!r}")
         for lane in log.lanes:
             if lane not in heads:
                 yield Damage(lane, None, None, None, "the lane's head is missing")
-            yield from _verify_lane(log, sql, lane, heads.get(lane))
+            yield from _LaneCheck(log, sql, lane, heads.get(lane)).run()
     except StoreCorrupt as error:
         yield Damage(-1, None, None, None, f"the check had to end here: {error}")
 
 
-def _verify_lane(log: Reader, sql: Statements, lane: int, head: int | None) -> Iterator[Damage]:
-    position = 0
-    versions: dict[int, int] = {}
-    for rows in log.chunks(sql.check, lane):
-        names = log.names_of(lane, (row[1] for row in rows))
-        unknown = (key for key, name in names.items() if name is None and key not in versions)
-        lost = [key for key in unknown if not log.rows(sql.name, lane, key)]
-        for at, conversation, version, digest, payload in rows:
-            name = names[conversation]
-            where = (lane, at, name, version)
-            if at != position + 1:
-                yield Damage(*where, f"positions {position + 1} to {at - 1} are missing")
-            last = versions.get(conversation, 0)
-            if version != last + 1:
-                yield Damage(*where, f"version {version} follows version {last}")
-            if conversation in lost and conversation not in versions:
-                yield Damage(*where, "its conversation is not listed: nobody can read it")
-            if payload_digest(bytes(payload)) != digest:
-                yield Damage(*where, "the payload does not match its digest")
-            position = at
-            versions[conversation] = version
-    if head is not None:
-        yield from _verify_head(log, lane, head, position)
+def _verify_store(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
+    rows = log.rows(sql.store)
+    if [row[0] for row in rows] != [1]:
+        yield Damage(-1, None, None, None, "toolledger_store has not one row, with the id 1")
+    for _, epoch, lanes, created_at, digest in rows:
+        if not is_sound_store(epoch, lanes, created_at, digest):
+            yield Damage(-1, None, None, None, "the row of toolledger_store is not as written")
 
 
-def _verify_head(log: Reader, lane: int, head: int, position: int) -> Iterator[Damage]:
-    if position < head:
-        yield Damage(lane, position, None, None, f"the lane's head is {head}, its last event "
-                     f"is at {position}: {head - position} events are missing")  # fmt: skip
-    if position > head and log.heads()[lane] < position:
-        yield Damage(lane, position, None, None, f"the lane's head {head} is behind its events")
+class _LaneCheck:
+    """The check of one lane."""
+
+    def __init__(self, log: Reader, sql: CheckStatements, lane: int, head: object) -> None:
+        self._log = log
+        self._sql = sql
+        self._lane = lane
+        self._head = head
+        self._listed: dict[object, _Listed] = {}
+        self._versions: dict[object, object] = {}  # of the conversations, as far as they are read
+
+    def run(self) -> Iterator[Damage]:
+        """Yield what is wrong."""
+        for rows in self._log.chunks(self._sql.conversations, self._lane):
+            for row in rows:
+                yield from self._list(row)
+        last = 0
+        for rows in self._log.chunks(self._sql.events, self._lane):
+            for row in map(StoredRow._make, rows):
+                yield from self._event(row, last)
+                last = row.position
+        for key in self._listed.keys() - self._versions.keys():
+            yield self._damage(None, key, None, "the conversation is listed, and has no event")
+        yield from self._strays()
+        yield from self._verify_head(last)
+
+    def _list(self, row: Any) -> Iterator[Damage]:
+        key, tenant, name, part = row
+        try:
+            tenant, name = bytes(tenant), bytes(name)
+            texts = tenant.decode(), name.decode()
+        except (TypeError, ValueError):
+            texts = None
+        if texts is None:
+            self._listed[key] = _Listed(None, b"")
+            yield self._damage(None, key, None, "the id of the conversation cannot be read")
+            return
+        ours = texts[0] == self._log.tenant
+        self._listed[key] = _Listed(texts[1] if ours else None, conversation_digest(tenant, name))
+        expected = slice_of(*texts)
+        lane = expected * len(self._log.lanes) // 1024
+        if part != expected or lane != self._lane:
+            yield self._damage(None, key, None, f"the slice {part!r} is not that of its id")
+
+    def _event(self, row: StoredRow, last: int) -> Iterator[Damage]:
+        key, version = row.conversation, row.version
+        where = row.position, key, version
+        if row.position != last + 1:
+            yield self._damage(*where, f"positions {last + 1} to {row.position - 1} are missing")
+        if key not in self._versions and key not in self._listed:
+            yield from self._look_up(row)
+        before = self._versions.get(key, 0)
+        if not isinstance(version, int) or not isinstance(before, int) or version != before + 1:
+            yield self._damage(*where, f"version {version} follows version {before}")
+        if version == 1 and row.position != key:
+            yield self._damage(*where, f"the key {key} is not the position of its first event")
+        listed = self._listed.get(key)
+        problem = row_problem(row, None if listed is None else listed.digest)
+        if problem is None and not _has_its_fingerprint(row):
+            problem = "the fingerprint is not that of the call's arguments"
+        if problem is not None:
+            yield self._damage(*where, problem)
+        self._versions[key] = version
+
+    def _look_up(self, row: StoredRow) -> Iterator[Damage]:
+        """Look for a conversation that has begun since the others were read."""
+        key = row.conversation
+        if isinstance(key, int):
+            statement = self._sql.conversations
+            for found in self._log.rows(statement, self._lane, key - 1, 1):
+                if found[0] == key:
+                    yield from self._list(found)
+                    return
+        lost = "its conversation is not listed: no reader finds it"
+        yield self._damage(row.position, key, row.version, lost)
+
+    def _strays(self) -> Iterator[Damage]:
+        for statement, what in (
+            (self._sql.stray_marks, "the index of fingerprints"),
+            (self._sql.stray_ids, "the table of given ids"),
+        ):
+            for key, version in self._log.rows(statement, self._lane):
+                yield self._damage(None, key, version, f"{what} has a row without its event")
+
+    def _verify_head(self, position: int) -> Iterator[Damage]:
+        head = self._head
+        if head is None:
+            return
+        if not isinstance(head, int):
+            yield self._damage(position, None, None, f"the lane's head is {head!r}")
+        elif position < head:
+            missing = f"its last event is at {position}: {head - position} events are missing"
+            yield self._damage(position, None, None, f"the lane's head is {head}, {missing}")
+        elif position > head and self._log.heads()[self._lane] < position:
+            behind = f"the lane's head {head} is behind its events"
+            yield self._damage(position, None, None, behind)
+
+    def _damage(self, position: int | None, key: object, version: object, problem: str) -> Damage:
+        listed = self._listed.get(key)
+        name = None if listed is None else listed.name
+        number = version if isinstance(version, int) else None
+        return Damage(self._lane, position, name, number, problem)
+
+
+def _has_its_fingerprint(row: StoredRow) -> bool:
+    """Return whether an event with arguments, as it was written, has their fingerprint."""
+    tag, payload, schema = row.tag, row.payload, row.schema
+    if not isinstance(tag, bytes | bytearray) or bytes(tag) not in _TAGS_WITH_CALLS:
+        return True
+    if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
+        return True
+    if is_redacted(payload):
+        return True
+    event = decode(tag.decode(), schema, bytes(payload))
+    if isinstance(event, ToolPending):
+        call: FunctionCall | None = event.call
+    else:
+        call = event.edited_call if isinstance(event, ToolApproved) else None
+    try:
+        return call is None or row.fingerprint == call.digest()
+    except UnhashableArguments:  # which no version of the library has written
+        return False

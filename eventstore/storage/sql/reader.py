@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from eventstore.codec import DECODERS, Decoders
+from eventstore.domain.codec import DECODERS, Decoders
+from eventstore.domain.event_headers import HEADER_DECODERS
+from eventstore.domain.events import Recorded
+from eventstore.domain.fingerprint import render, slice_of
 from eventstore.errors import StoreCorrupt
-from eventstore.events import Recorded
-from eventstore.fingerprint import render, slice_of
-from eventstore.outline import OUTLINES
-from eventstore.storage.connections import Connections, Done, fetching
-from eventstore.storage.rows import recorded
-from eventstore.storage.statements import Statements
+from eventstore.storage.chain import StoredRow, conversation_digest, problems
+from eventstore.storage.sql.connections import Connections
+from eventstore.storage.sql.rows import recorded
+from eventstore.storage.sql.statements import Statements
 
 if TYPE_CHECKING:
-    from eventstore.storage.database import Database
+    from sqlalchemy.engine.interfaces import DBAPICursor
 
-CHUNK = 1000
-"""Rows a read fetches at once: a read holds no transaction open between chunks."""
-
-NAMED = 500
-"""Conversations that are looked up at once."""
-
-REMEMBERED = 10_000
-"""Conversations whose keys are kept in memory."""
+    from eventstore.storage.sql.backend import Backend
 
 
 class Reader(Connections):
     """The events of one tenant in a SQL database, to be read."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, backend: Backend, tenant: str) -> None:
         self._tenant = tenant
-        self._names: dict[tuple[int, int], str | None] = {}  # conversation key -> id, ours alone
+        self._limits = backend.limits
+        self._conversation_ids: dict[
+            tuple[int, int], str | None
+        ] = {}  # conversation key -> id, ours alone
         self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
-        super().__init__(database)
-        self._sql = Statements(self._engine.dialect)
+        super().__init__(backend)
+        self._sql = Statements(self._engine.dialect, backend)
         try:
             self._epoch, self._lanes = self._read_store()
         except BaseException:
@@ -52,18 +50,23 @@ class Reader(Connections):
         return rows[0][0], rows[0][1]
 
     @property
+    def backend(self) -> Backend:
+        """What the database does in its own way."""
+        return self._backend
+
+    @property
     def url(self) -> str:
-        """Where it is; see `Storage.url`."""
-        return self._database.url.render_as_string(hide_password=False)
+        """The database; see `Storage.url`."""
+        return self._backend.url.render_as_string(hide_password=False)
 
     @property
     def tenant(self) -> str:
-        """Whose events these are."""
+        """The tenant whose events these are."""
         return self._tenant
 
     @property
     def epoch(self) -> str:
-        """What tells this store from every other."""
+        """The mark that tells this store from every other."""
         return self._epoch
 
     @property
@@ -72,15 +75,15 @@ class Reader(Connections):
         return range(self._lanes)
 
     def lane_of(self, conversation_id: str) -> int:
-        """The lane that a conversation is in."""
+        """Return the lane that a conversation is in."""
         return slice_of(self._tenant, conversation_id) * self._lanes // 1024
 
-    def _key(self, cursor: Any, conversation_id: str) -> tuple[int, int] | None:
+    def _key(self, cursor: DBAPICursor, conversation_id: str) -> tuple[int, int] | None:
         return self._keys.get(conversation_id) or self._find(
             cursor, conversation_id, self.lane_of(conversation_id)
         )
 
-    def _find(self, cursor: Any, conversation_id: str, lane: int) -> tuple[int, int] | None:
+    def _find(self, cursor: DBAPICursor, conversation_id: str, lane: int) -> tuple[int, int] | None:
         cursor.execute(self._sql.find, (lane, self._tenant, conversation_id))
         row = cursor.fetchone()
         if row is None:
@@ -90,30 +93,33 @@ class Reader(Connections):
         return key
 
     def _remember(self, keys: Mapping[str, tuple[int, int]]) -> None:
-        if len(self._keys) >= REMEMBERED:
+        if len(self._keys) >= self._limits.cached_keys:
             self._keys.clear()
         self._keys |= keys
 
     def _tail(
-        self, cursor: Any, key: tuple[int, int], conversation_id: str, after: int
+        self, cursor: DBAPICursor, key: tuple[int, int], conversation_id: str, after: int
     ) -> list[Recorded]:
         cursor.execute(self._sql.tail, (*key, after))
-        return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id})
+        judge = partial(self._problems_on, cursor)
+        return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
-        """The events of a conversation after a version; see `Storage.conversation`."""
+        """Yield the events of a conversation after a version; see `Storage.conversation`."""
 
-        def job(cursor: Any) -> list[Recorded]:
-            key = self._key(cursor, conversation_id)
-            if key is None:
-                return []
-            cursor.execute(self._sql.conversation, (*key, after, CHUNK))
-            return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id})
+        def read() -> list[Recorded]:
+            with self.cursor() as cursor:
+                key = self._key(cursor, conversation_id)
+                if key is None:
+                    return []
+                cursor.execute(self._sql.conversation, (*key, after, self._limits.chunk_rows))
+                judge = partial(self._problems_on, cursor)
+                return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
 
         while True:
-            found = self._read(job)
+            found = self.retrying(read)
             yield from found
-            if len(found) < CHUNK:
+            if len(found) < self._limits.chunk_rows:
                 return
             after = found[-1].version
 
@@ -123,15 +129,15 @@ class Reader(Connections):
         limit: int | None = None,
         until: Mapping[int, int] | None = None,
     ) -> Iterator[Recorded]:
-        """The events after each lane's position; see `Storage.feed`."""
+        """Yield the events after each lane's position; see `Storage.feed`."""
         for page in self._pages(DECODERS, after, limit, until):
             yield from page
 
-    def outlines(
+    def headers(
         self, after: Mapping[int, int], limit: int | None = None
     ) -> Iterator[Sequence[Recorded]]:
-        """Their outlines, many at a time; see `Storage.outlines`."""
-        return self._pages(OUTLINES, after, limit, None)
+        """Yield the same as `feed`, as headers; see `Storage.headers`."""
+        return self._pages(HEADER_DECODERS, after, limit, None)
 
     def _pages(
         self,
@@ -140,24 +146,45 @@ class Reader(Connections):
         limit: int | None,
         until: Mapping[int, int] | None,
     ) -> Iterator[Sequence[Recorded]]:
-        """The events of the feed, many at a time."""
+        """Yield the events of the feed, many at a time."""
         left = sys.maxsize if limit is None else limit
         for lane in self.lanes:
             position = after.get(lane, 0)
             end = sys.maxsize if until is None else until.get(lane, 0)
             while left > 0 and position < end:
-                count = min(CHUNK, end - position)
+                count = min(self._limits.chunk_rows, end - position)
                 rows = self.rows(self._sql.feed, lane, position, count)
                 names = self.names_of(lane, (row[1] for row in rows))
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
                 if ours:
-                    yield recorded(lane, ours[:left], names, decoders)
+                    yield recorded(lane, ours[:left], names, self.problems, decoders)
                 left -= len(ours)
-                if len(rows) < CHUNK:
+                if len(rows) < self._limits.chunk_rows:
                     break
                 position = rows[-1][0]
+
+    def problems(self, lane: int, first: int, last: int) -> dict[int, str]:
+        """Return what is wrong with the rows from one position to another, by position."""
+
+        def read() -> dict[int, str]:
+            with self.cursor() as cursor:
+                return self._problems_on(cursor, lane, first, last)
+
+        return self.retrying(read)
+
+    def _problems_on(self, cursor: DBAPICursor, lane: int, first: int, last: int) -> dict[int, str]:
+        cursor.execute(self._sql.check.events, (lane, first - 1, last - first + 1))
+        rows = [StoredRow(*row) for row in cursor.fetchall()]
+        firsts: dict[object, bytes] = {}
+        for key in [row.conversation for row in rows if row.version == 1]:
+            if isinstance(key, int):
+                cursor.execute(self._sql.check.conversations, (lane, key - 1, 1))
+                for found, tenant, name, _ in cursor.fetchall():
+                    if found == key:
+                        firsts[key] = conversation_digest(bytes(tenant), bytes(name))
+        return problems(rows, firsts)
 
     def _check_gapless(self, lane: int, after: int, count: int, rows: Sequence[Any]) -> None:
         """Refuse to pass over a position that should be there."""
@@ -165,19 +192,21 @@ class Reader(Connections):
             return  # they are distinct and in order: so none is missing
         there = {row[0] for row in rows}
         missing = next(at for at in range(after + 1, after + count + 1) if at not in there)
-        self._raise(StoreCorrupt(
-            f"lane {lane} has no event at position {missing}, though it goes on behind it: run "
-            "`toolledger verify`, and restore the database from a copy"
-        ))  # fmt: skip
+        self._raise(
+            StoreCorrupt(
+                f"lane {lane} has no event at position {missing}, but it has later ones: run "
+                "`toolledger verify`, and restore the database from a copy"
+            )
+        )
 
     def names_of(self, lane: int, keys: Iterable[int]) -> dict[int, str | None]:
-        """The ids of the conversations with these keys, None where they are another tenant's."""
-        known = self._names
-        if len(known) >= REMEMBERED:
-            known = self._names = {}  # a new one: other threads may be reading the old
+        """Return the ids of the conversations with these keys, None for those of other tenants."""
+        known = self._conversation_ids
+        if len(known) >= self._limits.cached_keys:
+            known = self._conversation_ids = {}  # a new one: other threads may be reading the old
         some = set(keys)
         new = iter([key for key in some if (lane, key) not in known])
-        while asked := list(islice(new, NAMED)):
+        while asked := list(islice(new, self._limits.ids_per_query)):
             ids = dict.fromkeys(asked)
             for key, tenant, name in self.rows(self._sql.names(asked), lane, *asked):
                 ids[key] = name if tenant == self._tenant else None
@@ -185,7 +214,7 @@ class Reader(Connections):
         return {key: known[lane, key] for key in some}
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
-        """The events of all calls with these arguments; see `Storage.by_fingerprint`."""
+        """Yield the events of all calls with these arguments; see `Storage.by_fingerprint`."""
         for lane in self.lanes:
             places = self.rows(self._sql.fingerprint, lane, bytearray(digest))
             for conversation, found in groupby(places, key=lambda place: place[0]):
@@ -198,65 +227,95 @@ class Reader(Connections):
                         yield event
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """Which event ids are stored already; see `Storage.known_ids`."""
+        """Return which event ids are stored already; see `Storage.known_ids`."""
 
-        def job(cursor: Any) -> dict[bytes, int]:
+        def read() -> dict[bytes, int]:
             known: dict[bytes, int] = {}
-            key = self._find(cursor, conversation_id, self.lane_of(conversation_id))
-            for event_id in event_ids if key else ():
-                cursor.execute(self._sql.known, (*(key or ()), bytearray(event_id)))
-                row = cursor.fetchone()
-                if row:
-                    known[event_id] = row[0]
+            with self.cursor() as cursor:
+                key = self._find(cursor, conversation_id, self.lane_of(conversation_id))
+                for event_id in event_ids if key else ():
+                    cursor.execute(self._sql.known, (*(key or ()), bytearray(event_id)))
+                    row = cursor.fetchone()
+                    if row:
+                        known[event_id] = row[0]
+                if known:
+                    self._wait_until_durable(cursor)
             return known
 
-        return self._read_lasting(job)
+        return self.retrying(read)
+
+    def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
+        """Return the id of the event at a version; see `Storage.event_id_at`."""
+
+        def read() -> bytes | None:
+            with self.cursor() as cursor:
+                key = self._find(cursor, conversation_id, self.lane_of(conversation_id))
+                if key is None:
+                    return None
+                cursor.execute(self._sql.event_id, (*key, version))
+                row = cursor.fetchone()
+                if row is not None:
+                    self._wait_until_durable(cursor)
+                return None if row is None else bytes(row[0])
+
+        return self.retrying(read)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
-        """The tenant's conversations with their versions; see `Storage.conversations`."""
+        """Yield the tenant's conversations with their versions; see `Storage.conversations`."""
         for lane in self.lanes:
             for rows in self.chunks(self._sql.conversations, lane, self._tenant):
                 for _, conversation_id, version in rows:
                     yield conversation_id, version
 
-    def chunks(self, statement: str, *of: Any) -> Iterator[list[Any]]:
-        """All that a statement finds, in the order of its rows' first column."""
+    def chunks(self, statement: str, *of: object) -> Iterator[list[Any]]:
+        """Yield all that a statement finds, in the order of its rows' first column."""
         after = 0
+
+        def read() -> list[Any]:
+            with self.cursor() as cursor:
+                cursor.execute(statement, (*of, after, self._limits.chunk_rows))
+                rows = list(cursor.fetchall())
+                if rows:
+                    self._wait_until_durable(cursor)
+                return rows
+
         while True:
-            rows = self._read_lasting(fetching(statement, *of, after, CHUNK))
+            rows = self.retrying(read)
             yield rows
-            if len(rows) < CHUNK:
+            if len(rows) < self._limits.chunk_rows:
                 return
             after = rows[-1][0]
 
     def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
-        """The versions of those that have begun; see `Storage.versions`."""
+        """Return the versions of those that have begun; see `Storage.versions`."""
         wanted = list(conversation_ids)  # read again where the connection was lost
 
-        def job(cursor: Any) -> dict[str, int]:
+        def read() -> dict[str, int]:
             names: dict[tuple[int, int], str] = {}
-            for name in wanted:
-                key = self._key(cursor, name)
-                if key is not None:
-                    names[key] = name
             versions: dict[str, int] = {}
-            keys = iter(names)
-            while some := list(islice(keys, CHUNK)):
-                cursor.execute(self._sql.versions(some))
-                versions |= {names[lane, key]: at for lane, key, at in cursor.fetchall()}
+            with self.cursor() as cursor:
+                for name in wanted:
+                    key = self._key(cursor, name)
+                    if key is not None:
+                        names[key] = name
+                keys = iter(names)
+                while some := list(islice(keys, self._limits.chunk_rows)):
+                    cursor.execute(self._sql.versions(some))
+                    versions |= {names[lane, key]: at for lane, key, at in cursor.fetchall()}
+                if versions:
+                    self._wait_until_durable(cursor)
             return versions
 
-        return self._read_lasting(job)
+        return self.retrying(read)
 
     def heads(self) -> dict[int, int]:
-        """The last position of each lane."""
+        """Return the last position of each lane."""
         return dict(self.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
 
-    def _read_lasting(self, job: Callable[[Any], Done]) -> Done:
-        """What a job reads, where a crash of the database could not take it back."""
-        return self._read(job)
+    def _wait_until_durable(self, cursor: DBAPICursor) -> None:
+        """Wait until no crash of the database can take back what was read; here it never can."""
 
     @contextmanager
-    def hints(self, _: Callable[[], object]) -> Iterator[None]:
-        """Nobody tells; see `Storage.hints`."""
+    def hints(self, _: Callable[[], object], /) -> Generator[None]:
+        """Give no hints; see `Storage.hints`."""
         yield

@@ -2,61 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from eventstore.codec import DECODERS, Decoders, decode
-from eventstore.events import Recorded
-from eventstore.fingerprint import PREFIX
-from eventstore.storage import Draft
+from msgspec.structs import replace
 
-Batch = tuple[tuple[int, int], int, int, Sequence[Draft]]
-"""Drafts of a conversation: its lane and key, the position and the version that they go behind."""
+from eventstore.domain.codec import DECODERS, Decoders, decode
+from eventstore.domain.events import Recorded, UnknownEvent
+from eventstore.domain.fingerprint import PREFIX
+from eventstore.errors import StoreCorrupt
+from eventstore.storage.interface import Draft
 
-_blank = blake2b(digest_size=16)
+Judge = Callable[[int, int, int], Mapping[int, str]]
+"""Says what is wrong with the rows of a lane, from one position to another, by position."""
 
 
-def payload_digest(payload: bytes) -> bytes:
-    """The digest that stands beside a payload: BLAKE2b, 16 bytes."""
-    hash_ = _blank.copy()  # faster than a new one
-    hash_.update(payload)
-    return hash_.digest()
+class Batch(NamedTuple):
+    """Drafts of a conversation with their digests, and what they follow."""
+
+    key: tuple[int, int]
+    """The conversation's lane and key."""
+    position: int
+    version: int
+    drafts: Sequence[Draft]
+    digests: Sequence[bytes]
+
+
+EventRow = tuple[
+    int,
+    int,
+    int,
+    int,
+    bytearray,
+    int,
+    int | None,
+    str,
+    int,
+    bytearray | None,
+    bytearray,
+    str,
+]
+"""The columns of an event, in the order of the table's."""
+
+MarkRow = tuple[int, bytearray, int, int]
+"""The columns of the index of fingerprints."""
+
+IdRow = tuple[int, int, bytearray, int]
+"""The columns of the table of given ids."""
 
 
 # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
 def event_row(
-    lane: int, conversation: int, position: int, version: int, draft: Draft
-) -> tuple[Any, ...]:
-    """What is inserted of a draft that has a place."""
-    payload, mark = draft.payload, draft.fingerprint
+    lane: int, conversation: int, position: int, version: int, draft: Draft, digest: bytes
+) -> EventRow:
+    """Return the row of a draft that has a place and a digest."""
+    mark = draft.fingerprint
     return (
-        lane, position, conversation, version, bytearray(draft.event_id), draft.recorded_at,
-        draft.tag, draft.schema, None if mark is None else bytearray(mark),
-        bytearray(payload_digest(payload)), payload.decode(),
-    )  # fmt: skip
+        lane,
+        position,
+        conversation,
+        version,
+        bytearray(draft.event_id),
+        draft.recorded_at,
+        draft.occurred_at,
+        draft.tag,
+        draft.schema,
+        None if mark is None else bytearray(mark),
+        bytearray(digest),
+        draft.payload.decode(),
+    )
 
 
-def index_row(lane: int, conversation: int, version: int, draft: Draft) -> tuple[Any, ...]:
-    """What finds it by its fingerprint."""
+def index_row(lane: int, conversation: int, version: int, draft: Draft) -> MarkRow:
+    """Return the row that finds a draft by its fingerprint."""
     return lane, bytearray(draft.fingerprint or b""), conversation, version
 
 
+def id_row(lane: int, conversation: int, version: int, draft: Draft) -> IdRow:
+    """Return the row that finds a draft by the id that its caller gave."""
+    return lane, conversation, bytearray(draft.event_id), version
+
+
+def digest_read(row: Sequence[Any] | None, conversation_id: str, version: int) -> bytes:
+    """Return the digest of the event at a version, as its row has it.
+
+    Raises:
+        StoreCorrupt: there is no such event, or no digest in it.
+    """
+    digest: object = None if row is None else row[0]
+    if not isinstance(digest, bytes | bytearray):
+        raise StoreCorrupt(
+            f"conversation {conversation_id!r} has lost its version {version}; nothing was "
+            "written: run `toolledger verify`, and restore the database from a copy"
+        )
+    return bytes(digest)
+
+
 def recorded(
-    lane: int, rows: Iterable[Any], names: Mapping[int, Any], decoders: Decoders = DECODERS
+    lane: int,
+    rows: Iterable[Any],
+    names: Mapping[int, Any],
+    judge: Judge,
+    decoders: Decoders = DECODERS,
 ) -> list[Recorded]:
-    """The events of a lane's rows; `names` are the ids of their conversations."""
+    """Return the events of a lane's rows; `names` are the ids of their conversations.
+
+    `judge` says which of those that could not be decoded are damaged.
+
+    Raises:
+        StoreCorrupt: a row holds what no event can be.
+    """
     # The loop that every event read goes through: nothing is called that need not be.
-    found = []
-    for position, key, version, event_id, at, tag, schema, digest, payload in rows:
-        event: Any
-        try:
-            event = decoders[tag, schema](payload)
-        except Exception:  # noqa: BLE001 - an older schema, another's tag, damage
-            event = decode(tag, schema, payload)
-        found.append(Recorded(
-            lane, position, names[key], version, event_id.hex(), at,
-            getattr(event, "call_id", None), None if digest is None else PREFIX + digest.hex(),
-            event,
-        ))  # fmt: skip
+    found: list[Recorded] = []
+    unknown: list[int] = []
+    position = None
+    try:
+        for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
+            event: Any
+            _ = version + at  # raises TypeError where one of them is no number
+            try:
+                event = decoders[tag, schema](payload)
+            except Exception:  # noqa: BLE001 - an older schema, another's tag, damage
+                event = decode(tag, schema, payload)
+                if type(event) is UnknownEvent:
+                    unknown.append(len(found))
+            found.append(
+                Recorded(
+                    lane,
+                    position,
+                    names[key],
+                    version,
+                    event_id.hex(),
+                    at,
+                    getattr(event, "call_id", None),
+                    None if mark is None else PREFIX + mark.hex(),
+                    event,
+                    occurred,
+                )
+            )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise unreadable(lane, position) from error
+    if unknown:
+        _mark_damaged(lane, found, unknown, judge)
     return found
+
+
+def unreadable(lane: int, position: object) -> StoreCorrupt:
+    """Return the error for a row that holds what no event can be."""
+    return StoreCorrupt(
+        f"the event of lane {lane} at position {position} cannot be read: run `toolledger verify`, "
+        "and restore the database from a copy"
+    )
+
+
+def _mark_damaged(lane: int, found: list[Recorded], unknown: list[int], judge: Judge) -> None:
+    """Mark the unknown events whose rows are not as they were written."""
+    first, last = found[unknown[0]].position, found[unknown[-1]].position
+    problems = judge(lane, first, last)
+    for place in unknown:
+        recorded = found[place]
+        problem = problems.get(recorded.position)
+        if problem is not None:
+            event = replace(recorded.event, damage=problem)
+            found[place] = replace(recorded, event=event)

@@ -1,7 +1,11 @@
 """The tables. Every key begins with `lane`, so that they can be partitioned by it.
 
 `conversation` is an integer key, the lane position of the conversation's first event: text
-ids would be repeated in every index. The same definitions are in `migrations/`; a test holds
+ids would be repeated in every index. `event_ids` has the ids that callers gave, and no others: the
+library's own need no index. `chain` is an event's digest, see `eventstore.storage.chain`. On SQLite
+the rowid is the position, and the primary key of events is the position alone.
+
+The same definitions are in `migrations/`; a test holds
 the two together on every engine.
 
 Servers compare ids byte for byte, as SQLite does: `COLLATE "C"` on PostgreSQL, a collation without
@@ -30,13 +34,13 @@ from sqlalchemy.dialects import mysql
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
-LONGEST_ID = 512
+MAX_ID_CHARACTERS = 512
 """Characters of a conversation id on servers; SQLite has no such limit."""
 
-LONGEST_TENANT = 128
+MAX_TENANT_CHARACTERS = 128
 """Characters of a tenant on servers."""
 
-LONGEST_TAG = 64
+MAX_TAG_CHARACTERS = 64
 """Characters of an event's tag on MariaDB."""
 
 _MYSQL = ("mysql", "mariadb")
@@ -60,7 +64,7 @@ def _big() -> TypeEngine[int]:
 
 
 def _word() -> TypeEngine[str]:
-    return Text().with_variant(mysql.VARCHAR(LONGEST_TAG), *_MYSQL)
+    return Text().with_variant(mysql.VARCHAR(MAX_TAG_CHARACTERS), *_MYSQL)
 
 
 store = Table(
@@ -70,6 +74,7 @@ store = Table(
     Column("epoch", _word(), nullable=False),
     Column("lanes", Integer, nullable=False),
     Column("created_at", _big(), nullable=False),
+    Column("digest", _hash(), nullable=True),
     PrimaryKeyConstraint("id", name="toolledger_store_pk"),
 )
 
@@ -86,8 +91,8 @@ conversations = Table(
     metadata,
     Column("lane", Integer, nullable=False),
     Column("conversation", _big(), nullable=False),
-    Column("tenant", _name(LONGEST_TENANT), nullable=False),
-    Column("conversation_id", _name(LONGEST_ID), nullable=False),
+    Column("tenant", _name(MAX_TENANT_CHARACTERS), nullable=False),
+    Column("conversation_id", _name(MAX_ID_CHARACTERS), nullable=False),
     Column("slice", Integer, nullable=False),
     PrimaryKeyConstraint("lane", "conversation", name="toolledger_conversations_pk"),
     UniqueConstraint("lane", "tenant", "conversation_id", name="toolledger_conversations_id"),
@@ -102,14 +107,25 @@ events = Table(
     Column("version", Integer, nullable=False),
     Column("event_id", _hash(), nullable=False),
     Column("recorded_at", _big(), nullable=False),
+    Column("occurred_at", _big(), nullable=True),
     Column("tag", _word(), nullable=False),
     Column("schema", Integer, nullable=False),
     Column("fingerprint", _hash(), nullable=True),
-    Column("digest", _hash(), nullable=False),
+    Column("chain", _hash(), nullable=False),
     Column("payload", Text().with_variant(mysql.LONGTEXT(), *_MYSQL), nullable=False),
     PrimaryKeyConstraint("lane", "position", name="toolledger_events_pk"),
     UniqueConstraint("lane", "conversation", "version", name="toolledger_events_version"),
-    UniqueConstraint("lane", "conversation", "event_id", name="toolledger_events_id"),
+)
+
+event_ids = Table(
+    "toolledger_event_ids",
+    metadata,
+    Column("lane", Integer, nullable=False),
+    Column("conversation", _big(), nullable=False),
+    Column("event_id", _hash(), nullable=False),
+    Column("version", Integer, nullable=False),
+    PrimaryKeyConstraint("lane", "conversation", "event_id", name="toolledger_event_ids_pk"),
+    sqlite_with_rowid=False,
 )
 
 fingerprints = Table(
@@ -125,4 +141,4 @@ fingerprints = Table(
     sqlite_with_rowid=False,
 )
 
-__all__ = ["conversations", "events", "fingerprints", "lanes", "metadata", "store"]
+__all__ = ["conversations", "event_ids", "events", "fingerprints", "lanes", "metadata", "store"]

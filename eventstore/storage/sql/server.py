@@ -1,66 +1,76 @@
 """What database servers have in common: connections that break, ids with a limit, one upgrade.
 
 A transaction that the server gave up is begun again. A connection that was lost is replaced;
-one that was lost at COMMIT leaves the question whether the commit took place, which is settled
-by looking for the event ids behind the lane's lock, never by guessing.
+one that was lost at COMMIT leaves the question whether the commit took place. It is answered by
+looking for the event ids while the lane is locked, never by guessing.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DisconnectionError, NoSuchModuleError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
 
-from eventstore import migrate
-from eventstore.errors import NotAStore, StorageError, StoreClosed
-from eventstore.storage import Draft
-from eventstore.storage.connections import unforked
-from eventstore.storage.database import translated
-from eventstore.storage.schema import LONGEST_ID, LONGEST_TENANT
-from eventstore.storage.sql import SqlStorage
+from eventstore.errors import NotAStore, OutcomeUnknown, StorageError, StoreClosed
+from eventstore.storage import migrations
+from eventstore.storage.sql.backend import Backend, translated
+from eventstore.storage.sql.connections import no_fork, reconnecting
+from eventstore.storage.sql.pool import IdlePool
+from eventstore.storage.sql.schema import MAX_ID_CHARACTERS, MAX_TENANT_CHARACTERS
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sql.table_engine import TableEngine
+from eventstore.storage.urls import check_options, shown_address
 
-DURABILITIES = ("full", "normal")
-
-IDLE = 0.1
-"""Seconds after which a pooled connection is tried before it is used again."""
-
-CONNECTING = 10
-"""Seconds that a server has to answer a new connection."""
+CONNECT_SECONDS = 10
+"""How long a server has to answer a new connection."""
 
 
-class Server(ABC):
-    """What every server does alike; `durability` is "full" or "normal"."""
+class Server(Backend):
+    """A database on a server."""
 
-    begin: str
-    driver: ClassVar[str]
+    drivername: ClassVar[str]
     """SQLAlchemy's name for the engine and its driver."""
     extra: ClassVar[str]
-    """What to install for it."""
-    inheritable = True
+    """The extra of this distribution that installs the driver."""
+    database_options: ClassVar[frozenset[str]] = frozenset()
+    """Options of the URL that may name the database in its place."""
+
+    ping_after_seconds: float = 0.1
+    """How long a pooled connection may be unused before it is tried.
+
+    `pool_pre_ping` always tries, which costs each read a round trip.
+    """
+
+    survives_fork = True
+    retry_advice = "roll the transaction back, and begin it again, under READ COMMITTED"
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
-        self.url = url.set(drivername=self.driver)
-        self.durability = durability
-        self.busy_timeout = busy_timeout
-        self.where = url.set(query={}).render_as_string(hide_password=True)
+        super().__init__(url.set(drivername=self.drivername), durability, busy_timeout)
+        self.address = shown_address(url)
+        if not url.database and self.database_options.isdisjoint(url.query):
+            raise ValueError(
+                f"{self.address} names no database: append /NAME to the server's address"
+            )
 
-    # what differs
-
-    @property
-    @abstractmethod
-    def module(self) -> Any:
-        """The driver."""
+    # how servers differ
 
     @abstractmethod
-    def options(self) -> dict[str, Any]:
-        """How the driver connects, but for what the URL says."""
+    def known_options(self) -> Collection[str]:
+        """Return the options that a URL may have."""
+
+    @abstractmethod
+    def route_options(self) -> dict[str, Any]:
+        """Return the options by which the driver finds the right server in time."""
+
+    @abstractmethod
+    def connect_options(self) -> dict[str, Any]:
+        """Return the driver's options for a connection, which those of the URL override."""
 
     @abstractmethod
     def prepare(self, connection: Any) -> None:
@@ -71,51 +81,72 @@ class Server(ABC):
         """Refuse a database that cannot hold a log."""
 
     @abstractmethod
-    def lax(self, connection: Connection) -> tuple[str, str] | None:
-        """The server's setting by which it answers a COMMIT too early, and the right value."""
+    def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
+        """Return the setting by which the server answers COMMIT too early, and its right value."""
 
     @abstractmethod
-    def alone(self, connection: Connection) -> AbstractContextManager[None]:
-        """Nobody else changes the schema meanwhile."""
+    def schema_lock(self, connection: Connection) -> AbstractContextManager[None]:
+        """Keep other processes from changing the schema."""
+
+    def drop_partial_schema(self, connection: Connection) -> None:
+        """Remove what is left of a schema whose creation, or removal, was interrupted."""
 
     @abstractmethod
-    def clear(self, connection: Connection) -> None:
-        """Take away what is left of a schema that was not made to its end."""
+    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+        """Return the library's class for a driver's error, and the remedy."""
 
     @abstractmethod
-    def meaning(self, error: Any) -> tuple[type[StorageError], str]:
-        """The library's class for a driver's error, and the remedy."""
+    def is_disconnect(self, error: Any) -> bool:
+        """Return whether a driver's error says that the connection is gone."""
 
-    @abstractmethod
-    def says_lost(self, error: Any) -> bool:
-        """Whether an error of the driver's says that the connection is gone."""
+    def error_text(self, error: Any) -> str:
+        """Return what the driver says."""
+        return str(error)
 
-    @abstractmethod
-    def is_passing(self, error: BaseException) -> bool:
-        """Whether the server gave the transaction up, to be begun again (a deadlock)."""
+    # what they have in common
 
-    @abstractmethod
-    def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
-        """What the server itself finds wrong in its tables."""
+    def open(self, tenant: str, *, new: bool) -> SqlStorage:
+        """Open the storage of a tenant; see `Backend.open`.
 
-    # what does not
+        A server that starts, or that another one replaces, is waited for.
+        """
+        self.check_names(tenant, "")
 
-    def shared(self) -> bool:
-        """Whether all must use one connection: never."""
-        return False
+        def attempt() -> SqlStorage:
+            with no_fork():
+                self.upgrade(new=new)
+                return self.storage(tenant)
 
-    def check_in_place(self) -> None:  # noqa: B027 - nothing is the right thing
-        """Refuse a write to what is no longer the database that was opened: servers look to it."""
+        with translated(self):
+            return reconnecting(self, attempt)
+
+    def storage(self, tenant: str) -> SqlStorage:
+        """Return the storage of a tenant, once the server was checked."""
+        return SqlStorage(self, tenant)
+
+    @contextmanager
+    def migrating(self) -> Generator[Connection]:
+        """Give a connection that may change the schema while no other process does."""
+        with translated(self):
+            engine = self.connect()
+            try:
+                with reconnecting(self, engine.connect) as connection:
+                    self.check_server(connection)
+                    with self.schema_lock(connection):
+                        self.drop_partial_schema(connection)
+                        yield connection
+            finally:
+                engine.dispose()
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the server's keys cannot hold.
 
         Raises:
-            ValueError: one is too long.
+            ValueError: One is too long.
         """
         for what, text, longest in (
-            ("tenant", tenant, LONGEST_TENANT),
-            ("conversation id", conversation_id, LONGEST_ID),
+            ("tenant", tenant, MAX_TENANT_CHARACTERS),
+            ("conversation id", conversation_id, MAX_ID_CHARACTERS),
         ):
             if len(text) > longest:
                 raise ValueError(
@@ -123,47 +154,57 @@ class Server(ABC):
                     f"takes {longest} at most: use a shorter one"
                 )
 
-    def check_sizes(self, drafts: Sequence[Draft]) -> None:  # noqa: B027 - likewise
-        """Refuse events for whose size the server gave up the connection: most say so."""
-
-    def storage(self, tenant: str) -> SqlStorage:
-        """What reads and writes there, once it has been looked at."""
-        return SqlStorage(self, tenant)
-
-    def is_lost(self, error: BaseException) -> bool:
-        """Whether the connection is gone; or out of step with the server, as after a Ctrl-C."""
-        if not isinstance(error, Exception):
-            return True
-        error = getattr(error, "orig", None) or error
-        return isinstance(error, self.module.Error) and self.says_lost(error)
-
     def connect(self) -> Engine:
-        """A new engine, its connections in autocommit mode."""
-        given = self.options()
-        options = {name: value for name, value in given.items() if name not in self.url.query}
+        """Make an engine whose connections are in autocommit mode."""
         try:
-            engine = create_engine(
-                self.url, isolation_level="AUTOCOMMIT", paramstyle="format", poolclass=QueuePool,
-                pool_size=2, max_overflow=-1, pool_reset_on_return=None, connect_args=options,
-            )  # fmt: skip
+            engine = self._new_engine(
+                {**self.connect_options(), **self.route_options()},
+                isolation_level="AUTOCOMMIT",
+                paramstyle="format",
+                poolclass=IdlePool,
+                pool_reset_on_return=None,
+            )
         except (ImportError, NoSuchModuleError) as error:
             raise StorageError(
-                f"{self.where}: {error}: pip install 'toolledger[{self.extra}]'"
+                f"{self.address}: {error}: pip install 'toolledger[{self.extra}]'"
             ) from error
         event.listen(engine, "connect", self._connected)
         event.listen(engine, "checkin", _checked_in)
         event.listen(engine, "checkout", self._checked_out)
         return engine
 
-    def _connected(self, connection: Any, _: Any) -> None:
+    def table_engine(self) -> TableEngine:
+        """Make an engine for tables beside the log, on the server that the log would be written."""
+        engine = self._new_engine(self.route_options(), pool_pre_ping=True)
+        return TableEngine(engine, self.is_transient, self.is_connection_lost)
+
+    def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
+        """Make an engine; the URL's own options override those for connecting.
+
+        Raises:
+            ValueError: An option of the URL makes no sense.
+        """
+        unset = {k: v for k, v in connect_options.items() if k not in self.url.query}
+        problem: object = None
+        try:
+            check_options(self.url, self.known_options())
+            return create_engine(self.url, connect_args=unset, **options)
+        except NoSuchModuleError:
+            raise
+        except (ArgumentError, TypeError) as error:
+            problem = error
+        raise ValueError(f"{self.address}: {problem}: mend the options of the URL")
+
+    def _connected(self, connection: Any, _: object) -> None:
         self.prepare(connection)
 
-    def _checked_out(self, connection: Any, record: Any, _: Any) -> None:
-        if time.monotonic() - record.info.get("since", 0.0) < IDLE or "since" not in record.info:
+    def _checked_out(self, connection: Any, record: Any, _: object) -> None:
+        since = record.info.get("since")
+        if since is None or time.monotonic() - since < self.ping_after_seconds:
             return
         try:
             connection.cursor().execute("SELECT 1")
-        except self.module.Error as error:
+        except self.driver_module.Error as error:
             raise DisconnectionError from error  # the pool makes a new one
 
     def upgrade(self, *, new: bool) -> None:
@@ -175,23 +216,23 @@ class Server(ABC):
                 self._check_durability(connection)
                 if self._is_current(connection):
                     return
-                with self.alone(connection):
-                    self.clear(connection)
-                    found = migrate.revision(connection)
+                with self.schema_lock(connection):
+                    self.drop_partial_schema(connection)
+                    found = migrations.revision(connection)
                     if found is None and not new:
-                        raise NotAStore(f"{self.where} holds no store: name another database")
-                    if migrate.check(found):  # nobody else did meanwhile
-                        migrate.upgrade(connection)
+                        raise NotAStore(f"{self.address} holds no store: name another database")
+                    if migrations.check(found) or migrations.is_broken_off(connection):
+                        migrations.upgrade(connection)  # no other process did meanwhile
         finally:
             engine.dispose()
 
     def _check_durability(self, connection: Connection) -> None:
         """Warn of a server that does not keep what "full" promises, whatever a session sets."""
-        lax = None if self.durability == "normal" else self.lax(connection)
-        if lax is not None:
-            setting, right = lax
+        weak = None if self.durability == "normal" else self.weak_durability(connection)
+        if weak is not None:
+            setting, right = weak
             warnings.warn(
-                f"{self.where}: {setting}: what was appended last may be lost when the server's "
+                f"{self.address}: {setting}: what was appended last may be lost when the server's "
                 f"machine goes down; set it to {right}, or open with durability='normal'",
                 RuntimeWarning,
                 stacklevel=2,
@@ -199,51 +240,44 @@ class Server(ABC):
 
     def _is_current(self, connection: Connection) -> bool:
         try:
-            found = migrate.revision(connection)
-        except NotAStore:  # or another is about to make it
+            found = migrations.revision(connection)
+        except NotAStore:  # or another process is about to make it
             return False
-        return found is not None and not migrate.check(found)
+        current = found is not None and not migrations.check(found)
+        return current and not migrations.is_broken_off(connection)
+
+    # errors
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        """Return whether the connection is gone, or out of step, as after a Ctrl-C."""
+        if not isinstance(error, Exception):
+            return True
+        if isinstance(error, StorageError):  # ours: the driver itself may be missing
+            return False
+        cause = getattr(error, "orig", None) or error
+        return isinstance(cause, self.driver_module.Error) and self.is_disconnect(cause)
 
     def translate(self, error: BaseException) -> BaseException:
-        """The library's error for a driver's, with the database named; or the same error."""
+        """Return the library's error for a driver's, with the database named; or the same error."""
+        if isinstance(error, OutcomeUnknown):
+            return error
         if isinstance(error, StorageError):
-            told = self.where in str(error) or isinstance(error, StoreClosed)
-            return error if told else type(error)(f"{self.where}: {error}")
-        driver_error = getattr(error, "orig", None) or error
-        return self.told(driver_error) if isinstance(driver_error, self.module.Error) else error
+            is_named = self.address in str(error) or isinstance(error, StoreClosed)
+            return error if is_named else type(error)(f"{self.address}: {error}")
+        cause = getattr(error, "orig", None) or error
+        return self._storage_error(cause) if isinstance(cause, self.driver_module.Error) else error
 
-    def told(self, error: Any) -> StorageError:
-        """The library's error for a driver's, which may be another driver than ours."""
-        kind, remedy = self.meaning(error)
-        text = " ".join(self.text(error).split())
-        return kind(f"{self.where}: {text}: {remedy}")
+    def host_error(self, error: Exception) -> BaseException:
+        """Return the library's error for one of the host's driver, which may be another."""
+        translation = self.translate(error)
+        cause = getattr(error, "orig", None)
+        return self._storage_error(cause) if translation is error and cause else translation
 
-    def text(self, error: Any) -> str:
-        """What the driver says."""
-        return str(error)
+    def _storage_error(self, error: Any) -> StorageError:
+        kind, remedy = self.error_for(error)
+        text = " ".join(self.error_text(error).split())
+        return kind(f"{self.address}: {text}: {remedy}")
 
 
-def _checked_in(_: Any, record: Any) -> None:
+def _checked_in(_: object, record: Any) -> None:
     record.info["since"] = time.monotonic()
-
-
-def open_storage(database: Server, tenant: str, *, new: bool) -> SqlStorage:
-    """The storage in a server's database, its schema upgraded, and created where it may be."""
-    database.check_names(tenant, "")
-    with translated(database), unforked():
-        database.upgrade(new=new)
-        return database.storage(tenant)
-
-
-@contextmanager
-def migrating(database: Server) -> Iterator[Connection]:
-    """A connection that may change the schema, while nobody else does."""
-    with translated(database):
-        engine = database.connect()
-        try:
-            with engine.connect() as connection:
-                database.check_server(connection)
-                with database.alone(connection):
-                    yield connection
-        finally:
-            engine.dispose()

@@ -1,15 +1,22 @@
-"""Every statement of the SQL storages: built with SQLAlchemy Core, compiled once a dialect."""
+"""Every statement of the SQL storages, built with SQLAlchemy Core.
+
+`Statements` are compiled once for the driver, with their parameters in a fixed order.
+`HostStatements` are left to the host's connection to compile, with their parameters by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sqlalchemy import (
-    Executable,
-    LargeBinary,
+    ColumnElement,
+    Integer,
+    Select,
+    Update,
+    and_,
     bindparam,
-    cast,
     func,
     insert,
     literal_column,
@@ -17,156 +24,100 @@ from sqlalchemy import (
     update,
 )
 
-from eventstore.storage import schema as tables
+from eventstore.storage.sql import schema as tables
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
+    from sqlalchemy.sql.compiler import SQLCompiler
+    from sqlalchemy.sql.expression import ClauseElement
 
-_e = tables.events.c
-_READ = (
-    _e.position, _e.conversation, _e.version, _e.event_id, _e.recorded_at, _e.tag, _e.schema,
-    _e.fingerprint,
-)  # fmt: skip
+    from eventstore.storage.sql.backend import Backend
+
+Rows: TypeAlias = "Select[*tuple[Any, ...]]"
+
+_e, _c, _l, _f, _i = (
+    tables.events.c,
+    tables.conversations.c,
+    tables.lanes.c,
+    tables.fingerprints.c,
+    tables.event_ids.c,
+)
+_previous = tables.events.alias("previous")
+
+_FIRST_ROW: ColumnElement[int] = literal_column("0", Integer)
+"""The offset, which SQLite's dialect writes in any case."""
 
 
-def _as_bytes(dialect: Dialect) -> Any:
-    """The payload as bytes: what is no UTF-8 is for the codec to say, not for the driver."""
-    if dialect.name == "postgresql":  # where a cast would read it as an escaped string
-        return func.convert_to(_e.payload, literal_column("'UTF8'"))
-    return cast(_e.payload, LargeBinary)
-
-
-def columns(dialect: Dialect) -> tuple[Any, ...]:
-    """What is read of an event, of one lane."""
-    # PostgreSQL holds text to be UTF-8
-    return (*_READ, _e.payload if dialect.name == "postgresql" else _as_bytes(dialect))
+MAX_STRAYS = 1000
+"""Rows of an index without an event that are reported of a lane at most."""
 
 
 class Statements:
-    """Every statement of the storage, compiled for one dialect."""
+    """The statements of a storage, compiled for one dialect; names of parameters stand beside."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        e, c, lanes, f = tables.events, tables.conversations, tables.lanes, tables.fingerprints
-        p = bindparam
-        none: Any = literal_column("0")  # SQLite's dialect writes an offset anyway
-        payload = _as_bytes(dialect)
-        read = columns(dialect)
+    def __init__(self, dialect: Dialect, backend: Backend) -> None:
+        def text(statement: ClauseElement, *parameters: str) -> str:
+            return _compiled(dialect, statement, parameters)
 
-        def text(statement: Executable, *names: str) -> str:
-            compiled = _Statement(dialect, statement)
-            assert compiled.names == names, (compiled.names, names)  # noqa: S101
-            return compiled.text
-
-        self.advance = text(
-            update(lanes)
-            .where(lanes.c.lane == p("at"), lanes.c.position == p("last"))
-            .values(position=p("to")),
-            "to", "at", "last",
-        )  # fmt: skip
-        # SQLite's dialect leaves the lock out: there the whole database is locked.
-        self.head = text(
-            select(lanes.c.position).where(lanes.c.lane == p("at")).with_for_update(), "at"
-        )
-        self._lock = " FOR UPDATE" if self.head.endswith(" FOR UPDATE") else ""
-        self.find = text(
-            select(c.c.conversation).where(
-                c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation_id == p("id")
-            ),
-            "at", "tenant", "id",
-        )  # fmt: skip
-        self.create = text(insert(c), "lane", "conversation", "tenant", "conversation_id", "slice")
+        self._dialect, self._backend = dialect, backend
+        columns = _event_columns(backend)
+        self.compound = backend.compound_statements
+        self._lock = " FOR UPDATE" if backend.row_locks else ""
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
-        self.insert = text(insert(e), *(column.name for column in e.columns))
-        self.index = text(insert(f), "lane", "fingerprint", "conversation", "version")
-        self.compound = dialect.name == "postgresql"
-        """Whether several statements without parameters may be sent as one."""
-        one = select(*read).where(
-            e.c.lane == p("at"), e.c.conversation == p("key"), e.c.version > p("after")
-        )
-        self.tail = text(one.order_by(e.c.version), "at", "key", "after")
-        self.conversation = text(
-            one.order_by(e.c.version).limit(p("most")).offset(none), "at", "key", "after", "most"
-        )
-        rows = (e.c.lane == p("at"), e.c.position > p("after"))
-        self.feed = text(
-            select(*read).where(*rows).order_by(e.c.position).limit(p("most")).offset(none),
-            "at", "after", "most",
-        )  # fmt: skip
-        self.check = text(
-            # As bytes: what is damaged may be no text any more.
-            select(
-                e.c.position, e.c.conversation, e.c.version, e.c.digest, payload,
-            )
-            .where(*rows)
-            .order_by(e.c.position)
-            .limit(p("most")).offset(none),
-            "at", "after", "most",
-        )  # fmt: skip
-        self.name = text(
-            select(c.c.tenant, c.c.conversation_id).where(
-                c.c.lane == p("at"), c.c.conversation == p("key")
-            ),
-            "at", "key",
-        )  # fmt: skip
-        self.fingerprint = text(
-            select(f.c.conversation, f.c.version)
-            .where(f.c.lane == p("at"), f.c.fingerprint == p("digest"))
-            .order_by(f.c.conversation, f.c.version),
-            "at", "digest",
-        )  # fmt: skip
-        self.known = text(
-            select(e.c.version).where(
-                e.c.lane == p("at"), e.c.conversation == p("key"), e.c.event_id == p("id")
-            ),
-            "at", "key", "id",
-        )  # fmt: skip
-        self.conversations = text(
-            select(
-                c.c.conversation,
-                c.c.conversation_id,
-                select(func.max(e.c.version))
-                .where(e.c.lane == c.c.lane, e.c.conversation == c.c.conversation)
-                .scalar_subquery(),
-            )
-            .where(c.c.lane == p("at"), c.c.tenant == p("tenant"), c.c.conversation > p("after"))
-            .order_by(c.c.conversation)
-            .limit(p("most")).offset(none),
-            "at", "tenant", "after", "most",
-        )  # fmt: skip
+        self.advance = text(_advance(), "to", "at", "last")
+        self.head = text(_head(backend), "at")
+        self.find = text(_find(), "at", "tenant", "id")
+        self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
+        self.insert = text(insert(tables.events), *tables.events.c.keys())
+        self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
+        self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
+        self.digest = text(_at_version(_e.chain), "at", "key", "version")
+        self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
+        self.tail = text(_tail(columns), "at", "key", "after")
+        self.conversation = text(_page(_tail(columns)), "at", "key", "after", "most")
+        self.feed = text(_page(_lane(columns, backend)), "at", "after", "most")
+        self.fingerprint = text(_fingerprint(), "at", "digest")
+        self.known = text(_known(), "at", "key", "id")
+        self.conversations = text(_page(_conversations()), "at", "tenant", "after", "most")
+
+    @cached_property
+    def check(self) -> CheckStatements:
+        """The statements by which stored rows are checked."""
+        return CheckStatements(self._dialect, self._backend)
 
     def heads(self, of: Iterable[int]) -> str:
-        """The positions of some lanes, locked one after the other."""
-        named = ", ".join(map(str, of))
+        """Return the statement for the positions of some lanes, locked one after the other."""
+        numbers = ", ".join(map(str, of))
         return (
             "SELECT lane, position FROM toolledger_lanes "  # noqa: S608 - numbers
-            f"WHERE lane IN ({named}) ORDER BY lane{self._lock}"
+            f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
     def names(self, keys: Iterable[int]) -> str:
-        """The tenants and the ids of so many conversations of a lane."""
-        given = ", ".join(self._mark for _ in keys)
+        """Return the statement for the tenants and ids of so many conversations of a lane."""
+        marks = ", ".join(self._mark for _ in keys)
         return (
             "SELECT conversation, tenant, conversation_id FROM toolledger_conversations "  # noqa: S608 - marks
-            f"WHERE lane = {self._mark} AND conversation IN ({given})"
+            f"WHERE lane = {self._mark} AND conversation IN ({marks})"
         )
 
     def versions(self, keys: Iterable[tuple[int, int]]) -> str:
-        """The last versions of some conversations, by lane and key."""
+        """Return the statement for the last versions of some conversations, by lane and key."""
         lanes: dict[int, list[int]] = {}
         for lane, key in keys:
             lanes.setdefault(lane, []).append(key)
-        named = " OR ".join(
+        wanted = " OR ".join(
             f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
             for lane, some in lanes.items()
         )
         return (
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "  # noqa: S608 - numbers
             "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
-            f"FROM toolledger_conversations c WHERE {named}"
+            f"FROM toolledger_conversations c WHERE {wanted}"
         )
 
     def advance_all(self, to: Mapping[int, int]) -> str:
-        """Move some lanes, that are locked, to new positions."""
+        """Return the statement that moves some lanes, which are locked, to new positions."""
         cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
         return (
             f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "  # noqa: S608 - numbers
@@ -174,10 +125,244 @@ class Statements:
         )
 
 
-class _Statement:
-    """A Core statement, compiled: its text, and the order of its parameters."""
+class CheckStatements:
+    """The statements by which stored rows are checked.
 
-    def __init__(self, dialect: Dialect, statement: Executable) -> None:
-        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
-        self.text: str = str(compiled)
-        self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+    Damaged text may not be text any more, so that all text is read as bytes.
+    """
+
+    def __init__(self, dialect: Dialect, backend: Backend) -> None:
+        def text(statement: ClauseElement, *parameters: str) -> str:
+            return _compiled(dialect, statement, parameters)
+
+        self.events = text(_page(_checked(backend)), "at", "after", "most")
+        self.conversations = text(_page(_checked_conversations(backend)), "at", "after", "most")
+        self.store = text(_checked_store(backend))
+        self.stray_marks = text(_stray(_f, _e.fingerprint == _f.fingerprint), "at")
+        self.stray_ids = text(_stray(_i, _e.event_id == _i.event_id), "at")
+
+
+class HostStatements:
+    """The statements of a storage inside a host's transaction."""
+
+    store = select(tables.store.c.epoch).where(tables.store.c.id > 0)  # below: `durable_reads`
+    lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
+    """The first write, which locks a database that has no row locks."""
+    find = (
+        select(_l.position, _c.conversation)
+        .outerjoin(
+            tables.conversations,
+            and_(
+                _c.lane == _l.lane,
+                _c.tenant == bindparam("tenant"),
+                _c.conversation_id == bindparam("id"),
+            ),
+        )
+        .where(_l.lane == bindparam("at"))
+    )
+    advance = (
+        update(tables.lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
+    )
+    known = select(_i.event_id, _i.version).where(
+        _i.lane == bindparam("at"),
+        _i.conversation == bindparam("key"),
+        _i.event_id.in_(bindparam("ids", expanding=True)),
+    )
+    digest = select(_e.chain).where(
+        _e.lane == bindparam("at"),
+        _e.conversation == bindparam("key"),
+        _e.version == bindparam("version"),
+    )
+
+    def __init__(self, backend: Backend) -> None:
+        self.head = _head(backend)
+        self.conversation = _tail(_event_columns(backend)).limit(backend.limits.chunk_rows)
+
+
+def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
+    """Return what is read of an event, of one lane."""
+    payload = _e.payload if backend.checks_encoding else backend.payload_as_bytes(_e.payload)
+    return (
+        _e.position,
+        _e.conversation,
+        _e.version,
+        _e.event_id,
+        _e.recorded_at,
+        _e.occurred_at,
+        _e.tag,
+        _e.schema,
+        _e.fingerprint,
+        payload,
+    )
+
+
+def _checked(backend: Backend) -> Rows:
+    """Return what is read to check the events of a lane; see `chain.StoredRow`."""
+    previous = _previous.c
+    columns = (
+        _e.position,
+        _e.conversation,
+        _e.version,
+        _e.event_id,
+        _e.recorded_at,
+        _e.occurred_at,
+        backend.payload_as_bytes(_e.tag),
+        _e.schema,
+        _e.fingerprint,
+        _e.chain,
+        backend.payload_as_bytes(_e.payload),
+        previous.chain,
+        _i.version,
+        _f.version,
+    )
+    before = and_(
+        previous.lane == _e.lane,
+        previous.conversation == _e.conversation,
+        previous.version == _e.version - literal_column("1"),
+    )
+    given = and_(
+        _i.lane == _e.lane,
+        _i.conversation == _e.conversation,
+        _i.event_id == _e.event_id,
+        _i.version == _e.version,
+    )
+    marked = and_(
+        _f.lane == _e.lane,
+        _f.fingerprint == _e.fingerprint,
+        _f.conversation == _e.conversation,
+        _f.version == _e.version,
+    )
+    found = (
+        tables.events.outerjoin(_previous, before)
+        .outerjoin(tables.event_ids, given)
+        .outerjoin(tables.fingerprints, marked)
+    )
+    return _lane(columns, backend).select_from(found)
+
+
+def _checked_conversations(backend: Backend) -> Rows:
+    return (
+        select(
+            _c.conversation,
+            backend.payload_as_bytes(_c.tenant),
+            backend.payload_as_bytes(_c.conversation_id),
+            _c.slice,
+        )
+        .where(_c.lane == bindparam("at"), _c.conversation > bindparam("after"))
+        .order_by(_c.conversation)
+    )
+
+
+def _stray(of: Any, same: ColumnElement[bool]) -> Rows:
+    """Return the rows that find an event by `same`, which their place does not have."""
+    there = and_(
+        _e.lane == of.lane, _e.conversation == of.conversation, _e.version == of.version, same
+    )
+    return (
+        select(of.conversation, of.version)
+        .select_from(of.lane.table.outerjoin(tables.events, there))
+        .where(of.lane == bindparam("at"), _e.version.is_(None))
+        .limit(literal_column(str(MAX_STRAYS)))
+        .offset(_FIRST_ROW)
+    )
+
+
+def _at_version(column: ColumnElement[Any]) -> Rows:
+    return select(column).where(
+        _e.lane == bindparam("at"),
+        _e.conversation == bindparam("key"),
+        _e.version == bindparam("version"),
+    )
+
+
+def _checked_store(backend: Backend) -> Rows:
+    store = tables.store.c
+    epoch = backend.payload_as_bytes(store.epoch)
+    return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
+
+
+def _advance() -> Update:
+    return (
+        update(tables.lanes)
+        .where(_l.lane == bindparam("at"), _l.position == bindparam("last"))
+        .values(position=bindparam("to"))
+    )
+
+
+def _head(backend: Backend) -> Rows:
+    head = select(_l.position).where(_l.lane == bindparam("at"))
+    return head.with_for_update() if backend.row_locks else head
+
+
+def _find() -> Rows:
+    return select(_c.conversation).where(
+        _c.lane == bindparam("at"),
+        _c.tenant == bindparam("tenant"),
+        _c.conversation_id == bindparam("id"),
+    )
+
+
+def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
+    return (
+        select(*columns)
+        .where(
+            _e.lane == bindparam("at"),
+            _e.conversation == bindparam("key"),
+            _e.version > bindparam("after"),
+        )
+        .order_by(_e.version)
+    )
+
+
+def _lane(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
+    # SQLite would take the index that begins with the lane, and sort: `+ 0` keeps it from that.
+    lane = _e.lane + _FIRST_ROW if backend.position_is_rowid else _e.lane
+    return (
+        select(*columns)
+        .where(lane == bindparam("at"), _e.position > bindparam("after"))
+        .order_by(_e.position)
+    )
+
+
+def _page(rows: Rows) -> Rows:
+    return rows.limit(bindparam("most")).offset(_FIRST_ROW)
+
+
+def _fingerprint() -> Rows:
+    return (
+        select(_f.conversation, _f.version)
+        .where(_f.lane == bindparam("at"), _f.fingerprint == bindparam("digest"))
+        .order_by(_f.conversation, _f.version)
+    )
+
+
+def _known() -> Rows:
+    return select(_i.version).where(
+        _i.lane == bindparam("at"),
+        _i.conversation == bindparam("key"),
+        _i.event_id == bindparam("id"),
+    )
+
+
+def _conversations() -> Rows:
+    last_version = (
+        select(func.max(_e.version))
+        .where(_e.lane == _c.lane, _e.conversation == _c.conversation)
+        .scalar_subquery()
+    )
+    return (
+        select(_c.conversation, _c.conversation_id, last_version)
+        .where(
+            _c.lane == bindparam("at"),
+            _c.tenant == bindparam("tenant"),
+            _c.conversation > bindparam("after"),
+        )
+        .order_by(_c.conversation)
+    )
+
+
+def _compiled(dialect: Dialect, statement: ClauseElement, parameters: tuple[str, ...]) -> str:
+    """Return the text of a statement whose parameters are expected in this order."""
+    compiled = cast("SQLCompiler", statement.compile(dialect=dialect))
+    assert tuple(compiled.positiontup or ()) == parameters, compiled.positiontup  # noqa: S101
+    return str(compiled)

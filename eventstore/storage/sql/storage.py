@@ -2,30 +2,96 @@
 
 Statements are built with SQLAlchemy Core and compiled once; the text then goes straight to the
 driver on a connection held from SQLAlchemy's pool, which keeps the driver's own speed.
+
+The lane counter:
+
+1. Each lane has one row that holds its last position. A writer locks that row, writes its events
+   at the positions after it, and moves the counter, all in one transaction.
+2. So commits of one lane come one after the other, and positions have no gaps: a transaction that
+   is rolled back leaves the counter where it was.
+3. Lanes are locked in the order of their numbers, so that writers never wait in a circle.
+4. A counter that stands where this storage's last write left it proves that no other process has
+   written since: nothing is read again. Otherwise the conversations' new events are read, and
+   `rebase` decides on them.
+5. A counter below a position that was read before means an older copy of the database: nothing is
+   written.
+
+Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
+
+A lost COMMIT, when the connection breaks before the server answers:
+
+1. Whether it took place is never guessed.
+2. Its lanes are noted. Until the transaction has ended at the server, it holds their counters.
+3. Before event ids are looked up, those lanes are locked and released on a new connection; from
+   then on the transaction has either taken place or never will.
+4. The append succeeded if the event at its expected version has the id of its last event.
+
+The digest chain (see `eventstore.storage.chain`) needs the digest of the event before:
+
+1. It is known of the conversations that this storage wrote to last, at the version it wrote.
+2. Otherwise it is read in the same transaction, at the version that the append follows.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from os import getpid
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from eventstore.errors import StoreCorrupt
-from eventstore.fingerprint import slice_of
-from eventstore.storage import Append, Appended, Damage
-from eventstore.storage.checking import verify
-from eventstore.storage.connections import pauses
-from eventstore.storage.database import translated
-from eventstore.storage.reading import Reader
-from eventstore.storage.rows import Batch, event_row, index_row
+from eventstore.domain.fingerprint import slice_of
+from eventstore.errors import OutcomeUnknown, StoreCorrupt
+from eventstore.storage.chain import chained, conversation_digest, event_digest
+from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
+from eventstore.storage.sql.backend import translated
+from eventstore.storage.sql.connections import backoff_delays
+from eventstore.storage.sql.integrity import verify
+from eventstore.storage.sql.reader import Reader
+from eventstore.storage.sql.rows import (
+    Batch,
+    EventRow,
+    IdRow,
+    MarkRow,
+    digest_read,
+    event_row,
+    id_row,
+    index_row,
+)
 
 if TYPE_CHECKING:
-    from eventstore.events import Recorded
+    from sqlalchemy.engine.interfaces import DBAPICursor
 
-Asked = TypeVar("Asked")
-Done = TypeVar("Done")
+    from eventstore.domain.events import Recorded
+
+Requests = TypeVar("Requests")
+Result = TypeVar("Result")
+
+
+class _RebaseFailed(Exception):
+    """The transaction of one request ends, because its `rebase` raised `reason`."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Group:
+    """The conversations and lanes of several requests, as one transaction knows them."""
+
+    def __init__(
+        self,
+        lanes: dict[str, int],
+        keys: dict[str, tuple[int, int] | None],
+        versions: dict[str, int],
+        ends: dict[int, int],
+    ) -> None:
+        self.lanes = lanes
+        self.keys = keys
+        self.versions = versions  # of the conversations, as far as they are decided
+        self.ends = ends  # the lanes' last positions, as far as they are decided
+        self.digests: dict[str, bytes] = {}  # of the conversations' last events
+        self.tails: dict[str, list[Recorded]] = {}  # others' events, until a request gets them
+        self.batches: list[Batch] = []
 
 
 class SqlStorage(Reader):
@@ -33,204 +99,272 @@ class SqlStorage(Reader):
 
     def _connect(self) -> None:
         super()._connect()
-        self._unsettled: set[int] = set()  # lanes of a COMMIT that nobody answered
-        self._forget()
+        self._unresolved_lanes: set[int] = set()  # lanes of a COMMIT that was not answered
+        self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
+        self._doubtful: dict[bytes, tuple[str, int]] = {}  # event id -> where it would stand
+        self._forget_positions()
 
-    def _forget(self) -> None:
-        """Know nothing of what others have written: the next append reads what stands there."""
-        self._quiet_since: dict[int, int] = {}  # lane -> position after which all writes are ours
-        self._heads: dict[int, int] = {}  # lane -> position after our last write
-        self._ends: dict[int, int] = {}  # likewise, after the write under way
-        self._begun: dict[str, tuple[int, int]] = {}  # the keys that it makes
-        self._closing = "COMMIT"
+    def _forget_positions(self) -> None:
+        """Trust nothing that was known: the next append reads what is stored."""
+        self._ours_since: dict[int, int] = {}  # lane -> all writes after it are ours
+        self._last_written: dict[int, int] = {}  # lane -> position after our last write
+        self._written_now: dict[int, int] = {}  # the same, after the transaction under way
+        self._keys_now: dict[str, tuple[int, int]] = {}  # of conversations it begins
+        self._digests: dict[str, tuple[int, bytes]] = {}  # conversation id -> version, digest there
+        self._digests_now: dict[str, tuple[int, bytes]] = {}  # the same, after the transaction
+        self._commit_statement = "COMMIT"
 
-    def append(self, request: Append) -> Appended:
-        """Store the drafts of `request`; see `Storage.append`."""
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store the drafts of the requests; see `Storage.append`."""
         if self._pid != getpid():
             self._check()
         with self._lock:
+            self._is_unanswered = False
             try:
                 if self._closed:
                     self._check()
-                self._database.check_in_place()
-                began = time.monotonic()
-                try:
-                    return self._at_once(request) or self._transact(
-                        self._write, request, self._stored
-                    )
-                except Exception as error:  # noqa: BLE001 - looked at there
-                    return self._again(request, error, began + self._database.busy_timeout)
-            except Exception as error:  # noqa: BLE001 - raised again in our own words
+                self._backend.check_in_place()
+                if len(requests) == 1 and requests[0].drafts:
+                    return [self._append_one(requests[0])]
+                return self._in_one_transaction(self._write_all, requests, self._are_stored)
+            except _RebaseFailed as failed:
+                return [failed.reason]
+            except Exception as error:
+                if self._is_unanswered and not isinstance(error, OutcomeUnknown):
+                    reason = str(self._backend.translate(error))
+                    raise OutcomeUnknown(reason, ids_of(requests)) from error
                 self._raise(error)
 
-    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
-        """Store the drafts of many in one transaction; see `Storage.append_all`."""
-        self._check()
-        with self._lock:
-            try:
-                self._check()
-                self._database.check_in_place()
-                return self._transact(self._write_all, requests, self._all_stored)
-            except Exception as error:  # noqa: BLE001 - raised again in our own words
-                self._raise(error)
+    def _append_one(self, request: Append) -> Appended:
+        """Store one request that has drafts: the shortcut that most appends take."""
+        began = time.monotonic()
+        try:
+            return self._append_single_statement(request) or self._in_one_transaction(
+                self._write, request, self._is_stored
+            )
+        except Exception as error:  # noqa: BLE001 - judged there
+            return self._retry(request, error, began + self._backend.busy_timeout)
 
-    def _again(self, request: Append, error: Exception, until: float) -> Appended:
-        """Store the drafts of a request that failed through no fault of its own."""
+    def _retry(self, request: Append, error: Exception, until: float) -> Appended:
+        """Try again where an append failed through no fault of its own."""
         contradicted = False
-        waits = pauses(until)
+        delays = backoff_delays(until)
         while True:
             if isinstance(error, self._driver.IntegrityError) and not contradicted:
                 # The state was older than `as_of` said: decide on what stands there.
                 contradicted = True
-            elif self._unsettled or not (
-                self._database.is_passing(error) or self._database.is_lost(error)
+            elif self._unresolved_lanes or not (
+                self._backend.is_transient(error) or self._backend.is_connection_lost(error)
             ):
                 raise error
             else:
-                self._database.check_sizes(request.drafts)
-                pause = next(waits, None)
-                if pause is None:
+                self._backend.check_sizes(request.drafts)
+                delay = next(delays, None)
+                if delay is None:
                     raise error
-                time.sleep(pause)
+                time.sleep(delay)
             try:
-                return self._transact(self._write, request, self._stored)
+                return self._in_one_transaction(self._write, request, self._is_stored)
             except Exception as failed:  # noqa: BLE001
                 error = failed
 
-    def _transact(
+    def _in_one_transaction(
         self,
-        write: Callable[[Any, Asked], Done],
-        asked: Asked,
-        stored: Callable[[Asked, Done], bool],
-    ) -> Done:
-        cursor = self._cursor
-        if cursor is None or self._torn:
+        write: Callable[[DBAPICursor, Requests], Result],
+        requests: Requests,
+        stored: Callable[[Requests, Result], bool],
+    ) -> Result:
+        cursor = self._writer_cursor
+        if cursor is None or self._in_transaction:
             cursor = self._writer()
-        done: Done | None = None
-        self._torn = True
+        done: Result | None = None
+        self._in_transaction = True
         try:
-            self._closing = "COMMIT"
+            self._commit_statement = "COMMIT"
             if not self._sql.compound:
-                cursor.execute(self._database.begin)
-            done = write(cursor, asked)
-            cursor.execute(self._closing)
+                cursor.execute(self._backend.begin)
+            done = write(cursor, requests)
+            self._commit(cursor)
         except BaseException as error:
-            if self._failed(error, asked, done, stored):
+            if self._clean_up(error, requests, done, stored):
                 return done  # type: ignore[return-value]
             raise
-        self._torn = False
-        self._heads |= self._ends
-        if self._begun:
-            self._remember(self._begun)
-            self._begun = {}
+        self._in_transaction = False
+        self._last_written |= self._written_now
+        self._digests |= self._digests_now
+        if self._keys_now:
+            self._remember(self._keys_now)
+            self._keys_now = {}
         return done
 
-    def _failed(
+    def _commit(self, cursor: DBAPICursor) -> None:
+        """End the transaction under way."""
+        cursor.execute(self._commit_statement)
+
+    def _clean_up(
         self,
         error: BaseException,
-        asked: Asked,
-        done: Done | None,
-        stored: Callable[[Asked, Done], bool],
+        requests: Requests,
+        done: Result | None,
+        stored: Callable[[Requests, Result], bool],
     ) -> bool:
-        """Clean up behind a transaction; whether only the answer to its COMMIT was lost."""
+        """Clean up after a transaction; return whether only the answer to its COMMIT was lost."""
         # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
-        lost = self._database.is_lost(error)
+        lost = self._backend.is_connection_lost(error)
         if lost and done:
-            self._unsettled.update(self._ends)
-        self._forget()
+            self._unresolved_lanes.update(self._written_now)
+        self._forget_positions()
         self._roll_back(lost=lost)
-        return bool(done) and isinstance(error, self._driver.Error) and stored(asked, done)  # type: ignore[arg-type]
+        if done and isinstance(error, self._driver.Error) and stored(requests, done):
+            return True
+        self._is_unanswered = bool(self._unresolved_lanes) and lost and bool(done)
+        if self._is_unanswered:
+            one = isinstance(requests, Append)
+            named, outcomes = ([requests], [done]) if one else (requests, done)
+            self._note_doubtful(
+                cast("Sequence[Append]", named), cast("Sequence[AppendOutcome]", outcomes)
+            )
+        return False
 
-    def _at_once(self, _: Append) -> Appended | None:
-        """Store one event in one statement; None where that cannot be, or others have written."""
-        return None
+    def _note_doubtful(self, requests: Sequence[Append], outcomes: Sequence[AppendOutcome]) -> None:
+        """Remember where events would stand, for `known_ids` to find the library's own ids."""
+        if len(self._doubtful) >= self._limits.cached_keys:
+            self._doubtful.clear()
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, Appended):
+                first = outcome.version - len(request.drafts) + 1
+                for version, draft in enumerate(request.drafts, first):
+                    self._doubtful[draft.event_id] = request.conversation_id, version
 
-    def _stored(self, request: Append, done: Appended) -> bool:
-        if self._torn:
+    def _append_single_statement(self, request: Append) -> Appended | None:
+        """Store one event in one statement; return None where the general path must do it."""
+
+    def _is_stored(self, request: Append, done: Appended) -> bool:
+        if self._in_transaction:
             return False
         if not request.drafts:
             return True
         last = request.drafts[-1].event_id
-        with suppress(Exception):
-            return self.known_ids(request.conversation_id, [last]) == {last: done.version}
-        return False
+        try:
+            return self.event_id_at(request.conversation_id, done.version) == last
+        except OutcomeUnknown:  # it is there, and perhaps not for good
+            raise
+        except Exception:  # noqa: BLE001 - the server does not answer
+            return False
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """Which event ids are stored already; see `Storage.known_ids`."""
-        if self._unsettled:
-            with translated(self._database):
-                self._settle()
-        return super().known_ids(conversation_id, event_ids)
+        """Return which event ids are stored already; see `Storage.known_ids`."""
+        self._resolve_if_unknown()
+        known = super().known_ids(conversation_id, event_ids)
+        for event_id in event_ids:
+            name, version = self._doubtful.get(event_id, ("", 0))
+            is_open = event_id not in known and name == conversation_id
+            if is_open and self.event_id_at(name, version) == event_id:
+                known[event_id] = version
+        return known
 
-    def _settle(self) -> None:
-        """Wait until a COMMIT that nobody answered has taken place, or never will.
+    def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
+        """Return the id of the event at a version; see `Storage.event_id_at`."""
+        self._resolve_if_unknown()
+        return super().event_id_at(conversation_id, version)
 
-        Until then its transaction holds the lanes' counters.
-        """
+    def _resolve_if_unknown(self) -> None:
+        if self._unresolved_lanes:
+            with translated(self._backend):
+                self._resolve_unknown_commit()
+
+    def _resolve_unknown_commit(self) -> None:
+        """Wait until a COMMIT that was not answered has taken place, or never will."""
         with self._lock:
-            if self._unsettled:
-                self._until_there(self._lock_unsettled)
+            if self._unresolved_lanes:
+                self._reconnecting(self._lock_unresolved)
 
-    def _lock_unsettled(self) -> None:
+    def _lock_unresolved(self) -> None:
         try:
             self._check()
             cursor = self._writer()
-            self._torn = True
-            cursor.execute(self._database.begin)
-            for lane in sorted(self._unsettled):
-                self._head(cursor, lane)
+            self._in_transaction = True
+            cursor.execute(self._backend.begin)
+            for lane in sorted(self._unresolved_lanes):
+                self._lock_lane(cursor, lane)
             cursor.execute("COMMIT")
-            self._torn = False
-            self._unsettled.clear()
+            self._in_transaction = False
+            self._unresolved_lanes.clear()
         except BaseException as error:
-            self._roll_back(lost=self._database.is_lost(error))
+            self._roll_back(lost=self._backend.is_connection_lost(error))
             raise
         finally:
-            self._forget()
+            self._forget_positions()
 
-    def _all_stored(self, requests: Sequence[Append], done: Sequence[Appended | Exception]) -> bool:
+    def _are_stored(self, requests: Sequence[Append], done: Sequence[AppendOutcome]) -> bool:
         pairs = zip(requests, done, strict=True)
-        return all(self._stored(r, d) for r, d in pairs if isinstance(d, Appended))
+        return all(self._is_stored(r, d) for r, d in pairs if isinstance(d, Appended))
 
-    def _write(self, cursor: Any, request: Append) -> Appended:
+    def _write(self, cursor: DBAPICursor, request: Append) -> Appended:
         claimed = len(request.drafts)
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self.lane_of(request.conversation_id)
-        base = self._claim(cursor, lane, claimed)
+        base = self._claim_positions(cursor, lane, claimed)
         if base < request.as_of:
             self.refuse_older(lane, base, request)
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
         version = self._caught_up(cursor, key, request) if key else request.version
-        drafts = request.drafts
+        drafts, name = request.drafts, request.conversation_id
+        self._digests_now = {}
         if drafts:
             if key is None:
-                key = self._create(cursor, request.conversation_id, lane, base + 1)
+                key = self._create(cursor, name, lane, base + 1)
+            previous = self._digest_at(cursor, key, name, version)
             if len(drafts) == 1:
                 draft = drafts[0]
-                cursor.execute(self._sql.insert, event_row(*key, base + 1, version + 1, draft))
+                digest = event_digest(previous, version + 1, draft)
+                row = event_row(*key, base + 1, version + 1, draft, digest)
+                cursor.execute(self._sql.insert, row)
                 if draft.begins:
                     cursor.execute(self._sql.index, index_row(*key, version + 1, draft))
+                if draft.id_given:
+                    cursor.execute(self._sql.insert_id, id_row(*key, version + 1, draft))
             else:
-                self._insert(cursor, [(key, base, version, drafts)])
+                digests = chained(previous, version, drafts)
+                digest = digests[-1]
+                self._insert(cursor, [Batch(key, base, version, drafts, digests)])
+            self._digests_now[name] = version + len(drafts), digest
         end = base + len(drafts)
         if self._sql.compound:
             self._advance_all(cursor, {lane: base}, {lane: end})
         elif len(drafts) != claimed:
             cursor.execute(self._sql.advance, (end, lane, base + claimed))
-        self._ends = {lane: end}
+        self._written_now = {lane: end}
         return Appended(lane, version + len(drafts), end)
 
-    def _caught_up(self, cursor: Any, key: tuple[int, int], request: Append) -> int:
-        """The conversation's version now; the request decides anew where others have written."""
-        if request.as_of < self._quiet_since[key[0]]:
+    def _digest_at(
+        self, cursor: DBAPICursor, key: tuple[int, int], conversation_id: str, version: int
+    ) -> bytes:
+        """Return the digest that the event after `version` follows."""
+        known = self._digests.get(conversation_id)
+        if known is not None and known[0] == version:
+            return known[1]
+        if len(self._digests) >= self._limits.cached_keys:
+            self._digests.clear()
+        if version == 0:
+            return conversation_digest(self._tenant.encode(), conversation_id.encode())
+        cursor.execute(self._sql.digest, (*key, version))
+        return digest_read(cursor.fetchone(), conversation_id, version)
+
+    def _caught_up(self, cursor: DBAPICursor, key: tuple[int, int], request: Append) -> int:
+        """Return the conversation's version; decide again where others have written."""
+        if request.as_of < self._ours_since[key[0]]:
             tail = self._tail(cursor, key, request.conversation_id, request.version)
             if tail:
-                request.drafts = request.rebase(tail)
+                try:
+                    request.drafts = request.rebase(tail)
+                except Exception as error:
+                    raise _RebaseFailed(error) from error
                 return tail[-1].version
         return request.version
 
-    def _write_all(self, cursor: Any, requests: Sequence[Append]) -> list[Appended | Exception]:
+    def _write_all(self, cursor: DBAPICursor, requests: Sequence[Append]) -> list[AppendOutcome]:
         firsts: dict[str, Append] = {}
         for request in requests:
             firsts.setdefault(request.conversation_id, request)
@@ -238,7 +372,7 @@ class SqlStorage(Reader):
             name: known[0] if (known := self._keys.get(name)) else self.lane_of(name)
             for name in firsts
         }
-        heads = self._all_heads(cursor, sorted(set(lanes.values())))
+        heads = self._lock_lanes(cursor, sorted(set(lanes.values())))
         for name, first in firsts.items():
             if heads[lanes[name]] < first.as_of:
                 self.refuse_older(lanes[name], heads[lanes[name]], first)
@@ -246,137 +380,161 @@ class SqlStorage(Reader):
             name: self._keys.get(name) or self._find(cursor, name, lane)
             for name, lane in lanes.items()
         }
-        tails = self._all_tails(cursor, firsts, keys)
-        versions = {name: first.version for name, first in firsts.items()}
-        ends = dict(heads)
-        batches: list[Batch] = []
-        done: list[Appended | Exception] = []
-        for request in requests:
-            name = request.conversation_id
-            lane = lanes[name]
-            tail = tails.pop(name, ())
-            if tail:
-                versions[name] = tail[-1].version
-            try:
-                drafts = request.drafts = request.rebase(tail)
-            except Exception as error:  # noqa: BLE001 - this one's outcome, not the others'
-                done.append(error)
-                continue
-            if drafts:
-                key = keys[name] = keys[name] or self._create(cursor, name, lane, ends[lane] + 1)
-                batches.append((key, ends[lane], versions[name], drafts))
-            versions[name] += len(drafts)
-            ends[lane] += len(drafts)
-            done.append(Appended(lane, versions[name], ends[lane]))
-        self._insert(cursor, batches)
-        self._advance_all(cursor, heads, ends)
-        self._ends = ends
-        return done
+        group = _Group(lanes, keys, {n: first.version for n, first in firsts.items()}, dict(heads))
+        group.tails = self._tails(cursor, firsts, keys)
+        outcomes = [self._decide(cursor, request, group) for request in requests]
+        self._insert(cursor, group.batches)
+        self._digests_now = {n: (group.versions[n], digest) for n, digest in group.digests.items()}
+        self._advance_all(cursor, heads, group.ends)
+        self._written_now = group.ends
+        return outcomes
 
-    def _all_heads(self, cursor: Any, lanes: Sequence[int]) -> dict[int, int]:
-        """The last positions, locked in their order, so that writers do not wait in a circle."""
+    def _decide(self, cursor: DBAPICursor, request: Append, group: _Group) -> AppendOutcome:
+        """Ask one request of a group for its drafts, and give them their places."""
+        name = request.conversation_id
+        lane = group.lanes[name]
+        tail = group.tails.pop(name, ())
+        if tail:
+            group.versions[name] = tail[-1].version
+        try:
+            drafts = request.drafts = request.rebase(tail)
+        except Exception as error:  # noqa: BLE001 - the outcome of this request alone
+            return error
+        if drafts:
+            end = group.ends[lane]
+            key = group.keys[name] = group.keys[name] or self._create(cursor, name, lane, end + 1)
+            version = group.versions[name]
+            previous = group.digests.get(name) or self._digest_at(cursor, key, name, version)
+            digests = chained(previous, version, drafts)
+            group.digests[name] = digests[-1]
+            group.batches.append(Batch(key, end, version, drafts, digests))
+        group.versions[name] += len(drafts)
+        group.ends[lane] += len(drafts)
+        return Appended(lane, group.versions[name], group.ends[lane])
+
+    def _lock_lanes(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock the lanes in their order, and return their last positions."""
         if len(lanes) == 1 and not self._sql.compound:
-            return {lanes[0]: self._head(cursor, lanes[0])}
+            return {lanes[0]: self._lock_lane(cursor, lanes[0])}
         statement = self._sql.heads(lanes)
-        if self._sql.compound:  # each way to the server and back is saved
-            cursor.execute(f"{self._database.begin}; {statement}")
-            cursor.nextset()
+        if self._sql.compound:  # saves a round trip
+            cursor.execute(f"{self._backend.begin}; {statement}")
+            while cursor.nextset():  # on to the last answer
+                pass
         else:
             cursor.execute(statement)
         heads = {lane: int(position) for lane, position in cursor.fetchall()}
         for lane in lanes:
             if lane not in heads:
                 raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
-            if heads[lane] != self._heads.get(lane):
-                self._quiet_since[lane] = heads[lane]
+            if heads[lane] != self._last_written.get(lane):
+                self._ours_since[lane] = heads[lane]
         return heads
 
-    def _all_tails(
-        self, cursor: Any, firsts: Mapping[str, Append], keys: Mapping[str, tuple[int, int] | None]
+    def _tails(
+        self,
+        cursor: DBAPICursor,
+        firsts: Mapping[str, Append],
+        keys: Mapping[str, tuple[int, int] | None],
     ) -> dict[str, list[Recorded]]:
-        """What others have written behind the states of requests, where they have."""
+        """Return the events that others have written since the requests were decided."""
         doubtful = {
             key: (name, first.version)
             for name, first in firsts.items()
-            if (key := keys[name]) and first.as_of < self._quiet_since[key[0]]
+            if (key := keys[name]) and first.as_of < self._ours_since[key[0]]
         }
         if not doubtful:
             return {}
         cursor.execute(self._sql.versions(doubtful))
-        tails = {}
+        tails: dict[str, list[Recorded]] = {}
         for lane, key, now in cursor.fetchall():
             name, version = doubtful[lane, key]
             if now > version:
                 tails[name] = self._tail(cursor, (lane, key), name, version)
         return tails
 
-    def _advance_all(self, cursor: Any, heads: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    def _advance_all(
+        self, cursor: DBAPICursor, heads: Mapping[int, int], ends: Mapping[int, int]
+    ) -> None:
         if self._sql.compound:
-            self._closing = f"{self._sql.advance_all(ends)}; COMMIT"
+            self._commit_statement = f"{self._sql.advance_all(ends)}; COMMIT"
         elif len(ends) == 1:
             ((lane, end),) = ends.items()
             cursor.execute(self._sql.advance, (end, lane, heads[lane]))
         else:
             cursor.execute(self._sql.advance_all(ends))
 
-    def _claim(self, cursor: Any, lane: int, count: int) -> int:
-        """The position behind which `count` events may be written, as nobody else's are.
+    def _claim_positions(self, cursor: DBAPICursor, lane: int, count: int) -> int:
+        """Return the position after which `count` events may be written, safe from other writers.
 
-        The counter is moved at once, but where that can go with the COMMIT.
+        The counter is moved at once, except where that can go with the COMMIT.
         """
         if self._sql.compound:
-            return self._all_heads(cursor, [lane])[lane]
-        base = self._heads.get(lane)
+            return self._lock_lanes(cursor, [lane])[lane]
+        base = self._last_written.get(lane)
         # Ours was the last write when the counter stands where that left it.
         if base is not None:
             cursor.execute(self._sql.advance, (base + count, lane, base))
             if cursor.rowcount == 1:
                 return base
-        base = self._head(cursor, lane)
+        base = self._lock_lane(cursor, lane)
         cursor.execute(self._sql.advance, (base + count, lane, base))
         return base
 
     def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
-        """Write nothing behind a lane's end that was further once."""
+        """Refuse to write in a lane that was longer when it was read before."""
         self._keys.clear()
         raise StoreCorrupt(
             f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
             "the database was replaced by an older copy; nothing was written"
         )
 
-    def _insert(self, cursor: Any, batches: Sequence[Batch]) -> None:
-        """Write the events of batches, and what finds them by their fingerprints."""
-        rows, found = [], []
-        for key, position, version, drafts in batches:
-            for place, draft in enumerate(drafts, 1):
-                rows.append(event_row(*key, position + place, version + place, draft))
+    def _insert(self, cursor: DBAPICursor, batches: Sequence[Batch]) -> None:
+        """Write the events of batches, and what finds them: by fingerprint, and by given id."""
+        rows: list[EventRow] = []
+        marks: list[MarkRow] = []
+        ids: list[IdRow] = []
+        for key, position, version, drafts, digests in batches:
+            for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
+                rows.append(event_row(*key, position + place, version + place, draft, digest))
                 if draft.begins:
-                    found.append(index_row(*key, version + place, draft))
+                    marks.append(index_row(*key, version + place, draft))
+                if draft.id_given:
+                    ids.append(id_row(*key, version + place, draft))
         if rows:
             cursor.executemany(self._sql.insert, rows)
-        if found:
-            cursor.executemany(self._sql.index, found)
+        if marks:
+            cursor.executemany(self._sql.index, marks)
+        if ids:
+            cursor.executemany(self._sql.insert_id, ids)
 
-    def _head(self, cursor: Any, lane: int) -> int:
-        """The lane's last position, while nobody else can write."""
+    def _lock_lane(self, cursor: DBAPICursor, lane: int) -> int:
+        """Lock a lane, and return its last position."""
         cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
         head = int(row[0])
-        if head != self._heads.get(lane):
-            self._quiet_since[lane] = head
+        if head != self._last_written.get(lane):
+            self._ours_since[lane] = head
         return head
 
-    def _create(self, cursor: Any, conversation_id: str, lane: int, key: int) -> tuple[int, int]:
-        self._database.check_names(self._tenant, conversation_id)
+    def _create(
+        self, cursor: DBAPICursor, conversation_id: str, lane: int, key: int
+    ) -> tuple[int, int]:
+        self._backend.check_names(self._tenant, conversation_id)
         cursor.execute(
             self._sql.create,
             (lane, key, self._tenant, conversation_id, slice_of(self._tenant, conversation_id)),
         )
-        self._begun[conversation_id] = lane, key  # the transaction may yet be rolled back
+        self._keys_now[conversation_id] = lane, key  # the transaction may yet be rolled back
         return lane, key
 
     def verify(self) -> Iterator[Damage]:
-        """What is wrong with the stored rows; see `Storage.verify`."""
-        return verify(self, self._database, self._sql)
+        """Report what is wrong with the stored rows; see `Storage.verify`."""
+        return verify(self, self._sql.check)
+
+
+def ids_of(requests: Sequence[Append]) -> tuple[str, ...]:
+    """Return the ids of the events that requests would store, as text."""
+    return tuple(draft.event_id.hex() for request in requests for draft in request.drafts)

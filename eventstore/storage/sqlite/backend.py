@@ -1,276 +1,316 @@
 """SQLite: one file, one lane, WAL.
 
-Python's own SQLite may carry the WAL-reset bug (3.7.0 to 3.51.2, but for 3.50.7 and 3.44.6): a
-checkpoint asked for beside writers can lose committed rows. So nothing here checkpoints
+Python's own SQLite may carry the WAL-reset bug (3.7.0 to 3.51.2, except 3.50.7 and 3.44.6): a
+checkpoint that runs beside writers can lose committed rows. So nothing here checkpoints
 explicitly, `mmap_size` stays 0, and `pysqlite3` is used where it is installed.
 
-Nothing here opens the file but SQLite: to close a file gives up every POSIX lock that the process
-has on it, and with them the log of a store that is open elsewhere in the process. For the same
-reason a process must not use the file through another copy of SQLite (`sqlite3` beside an installed
-`pysqlite3`): other processes may, and any tool.
+Only SQLite opens the file here. Closing a file gives up every POSIX lock that the process has on
+it, and with them the log of a store that is open elsewhere in the process. For the same reason a
+process must not use the file through another copy of SQLite (`sqlite3` beside an installed
+`pysqlite3`). Other processes and tools may.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, Engine, create_engine, event
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import StaticPool
 
-from eventstore.errors import (
-    NotAStore,
-    StorageError,
-    StoreBusy,
-    StoreClosed,
-    StoreCorrupt,
-    StoreFull,
-    StoreReadOnly,
+from eventstore.errors import NotAStore, StorageError, StoreClosed
+from eventstore.storage import migrations
+from eventstore.storage.sql.backend import Backend, translated
+from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.pool import IdlePool
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.driver import driver, loses_rows
+from eventstore.storage.sqlite.errors import driver_error, system_error
+from eventstore.storage.sqlite.files import StoreFile, create, path_of
+from eventstore.storage.sqlite.table_engine import SqliteTableEngine
+from eventstore.storage.urls import check_options, shown
+
+if TYPE_CHECKING:
+    from eventstore.storage.sql.table_engine import TableEngine
+
+_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
+
+_OPTIONS = frozenset(
+    {
+        "cached_statements",
+        "check_same_thread",
+        "detect_types",
+        "isolation_level",
+        "timeout",
+        "uri",
+    }
 )
-from eventstore.storage import Draft
+"""Options of a URL that SQLAlchemy hands to the driver."""
+_URI_OPTIONS = _OPTIONS | {"cache", "immutable", "mode", "modeof", "nolock", "psow", "vfs"}
+"""Options of a URL for SQLite's own URIs."""
 
-SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
-
-GLANCE = 0.001
-"""Seconds for which a file that was seen in its place is taken to be there."""
-
-
-def driver() -> ModuleType:
-    """`pysqlite3` where it is installed (a newer SQLite), else Python's own `sqlite3`."""
-    try:
-        from pysqlite3 import dbapi2  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
-    except ImportError:
-        return sqlite3
-    return dbapi2  # type: ignore[no-any-return,unused-ignore]
+_WAL_PAUSE_SECONDS = 0.002
 
 
-def loses_rows(version: tuple[int, ...]) -> bool:
-    """Whether a SQLite of this version carries the WAL-reset bug."""
-    if (3, 44, 6) <= version < (3, 45) or (3, 50, 7) <= version < (3, 51):
-        return False
-    return (3, 7, 0) <= version < (3, 51, 3)
-
-
-class Sqlite:
-    """What SQLite does in its own way; `durability` is "full" or "normal"."""
+class Sqlite(Backend):
+    """A SQLite file, or a database in memory."""
 
     begin = "BEGIN IMMEDIATE"
-    inheritable = False
+    row_locks = False
+    position_is_rowid = True
+    retry_advice = "roll the transaction back, and begin it with BEGIN IMMEDIATE"
 
     def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
-        self.url = url
-        self.path = _path(url)
-        """The file, or None for a database in memory."""
-        if self.path is not None and not str(url.database).startswith("file:"):
+        super().__init__(url, durability, busy_timeout)
+        if url.host or url.username or url.password:
+            raise ValueError(
+                f"{shown(url)} names a server, and SQLite has none: write sqlite:///agent.db for a "
+                "file of the working directory, sqlite:////var/agent.db for one anywhere"
+            )
+        check_options(url, _URI_OPTIONS if "uri" in url.query else _OPTIONS)
+        path = path_of(url)
+        if path is not None and not self._is_uri:
             # Now, not when a connection is made: the working directory may be another by then.
-            self.path = self.path.resolve()
-            self.url = url.set(database=str(self.path))
-        self._name = str(self.path)
-        self.module = driver()
-        self._synchronous = SYNCHRONOUS[durability]
-        self._durability = durability
-        self.busy_timeout = busy_timeout
+            path = path.resolve()
+            self.url = url.set(database=str(path))
+        self.path = path
+        """The file, or None for a database in memory."""
+        self._file = None if path is None else StoreFile(path)
         self._memory: Engine | None = None
-        self._identity: tuple[int, ...] | None = None
-        self._size = 1
-        self._good_until = 0.0
 
-    def at(self, path: Path) -> Sqlite:
-        """The same for a new file."""
-        path.touch(exist_ok=False)  # connections make no files
-        name = path.absolute().as_uri() if str(self.url.database).startswith("file:") else str(path)
-        return Sqlite(self.url.set(database=name), self._durability, self.busy_timeout)
+    @property
+    def driver_module(self) -> ModuleType:
+        """`pysqlite3` where it is installed, otherwise Python's `sqlite3`."""
+        return driver()
 
-    def shared(self) -> bool:
-        """Whether all must use one connection (a database in memory)."""
+    @property
+    def single_connection(self) -> bool:
+        """Whether all threads must share one connection (a database in memory)."""
         return self.path is None
 
+    # opening
+
+    def open(self, tenant: str, *, new: bool) -> SqlStorage:
+        """Open the storage of a tenant; see `Backend.open`."""
+        with translated(self), no_fork():
+            if self.path is None or self.file_exists():
+                self.upgrade(new=new)
+            else:
+                self._create(new=new)
+            self.check_in_place()
+            return SqlStorage(self, tenant)
+
+    @contextmanager
+    def migrating(self) -> Generator[Connection]:
+        """Give a connection in a transaction, to change the schema; make no file."""
+        with translated(self):
+            if not self.file_exists():
+                self._create(new=False)
+            engine = self.connect()
+            try:
+                with engine.connect() as connection:
+                    connection.exec_driver_sql(self.begin)
+                    yield connection
+                    connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
+            finally:
+                engine.dispose()
+
     def connect(self) -> Engine:
-        """A new engine, its connections in autocommit mode; in memory, always the same."""
+        """Make an engine whose connections are in autocommit mode; in memory, always the same."""
         if self._memory is not None:
             return self._memory
         options: dict[str, Any] = {"check_same_thread": False, "timeout": self.busy_timeout}
-        if self.shared():
+        module = driver()
+        if self.single_connection:
             engine = self._memory = create_engine(
-                self.url, module=self.module, poolclass=StaticPool, connect_args=options
+                self.url, module=module, poolclass=StaticPool, connect_args=options
             )
         else:
             engine = create_engine(
-                self.url, module=self.module, poolclass=QueuePool, pool_size=2, max_overflow=-1,
-                connect_args=options, **self._existing(options),
-            )  # fmt: skip
+                self.url,
+                module=module,
+                poolclass=IdlePool,
+                connect_args=options,
+                **self._existing(options),
+            )
         event.listen(engine, "connect", self._prepare)
         return engine
 
+    def table_engine(self) -> TableEngine:
+        """Make an engine for tables beside the log, on the same copy of SQLite."""
+        return SqliteTableEngine(self.url, self.busy_timeout, self.explain, self.is_transient)
+
+    @property
+    def _is_uri(self) -> bool:
+        return str(self.url.database).startswith("file:")
+
     def _existing(self, options: dict[str, Any]) -> dict[str, Any]:
-        """How to connect without making a file, should ours be gone."""
-        if self.url.query or self.path is None or str(self.url.database).startswith("file:"):
+        """Return how to connect without making a file, should ours be gone."""
+        if self.url.query or self.path is None or self._is_uri:
             return {}
         place = f"{self.path.as_uri()}?mode=rw"
-        return {"creator": lambda: self.module.connect(place, uri=True, **options)}
+        return {"creator": lambda: driver().connect(place, uri=True, **options)}
 
-    def _prepare(self, connection: Any, _: Any) -> None:
+    def _prepare(self, connection: Any, _: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA synchronous={self._synchronous}")
+        cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")
         cursor.execute("PRAGMA mmap_size=0")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
 
-    def check_in_place(self) -> None:
-        """Refuse a write to a file that was removed, replaced or cut since it was opened.
+    # the schema
 
-        Raises:
-            StoreCorrupt: SQLite would go on writing, to where nobody finds it.
-        """
-        path, now = self.path, time.monotonic()
-        if path is None or now < self._good_until:
-            return
+    def _create(self, *, new: bool) -> None:
+        path = Path(str(self.path))
+        if not new:
+            raise NotAStore(f"there is no store at {path}: name another file")
+
+        def build(draft: Path) -> None:
+            draft.touch(exist_ok=False)  # connections make no files
+            name = draft.absolute().as_uri() if self._is_uri else str(draft)
+            beside = self.url.set(database=name)
+            Sqlite(beside, self.durability, self.busy_timeout).upgrade(new=True)
+
+        create(path, build)
+
+    def upgrade(self, *, new: bool) -> None:
+        """Bring the schema up to date; create it where it may be `new`."""
+        engine = self.connect()
         try:
-            found = os.stat(self._name)  # noqa: PTH116 - twice as fast
-        except OSError as error:
-            raise StoreCorrupt(
-                f"{path} is gone ({error.strerror}) while it was open; nothing was written: "
-                "put it back, or open a new store"
-            ) from error
-        identity = found[1:3]  # inode and device
-        if self._identity is None:
-            self._identity = identity
-        if identity != self._identity or found.st_size < self._size:
-            what = "replaced" if identity != self._identity else f"cut to {found.st_size} bytes"
-            raise StoreCorrupt(
-                f"{path} was {what} while it was open; nothing was written: close the store, "
-                "restore the file from a copy where need be, and open it again"
+            with engine.connect() as connection:
+                self._upgrade_over(connection, new=new)
+        finally:
+            if not self.single_connection:
+                engine.dispose()
+
+    def _upgrade_over(self, connection: Connection, *, new: bool) -> None:
+        connection.exec_driver_sql("BEGIN")  # otherwise another may upgrade while we look
+        found = migrations.revision(connection)
+        if found is None:
+            self._refuse_foreign(connection)
+            if not new and self.path is not None:
+                raise NotAStore(f"{self.path} holds no store: name another file")
+        connection.exec_driver_sql("COMMIT")
+        self._set_wal(connection)
+        if not migrations.check(found):
+            return
+        connection.exec_driver_sql(self.begin)
+        if migrations.check(migrations.revision(connection)):  # no other process did meanwhile
+            migrations.upgrade(connection)
+        connection.exec_driver_sql("COMMIT")
+
+    def _set_wal(self, connection: Connection) -> None:
+        """Set WAL, which the file keeps; where it is set already this writes nothing."""
+        until = time.monotonic() + self.busy_timeout
+        while True:
+            try:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            except OperationalError as error:
+                # For this statement SQLite itself does not wait for other processes.
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_WAL_PAUSE_SECONDS)
+            else:
+                return
+
+    def _refuse_foreign(self, connection: Connection) -> None:
+        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type='table'")
+        foreign = sorted(n for (n,) in names if not n.startswith(("toolledger_", "sqlite_")))
+        if foreign:
+            raise NotAStore(
+                f"{self.path} is the database of another program (it has a table {foreign[0]!r}): "
+                "name another file, or run `toolledger migrate` to keep the log in this one, too"
             )
-        self._size = found.st_size
-        self._good_until = now + GLANCE
 
-    def check_names(self, tenant: str, conversation_id: str) -> None:
-        """Refuse ids that the database cannot hold: SQLite holds any."""
+    # the file
 
-    def check_sizes(self, drafts: Sequence[Draft]) -> None:
-        """Refuse events for whose size it gave up the connection: it never does."""
+    def file_exists(self) -> bool:
+        """Return whether the file is there; see `StoreFile.exists`. Memory always is."""
+        return self._file is None or self._file.exists()
 
-    def is_lost(self, _: BaseException) -> bool:
-        """Whether the connection is gone: to a file it never is."""
-        return False
-
-    def is_passing(self, _: BaseException) -> bool:
-        """Whether SQLite gave the transaction up, to be begun again: it waits instead."""
-        return False
-
-    def translate(self, error: BaseException) -> BaseException:
-        """The library's error for a driver's, with the file named; or the same error."""
-        where = str(self.path or "the database in memory")
-        if isinstance(error, StorageError):
-            told = where in str(error) or isinstance(error, StoreClosed)
-            return error if told else type(error)(f"{where}: {error}")
-        if isinstance(error, OSError) and self.path is not None:
-            kind = _OS_MEANINGS.get(error.errno or 0, StorageError)
-            return kind(f"{where}: {error.strerror}: see to the folder, its space and its rights")
-        driver_error = getattr(error, "orig", None) or error
-        if not isinstance(driver_error, self.module.Error):
-            return error
-        text = str(driver_error)
-        low = text.lower()
-        for words, kind, remedy in _MEANINGS:
-            if any(word in low for word in words):
-                if "unable to open" in low and self._is_read_only():
-                    kind = StoreReadOnly  # noqa: PLW2901
-                return kind(f"{where}: {text}: {remedy}")
-        return StorageError(f"{where}: {text}")
-
-    def _is_read_only(self) -> bool:
-        path = self.path
-        return (
-            path is not None
-            and path.exists()
-            and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-        )
+    def check_in_place(self) -> None:
+        """Refuse a write to a file that is no longer the one that was opened."""
+        if self._file is not None:
+            self._file.check_in_place()
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
-        """What SQLite itself finds wrong in the file."""
+        """Report what SQLite itself finds wrong in the file."""
         try:
             rows = run("PRAGMA integrity_check(20)")
-        except self.module.Error as error:
+        except driver().Error as error:
             yield f"SQLite cannot check the file: {error}"
             return
         for (text,) in rows:
             if text != "ok":
                 yield f"SQLite: {text}"
 
-    def check_file(self) -> bool:
-        """Whether the file is there; refuse what cannot be a store, before SQLite touches it.
-
-        Raises:
-            NotAStore: the path is a folder or an empty file, or what is left of a removed store.
-            StorageError: the folder is not there, or cannot be read.
-        """
-        path = self.path
-        if path is None:
-            return True
-        try:
-            if path.is_dir():
-                raise NotAStore(f"{path} is a folder: name a file in it")
-            if not path.parent.is_dir():
-                raise StorageError(f"the folder {path.parent} does not exist: make it")
-            for rest in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
-                # SQLite would apply it to whatever takes the file's name.
-                if rest.exists() and not path.exists():
-                    raise NotAStore(
-                        f"{path} is gone, but {rest.name} is there with its last events: put the "
-                        f"file back, or move {rest.name} away to start a new store"
-                    )
-            if not path.exists():
-                return False
-            size = path.stat().st_size
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-        if size == 0:
-            raise NotAStore(
-                f"{path} is empty (0 bytes): it was truncated, or another program made it. "
-                "Restore it from a copy, or move it away (and its -wal file) to start a new store"
+    def driver_problems(self) -> Iterator[str]:
+        """Report a SQLite that can lose committed rows."""
+        if loses_rows(driver().sqlite_version_info):
+            yield (
+                f"SQLite {driver().sqlite_version} can lose committed rows when several processes "
+                "write to one file and one of them asks for a checkpoint; toolledger never asks, "
+                "but others may: pip install 'toolledger[sqlite]' brings a SQLite without that "
+                "fault"
             )
-        return True
 
+    # errors
 
-_MEANINGS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
-    (("locked", "busy"), StoreBusy, "another writer holds it; nothing was written, try again"),
-    (("readonly", "read-only", "query_only"), StoreReadOnly,
-     "nothing was written; make the file and its folder writable"),
-    (("full", "disk i/o error"), StoreFull, "nothing was written; free some space and try again"),
-    (("not a database", "encrypted"), NotAStore,
-     "the file is damaged or of another kind; restore it from a copy or name another file"),
-    (("malformed", "corrupt", "no such table", "no such column", "could not decode"), StoreCorrupt,
-     "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy"),
-    (("unable to open",), StorageError, "it must be there, and its folder writable"),
-    (("constraint failed",), StoreCorrupt,
-     "the log contradicts itself; nothing was written, run `toolledger verify`"),
-)  # fmt: skip
+    def translate(self, error: BaseException) -> BaseException:
+        """Return the library's error for a driver's, with the file named; or the same error."""
+        where = str(self.path or "the database in memory")
+        if isinstance(error, StorageError):
+            is_named = where in str(error) or isinstance(error, StoreClosed)
+            return error if is_named else type(error)(f"{where}: {error}")
+        if isinstance(error, OSError) and self.path is not None:
+            return system_error(where, error)
+        cause = getattr(error, "orig", None) or error
+        if not isinstance(cause, driver().Error):
+            return error
+        read_only = "unable to open" in str(cause).lower() and self._is_read_only()
+        return driver_error(where, cause, read_only=read_only)
 
-_OS_MEANINGS = {
-    errno.EACCES: StoreReadOnly,
-    errno.EPERM: StoreReadOnly,
-    errno.EROFS: StoreReadOnly,
-    errno.ENOSPC: StoreFull,
-    errno.EDQUOT: StoreFull,
-}
+    def explain(self, error: BaseException) -> BaseException:
+        """Return the library's error for one of a connection that makes files."""
+        try:
+            if "unable to open" in str(error):
+                self.file_exists()
+        except StorageError as found:
+            return self.translate(found)
+        return self.translate(error)
 
+    def _is_read_only(self) -> bool:
+        return self._file is not None and self._file.is_read_only()
 
-def _path(url: URL) -> Path | None:
-    name = url.database
-    if not name or name == ":memory:" or url.query.get("mode") == "memory":
-        return None
-    if name.startswith("file:"):
-        name, _, query = name[5:].partition("?")
-        if name == ":memory:" or "mode=memory" in query:
-            return None
-        name = unquote(name)
-    return Path(name)
+    # the connection of a host application
+
+    def check_host_driver(self, connection: Connection) -> None:
+        """Refuse a connection of another copy of SQLite; see `Backend.check_host_driver`."""
+        ours, given = driver(), connection.connection.driver_connection
+        raw = getattr(given, "_conn", given)  # aiosqlite has one within
+        if not isinstance(raw, ours.Connection):
+            raise ValueError(  # noqa: TRY004 - the wrong one of two copies
+                f"the connection is of {type(raw).__module__}, the store's of {ours.__name__}: "
+                "two copies of SQLite in one process undo each other's locks; create the "
+                f"engine with module={ours.__name__} (with aiosqlite, an async_creator), or "
+                "uninstall pysqlite3"
+            )
+
+    def is_autocommit(self, connection: Connection) -> bool:
+        """Return whether the connection has no transaction that events could be part of."""
+        given: Any = connection.connection.driver_connection
+        within = connection.connection.dbapi_connection
+        never_begins = not given.in_transaction and given.isolation_level is None
+        return never_begins or getattr(within, "autocommit", None) is True
+
+    def begin_within(self, connection: Connection) -> None:
+        """Begin: Python's driver does not before a savepoint, which would then be the whole."""
+        given: Any = connection.connection.driver_connection
+        if not given.in_transaction:
+            connection.exec_driver_sql(self.begin)

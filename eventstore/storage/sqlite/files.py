@@ -1,29 +1,42 @@
-"""SQLite files: made whole or not at all, upgraded, and opened."""
+"""The file of a SQLite database: where it is, made whole or not at all, and still in its place."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from sqlalchemy import Connection, make_url
-from sqlalchemy.exc import OperationalError
+from eventstore.errors import NotAStore, StorageError, StoreCorrupt
 
-from eventstore import migrate
-from eventstore.errors import NotAStore
-from eventstore.storage.connections import unforked
-from eventstore.storage.database import translated
-from eventstore.storage.sql import SqlStorage
-from eventstore.storage.sqlite import Sqlite
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+TRUST_SECONDS = 0.001
+"""How long a file that was seen in its place is taken to be there."""
+
+
+def path_of(url: URL) -> Path | None:
+    """Return the file that a SQLite URL names; None for a database in memory."""
+    name = url.database
+    if not name or name == ":memory:" or url.query.get("mode") == "memory":
+        return None
+    if name.startswith("file:"):
+        name, _, query = name[5:].partition("?")
+        if name == ":memory:" or "mode=memory" in query:
+            return None
+        name = unquote(name)
+    return Path(name)
 
 
 def create(path: Path, build: Callable[[Path], None]) -> None:
     """Create the database file at `path` whole or not at all.
 
-    It is built beside and linked into place, so that a crash leaves no half-made store and of
-    two processes that create it at once one wins and both go on with the same file.
+    It is built beside `path` and linked into place. A crash leaves no half-made store, and when two
+    processes create it at the same time, one wins and both go on with the same file.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
     try:
@@ -41,86 +54,79 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
                 draft.with_name(draft.name + rest).unlink()
 
 
-def open_storage(
-    url: str, tenant: str, durability: str, busy_timeout: float, *, new: bool = True
-) -> SqlStorage:
-    """The storage at a SQLite URL, its schema upgraded, and created where it may be `new`."""
-    database = Sqlite(make_url(url), durability, busy_timeout)
-    with translated(database), unforked():
-        if database.check_file() or database.path is None:
-            _upgrade(database, new=new)
-        else:
-            _begin(database, database.path, new=new)
-        database.check_in_place()
-        return SqlStorage(database, tenant)
+class StoreFile:
+    """The file of an open store, watched for its place, identity and size."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._name = str(path)
+        self._identity: tuple[int, ...] | None = None  # inode and device
+        self._size = 1
+        self._trusted_until = 0.0
 
-@contextmanager
-def migrating(url: str) -> Iterator[Connection]:
-    """A connection in a transaction, to change the schema at a SQLite URL; no file is made."""
-    database = Sqlite(make_url(url), "full", 30.0)
-    with translated(database):
-        if not database.check_file():
-            _begin(database, Path(str(database.path)), new=False)
-        engine = database.connect()
-        try:
-            with engine.connect() as connection:
-                connection.exec_driver_sql(database.begin)
-                yield connection
-                connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
-        finally:
-            engine.dispose()
+    def check_in_place(self) -> None:
+        """Refuse a write to a file that was removed, replaced or cut since it was opened.
 
-
-def _begin(database: Sqlite, path: Path, *, new: bool) -> None:
-    if not new:
-        raise NotAStore(f"there is no store at {path}: name another file")
-    create(path, lambda draft: _upgrade(database.at(draft)))
-
-
-def _upgrade(database: Sqlite, *, new: bool = True) -> None:
-    engine = database.connect()
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN")  # else another may upgrade while we look
-            found = migrate.revision(connection)
-            if found is None:
-                _refuse_foreign(database, connection)
-                if not new and database.path is not None:
-                    raise NotAStore(f"{database.path} holds no store: name another file")
-            connection.exec_driver_sql("COMMIT")
-            _log_ahead(database, connection)
-            if not migrate.check(found):
-                return
-            connection.exec_driver_sql(database.begin)
-            if migrate.check(migrate.revision(connection)):  # nobody else did meanwhile
-                migrate.upgrade(connection)
-            connection.exec_driver_sql("COMMIT")
-    finally:
-        if not database.shared():
-            engine.dispose()
-
-
-def _log_ahead(database: Sqlite, connection: Connection) -> None:
-    """Set WAL, of the file and for good; where it is so already this writes nothing."""
-    until = time.monotonic() + database.busy_timeout
-    while True:
-        try:
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        except OperationalError as error:
-            # For this SQLite itself waits for nobody.
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.002)
-        else:
+        Raises:
+            StoreCorrupt: SQLite would go on writing where no other process finds it.
+        """
+        now = time.monotonic()
+        if now < self._trusted_until:
             return
+        try:
+            found = os.stat(self._name)  # noqa: PTH116 - twice as fast
+        except OSError as error:
+            raise StoreCorrupt(
+                f"{self.path} was removed while it was open ({error.strerror}); nothing was "
+                "written: put it back, or open a new store"
+            ) from error
+        identity = found[1:3]
+        if self._identity is None:
+            self._identity = identity
+        if identity != self._identity or found.st_size < self._size:
+            what = "replaced" if identity != self._identity else f"cut to {found.st_size} bytes"
+            raise StoreCorrupt(
+                f"{self.path} was {what} while it was open; nothing was written: close the store, "
+                "restore the file from a copy if necessary, and open it again"
+            )
+        self._size = found.st_size
+        self._trusted_until = now + TRUST_SECONDS
 
+    def exists(self) -> bool:
+        """Return whether the file is there; refuse what cannot be a store.
 
-def _refuse_foreign(database: Sqlite, connection: Connection) -> None:
-    names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type='table'")
-    foreign = sorted(n for (n,) in names if not n.startswith(("toolledger_", "sqlite_")))
-    if foreign:
-        raise NotAStore(
-            f"{database.path} is the database of another program (it has a table {foreign[0]!r}): "
-            "name another file, or run `toolledger migrate` to keep the log in this one, too"
-        )
+        This looks before SQLite does, which would change what it finds.
+
+        Raises:
+            NotAStore: The path is a folder or an empty file, or what is left of a removed store.
+            StorageError: The folder is missing, or cannot be read.
+        """
+        path = self.path
+        try:
+            if path.is_dir():
+                raise NotAStore(f"{path} is a folder: name a file in it")
+            if not path.parent.is_dir():
+                raise StorageError(f"the folder {path.parent} does not exist: make it")
+            for rest in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
+                # SQLite would apply it to any file that takes the name.
+                if rest.exists() and not path.exists():
+                    raise NotAStore(
+                        f"{path} is missing, but {rest.name} is there with its last events: put "
+                        f"the file back, or move {rest.name} away to start a new store"
+                    )
+            if not path.exists():
+                return False
+            size = path.stat().st_size
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+        if size == 0:
+            raise NotAStore(
+                f"{path} is empty (0 bytes): it was truncated, or another program made it. "
+                "Restore it from a copy, or move it away (and its -wal file) to start a new store"
+            )
+        return True
+
+    def is_read_only(self) -> bool:
+        """Return whether the file is there, and it or its folder cannot be written to."""
+        path = self.path
+        return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))

@@ -1,0 +1,185 @@
+"""The seam between the event store and a database.
+
+A storage keeps events in lanes. It decides nothing: an `Append` says which state its drafts
+were decided on, and how to decide again when others have written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+from eventstore.domain.events import Recorded
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """One event, encoded and ready to be stored.
+
+    `fingerprint` is the 16-byte digest of the arguments in force; `begins` marks the event that
+    brought it into the conversation, which is what a search by fingerprint finds. `id_given` says
+    that the caller gave the id, which `known_ids` then finds. `recorded_at` is the store's time,
+    `occurred_at` that of the event's source where it is known; both in microseconds since 1970 UTC.
+    """
+
+    event_id: bytes
+    recorded_at: int
+    tag: str
+    schema: int
+    payload: bytes
+    fingerprint: bytes | None = None
+    begins: bool = False
+    id_given: bool = False
+    occurred_at: int | None = None
+
+
+class Append(msgspec.Struct):
+    """Drafts for one conversation, decided on its state at `version`.
+
+    `as_of` is the lane position up to which that state is known to be current. A storage decides
+    nothing itself: `rebase` takes the events that others have written to the conversation since
+    `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
+    """
+
+    conversation_id: str
+    version: int
+    as_of: int
+    drafts: Sequence[Draft]
+    rebase: Callable[[Sequence[Recorded]], Sequence[Draft]]
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where the drafts of an append came to stand: the last version and lane position."""
+
+    lane: int
+    version: int
+    position: int
+
+
+AppendOutcome = Appended | Exception
+"""What became of one append: where it is stored, or what its `rebase` raised."""
+
+
+class Damage(msgspec.Struct, frozen=True, gc=False):
+    """One thing that is wrong in a stored log, and the place where it was found."""
+
+    lane: int
+    position: int | None
+    conversation_id: str | None
+    version: int | None
+    problem: str
+
+
+class Storage(Protocol):
+    """What a database must offer; safe to share between threads.
+
+    `eventstore.testing` has the contract as a test suite.
+    """
+
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store the drafts of the requests, in order, in one durable transaction.
+
+        1. All drafts of a request are stored or none, with the next versions and positions.
+        2. A single request with drafts is stored as it is if no other writer has written to its
+           conversation since `as_of`.
+        3. In every other case the drafts are those that `rebase` returns, called inside the
+           transaction. What it raises is the outcome of this request alone.
+        4. Several requests may name one conversation: the drafts of the later one follow those
+           of the earlier one, and only the first gets what other writers have stored.
+
+        Raises:
+            EventStoreError: the storage could not store; nothing of any request is stored.
+        """
+        ...
+
+    def lane_of(self, conversation_id: str) -> int:
+        """Return the lane that a conversation is in, whether it has begun or not."""
+        ...
+
+    def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+        """Yield the events of a conversation after a version, in order, in bounded memory."""
+        ...
+
+    def feed(
+        self,
+        after: Mapping[int, int],
+        limit: int | None = None,
+        until: Mapping[int, int] | None = None,
+    ) -> Iterator[Recorded]:
+        """Yield the tenant's events after each lane's position, in lane and position order.
+
+        With `until`, the lanes' heads as they were read before, it stops there, and every position
+        up to there must exist, of any tenant.
+
+        Raises:
+            StoreCorrupt: A position is missing.
+        """
+        ...
+
+    def headers(
+        self, after: Mapping[int, int], limit: int | None = None
+    ) -> Iterator[Sequence[Recorded]]:
+        """Yield the same as `feed`, many at a time, with headers in place of the events."""
+        ...
+
+    def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
+        """Yield the events of all calls that had these arguments in force, in any conversation."""
+        ...
+
+    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Return those of the given ids that the conversation has, with their versions.
+
+        Found are the ids of drafts with `id_given`.
+        """
+        ...
+
+    def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
+        """Return the id of the event at a version; None if the conversation ends before it.
+
+        An append whose answer was lost has taken place by the time this returns, or never will.
+        """
+        ...
+
+    def conversations(self) -> Iterator[tuple[str, int]]:
+        """Yield the ids of the tenant's conversations with their versions, oldest first."""
+        ...
+
+    def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        """Return the versions of those of the conversations that have begun."""
+        ...
+
+    def heads(self) -> dict[int, int]:
+        """Return the last position of each lane."""
+        ...
+
+    def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+        """Call `heard`, in any thread, when other processes have appended, while this lasts.
+
+        It shortens the wait until the next poll, and is not to be relied on.
+        """
+        ...
+
+    @property
+    def url(self) -> str:
+        """The URL that opens it again, so with the password."""
+        ...
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose events these are."""
+        ...
+
+    @property
+    def epoch(self) -> str:
+        """The mark that tells this store from every other: cursors of another are refused."""
+        ...
+
+    def verify(self) -> Iterator[Damage]:
+        """Report what is wrong with the stored rows: digests, gaps, heads, the file itself."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connections. A second call does nothing."""
+        ...

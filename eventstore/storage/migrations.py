@@ -1,0 +1,117 @@
+"""The schema and its versions: the only door to alembic, opened only when a migration runs.
+
+A migration that was broken off, on a database whose schema has no transactions:
+
+1. The table `UNDER_WAY` is there while a migration goes on, and stays if the process is killed.
+2. Where it is found, the last revision's upgrade is run again. It goes on from whatever it finds.
+3. So a broken-off upgrade is continued, and a broken-off downgrade is undone; `downgrade` then
+   begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventstore.errors import NotAStore, SchemaTooNew
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
+
+Progress = Callable[[int, int], object]
+"""Called with the number of events that are migrated, and with that of all."""
+
+VERSION_TABLE = "toolledger_version"
+UNDER_WAY = "toolledger_migration"
+"""The table that marks a database on which a migration goes on, or was broken off."""
+
+REVISIONS = ("0001", "0002")
+"""Every revision of the schema, oldest first; the last is the one this library writes."""
+
+
+def folder() -> Path:
+    """Return the folder of migrations: in the installed package, or beside it in a checkout.
+
+    Raises:
+        NotAStore: Neither exists; the installation is broken.
+    """
+    package = Path(__file__).parents[1]
+    inside = package / "migrations"
+    if inside.is_dir():
+        return inside
+    checkout = package.parent
+    # Another project's `migrations` may stand beside a broken install: ours is in our checkout.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "migrations" / "env.py").is_file():
+        return checkout / "migrations"
+    raise NotAStore("the migrations are missing from this installation: install toolledger again")
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the revision that the database is at; None when our tables are missing."""
+    from sqlalchemy import Text, column, inspect, select, table  # when a store opens
+
+    tables = inspect(connection)
+    found: str | None = None
+    if tables.has_table(VERSION_TABLE):
+        version = select(column("version_num", Text)).select_from(table(VERSION_TABLE))
+        found = connection.execute(version).scalar()
+    if (found is not None) != tables.has_table("toolledger_events"):
+        raise NotAStore(
+            f"the tables of toolledger or their revision in {VERSION_TABLE} are missing: "
+            "restore the database from a copy, or name another"
+        )
+    return found
+
+
+def check(found: str | None) -> bool:
+    """Return whether a database at revision `found` must be upgraded.
+
+    Raises:
+        SchemaTooNew: This library does not know the revision.
+    """
+    if found is not None and found not in REVISIONS:
+        raise SchemaTooNew(
+            f"the schema is at revision {found}, this version of toolledger knows "
+            f"{REVISIONS[-1]} at most: upgrade toolledger"
+        )
+    return found != REVISIONS[-1]
+
+
+def is_broken_off(connection: Connection) -> bool:
+    """Return whether a migration goes on, or was broken off."""
+    from sqlalchemy import inspect  # when a store opens
+
+    return inspect(connection).has_table(UNDER_WAY)
+
+
+def upgrade(connection: Connection, to: str = "head", progress: Progress | None = None) -> None:
+    """Bring the schema up to revision `to`, in the connection's transaction."""
+    from alembic import command
+
+    if is_broken_off(connection) and revision(connection) == REVISIONS[-1]:
+        connection.exec_driver_sql(
+            f"UPDATE {VERSION_TABLE} SET version_num = '{REVISIONS[-2]}'"  # noqa: S608 - constants
+        )
+    command.upgrade(_config(connection, progress), to)
+
+
+def downgrade(connection: Connection, to: str, progress: Progress | None = None) -> None:
+    """Take the schema down to revision `to` ("base" drops everything)."""
+    from alembic import command
+
+    if is_broken_off(connection):
+        upgrade(connection, progress=progress)
+    command.downgrade(_config(connection, progress), to)
+
+
+def _config(connection: Connection, progress: Progress | None) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    config.attributes["progress"] = progress
+    return config

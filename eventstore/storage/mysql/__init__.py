@@ -1,0 +1,1 @@
+"""The MariaDB and MySQL backend."""

@@ -1,0 +1,1 @@
+"""What all SQL backends share: statements, rows, connections, reading and writing."""

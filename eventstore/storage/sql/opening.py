@@ -1,0 +1,52 @@
+"""Opening a log in a database whose schema can be changed in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from eventstore.errors import NotAStore
+from eventstore.storage import migrations
+from eventstore.storage.sql.backend import translated
+from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.urls import shown
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from eventstore.storage.sql.backend import Backend
+
+
+def open_in_transaction(backend: Backend, tenant: str, *, new: bool) -> SqlStorage:
+    """Open a tenant's storage, its schema upgraded in one transaction; see `Backend.open`."""
+    backend.check_names(tenant, "")
+    with translated(backend), no_fork():
+        with _transaction(backend) as connection:
+            found = migrations.revision(connection)
+            if found is None and not new:
+                raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
+            if migrations.check(found):
+                migrations.upgrade(connection)
+        return SqlStorage(backend, tenant)
+
+
+@contextmanager
+def migrate_in_transaction(backend: Backend) -> Generator[Connection]:
+    """Give a connection in a transaction, to change the schema; see `Backend.migrating`."""
+    with translated(backend), _transaction(backend) as connection:
+        yield connection
+
+
+@contextmanager
+def _transaction(backend: Backend) -> Generator[Connection]:
+    engine = backend.connect()
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(backend.begin)
+            yield connection
+            connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
+    finally:
+        if not backend.single_connection:
+            engine.dispose()

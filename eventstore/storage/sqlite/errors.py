@@ -1,0 +1,76 @@
+"""The library's errors for those of SQLite."""
+
+from __future__ import annotations
+
+import errno
+
+from eventstore.errors import (
+    NotAStore,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+)
+
+_BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
+    (
+        ("locked", "busy"),
+        StoreBusy,
+        "another writer holds it; nothing was written, try again",
+    ),
+    (
+        ("readonly", "read-only", "query_only"),
+        StoreReadOnly,
+        "nothing was written; make the file and its folder writable",
+    ),
+    (
+        ("full", "disk i/o error"),
+        StoreFull,
+        "nothing was written; free some space and try again",
+    ),
+    (
+        ("not a database", "encrypted"),
+        NotAStore,
+        "the file is damaged or of another kind; restore it from a copy or name another file",
+    ),
+    (
+        ("malformed", "corrupt", "no such table", "no such column", "could not decode"),
+        StoreCorrupt,
+        "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy",
+    ),
+    (
+        ("unable to open",),
+        StorageError,
+        "it must be there, and its folder writable",
+    ),
+    (
+        ("constraint failed",),
+        StoreCorrupt,
+        "the log contradicts itself; nothing was written, run `toolledger verify`",
+    ),
+)
+
+_BY_ERRNO = {
+    errno.EACCES: StoreReadOnly,
+    errno.EPERM: StoreReadOnly,
+    errno.EROFS: StoreReadOnly,
+    errno.ENOSPC: StoreFull,
+    errno.EDQUOT: StoreFull,
+}
+
+
+def driver_error(where: str, error: BaseException, *, read_only: bool) -> StorageError:
+    """Return the library's error for one of the driver's, by what SQLite says in it."""
+    text = str(error)
+    lower = text.lower()
+    for words, kind, remedy in _BY_WORDS:
+        if any(word in lower for word in words):
+            return (StoreReadOnly if read_only else kind)(f"{where}: {text}: {remedy}")
+    return StorageError(f"{where}: {text}")
+
+
+def system_error(where: str, error: OSError) -> StorageError:
+    """Return the library's error for one of the operating system's."""
+    kind = _BY_ERRNO.get(error.errno or 0, StorageError)
+    return kind(f"{where}: {error.strerror}: see to the folder, its space and its rights")

@@ -1,0 +1,65 @@
+"""SQLite's engine for tables that stand beside the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.pool import StaticPool
+
+from eventstore.storage.sql.table_engine import TableEngine
+from eventstore.storage.sqlite.driver import driver
+from eventstore.storage.sqlite.files import path_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection
+
+
+class SqliteTableEngine(TableEngine):
+    """A SQLite file for tables; a power cut may take back the last commits."""
+
+    def __init__(
+        self,
+        url: URL,
+        busy_timeout: float,
+        explain: Callable[[BaseException], BaseException],
+        is_transient: Callable[[BaseException], bool],
+    ) -> None:
+        # The same copy of SQLite that has the log: two in one process undo each other's locks.
+        options: dict[str, Any] = {"module": driver()}
+        options["connect_args"] = {"timeout": busy_timeout, "check_same_thread": False}
+        if path_of(url) is None:
+            options["poolclass"] = StaticPool
+        super().__init__(create_engine(url, **options), is_transient)
+        event.listen(self.engine, "connect", _prepare)
+        self._explain = explain
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        """Give a connection that reads everything as it was at one moment."""
+        with self.engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Generator[Connection]:
+        """Give a connection whose transaction is committed at the end, whole or not at all."""
+        with self.engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Return the library's error for a driver's, with the file named."""
+        return self._explain(error)
+
+
+def _prepare(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA mmap_size=0")
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is projected again
+    cursor.close()
