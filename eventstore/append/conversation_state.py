@@ -1,145 +1,119 @@
-"""What an appender must know of a conversation: which calls it has and which are still open.
+"""`ConversationState`: what an append must know of a conversation: its calls, and where it ends.
 
 Settled calls (completed, rejected) keep only their id here, so that a long conversation costs
-little memory; whoever asks for one of them again looks it up in the log.
+little memory. A decision that needs one of them again looks it up in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
-from typing import Any, get_args
 
 import msgspec
 from msgspec import to_builtins
 
-from eventstore import codec
-from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
-from eventstore.events import (
+from eventstore.append.call_ids import mint_call_id
+from eventstore.append.encoding import STEPS
+from eventstore.append.tool_fold import LookUp
+from eventstore.domain import codec
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.events import (
+    SCHEMAS,
     Event,
     MessageAdded,
     Recorded,
     ToolApproved,
-    ToolCompleted,
     ToolEvent,
     ToolPending,
     ToolRunning,
     UnknownEvent,
 )
-from eventstore.fingerprint import content_id, render
-from eventstore.message import result_parts
-from eventstore.readable import nests_deeply, readable
-from eventstore.storage import Draft
-from eventstore.tool import (
-    STEPS,
-    Approved,
-    Completed,
-    FunctionCall,
-    FunctionResponse,
-    Rejected,
-    Running,
-    Tool,
-    evolve,
+from eventstore.domain.fingerprint import render
+from eventstore.domain.lifecycle import check_edit, evolve
+from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
+from eventstore.domain.tool import Tool
+from eventstore.errors import (
+    EventStoreError,
+    IllegalTransition,
+    SchemaTooNew,
+    StoreCorrupt,
+    UnknownCall,
 )
+from eventstore.storage.interface import Draft
 
-Mint = Callable[[int, int, AbstractSet[str]], str]
-"""Makes a call id for a turn and index that is none of those taken."""
+Entry = tuple[Tool, bytes]
+"""A call, and the digest of its arguments in force."""
 
-
-def mint(conversation_id: str, turn: int, index: int, taken: AbstractSet[str]) -> str:
-    """A call id for a call that came without: the same for the same place, unique elsewhere."""
-    made = f"call_{_mark(conversation_id)}{turn:04x}{index:04x}"
-    salt = 0
-    while made in taken:
-        salt += 1
-        made = f"call_{_mark(f'{conversation_id}.{turn}.{index}.{salt}')}{turn:04x}{index:04x}"
-    return made
+_SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
 
 
-@lru_cache(1024)
-def _mark(text: str) -> str:
-    """16 hex digits for a text."""
-    return content_id(text.encode()).hex()[:16]
+class IdentifiedEvents(list[Event]):
+    """Events with the ids that they are to be stored under."""
 
-
-Entry = tuple[Tool, bytes]  # a call and the digest of its arguments in force
-
-
-class Identified(list[Event]):
-    """Events that bring the ids they are to be stored under."""
-
-    def __init__(self, events: Sequence[Event], ids: Sequence[bytes]) -> None:
+    def __init__(self, events: Sequence[Event], event_ids: Sequence[bytes]) -> None:
         super().__init__(events)
-        self.ids = ids
+        self.event_ids = event_ids
 
 
-_SETTLED = (Completed, Rejected)  # the state keeps none of these
-_KEPT = (ToolPending, ToolApproved, ToolRunning)  # whose arguments the state holds on to
-
-
-def apart(tool: Tool) -> Tool:
-    """The call for a caller, who may do what he likes with it: no value is the state's own."""
-    status: Any = tool.status
-    kind = type(status)
-    if kind in _SETTLED:
-        return tool
-    edit = _apart_call(tool.edit) if tool.edit else None
-    if kind is Running:
-        status = Running(status.attempt, to_builtins(status.arguments))
-    elif kind is Approved:
-        status = Approved(edit, status.by, status.reason)
-    return Tool(
-        tool.id, _apart_call(tool.call), status, tool.attempts, edit, tool.provider_call_id,
-        tool.turn, tool.index, tool.fingerprint, tool.requested_at, tool.decided_at,
-        tool.started_at, tool.ended_at,
-    )  # fmt: skip
-
-
-def _apart_call(call: FunctionCall) -> FunctionCall:
-    return FunctionCall(call.name, to_builtins(call.arguments), call.id, call.raw)
-
-
-def apart_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Event:
-    """The event for a caller, likewise; `tools` as they stand after it."""
-    if type(event) in _KEPT and type(tools[event.call_id][0].status) not in _SETTLED:
-        return codec.decode(draft.tag, draft.schema, draft.payload)
-    return event  # type: ignore[no-any-return]
-
-
-class Staged(msgspec.Struct):
-    """Events that fit the state, ready to be stored, and what the state becomes with them."""
+class StagedEvents(msgspec.Struct):
+    """Events that fit the state, their encoded drafts, and the calls as the events leave them."""
 
     events: list[Event]
     drafts: list[Draft]
     tools: dict[str, Entry]
+    follows: int
+    """The version of the conversation that they were decided on."""
 
 
 class ConversationState:
-    """The state of one conversation at `version`; `as_of` is a lane position it is current for."""
+    """The state of one conversation at `version`; `as_of` is a lane position it is current for.
 
-    __slots__ = ("as_of", "index", "joinable", "known", "open", "settling", "turn", "version")
+    `turn` is the number of the last turn, and `index` the place of the next call in it.
+    """
 
-    def __init__(self, as_of: int) -> None:
+    __slots__ = (
+        "as_of",
+        "conversation_id",
+        "index",
+        "known",
+        "open",
+        "settled_uncommitted",
+        "turn",
+        "turn_is_open",
+        "unreadable",
+        "version",
+    )
+
+    def __init__(self, conversation_id: str, as_of: int) -> None:
+        self.conversation_id = conversation_id
         self.version = 0
         self.as_of = as_of
         self.known: set[str] = set()
+        """The ids of all calls."""
         self.open: dict[str, Entry] = {}
-        self.turn = 0  # the last turn's number
-        self.index = 0  # the next call's place in it
-        self.joinable = False  # nothing but calls came since the turn began
-        self.settling: dict[str, Tool] = {}  # settled, and not yet to be found in the log
+        """The calls that are not settled."""
+        self.turn = 0
+        self.index = 0
+        self.turn_is_open = False
+        """Whether only calls came since the turn began, so that a further call joins it."""
+        self.settled_uncommitted: dict[str, Tool] = {}
+        """Calls settled by the transaction that goes on: the log does not show them yet."""
+        self.unreadable: tuple[int, UnknownEvent] | None = None
+        """The first event that is damaged, or of a newer schema: what it did is not known."""
 
     def copy(self) -> ConversationState:
-        """The same state, that changes by itself."""
-        other = ConversationState(self.as_of)
+        """Return the same state, to be changed independently."""
+        other = ConversationState(self.conversation_id, self.as_of)
         other.version, other.known, other.open = self.version, self.known.copy(), self.open.copy()
-        other.turn, other.index, other.joinable = self.turn, self.index, self.joinable
-        other.settling = self.settling.copy()
+        other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
+        other.settled_uncommitted = self.settled_uncommitted.copy()
+        other.unreadable = self.unreadable
         return other
 
+    # taking in what the log says, and what is being appended
+
     def extend(self, tail: Iterable[Recorded]) -> None:
-        """Take in what the log says; what breaks the rules of a lifecycle is passed over."""
+        """Take in events of the log; one that breaks the rules of a lifecycle is passed over."""
         for recorded in tail:
             if recorded.version <= self.version:
                 continue  # taken in before
@@ -147,34 +121,43 @@ class ConversationState:
             event = recorded.event
             if recorded.call_id and not isinstance(event, MessageAdded):
                 self._evolve(recorded)
-            self._place(event)
+            elif type(event) is UnknownEvent:
+                self._note_unreadable(recorded.version, event)
+            self._follow_turn(event)
 
     def _evolve(self, recorded: Recorded) -> None:
-        event: Any = recorded.event
+        event = recorded.event
         entry = self.open.get(recorded.call_id or "")
         if entry is None and (type(event) is not ToolPending or recorded.call_id in self.known):
             return
+        if not isinstance(event, ToolEvent):
+            return
         try:
-            tool = evolve(entry[0] if entry else None, event, recorded.recorded_at,
-                          recorded.fingerprint)  # fmt: skip
+            tool = evolve(
+                entry[0] if entry else None, event, recorded.recorded_at, recorded.fingerprint
+            )
         except IllegalTransition:
             return
-        mark = entry[1] if entry and _brought(event) is None else tool.effective_call.digest()
-        self._keep(tool.id, (tool, mark))
+        if entry is None or _call_brought_by(event) is not None:
+            self._keep(tool.id, (tool, tool.effective_call.digest()))
+        else:
+            self._keep(tool.id, (tool, entry[1]))
 
-    def foresee(self, staged: Staged) -> None:
-        """Take in what is being stored, in a transaction that goes on."""
-        self.commit(staged, self.version + len(staged.drafts), self.as_of)
+    def apply_uncommitted(self, staged: StagedEvents) -> None:
+        """Take in events that are stored in a transaction which goes on."""
+        self.apply_committed(staged, self.version + len(staged.drafts), self.as_of)
         for call_id, (tool, _) in staged.tools.items():
             if type(tool.status) in _SETTLED:
-                self.settling[call_id] = tool
+                self.settled_uncommitted[call_id] = tool
 
-    def commit(self, staged: Staged, version: int, as_of: int) -> None:
-        """Take in what was just stored."""
+    def apply_committed(self, staged: StagedEvents, version: int, as_of: int) -> None:
+        """Take in events that were just stored."""
         for call_id, entry in staged.tools.items():
             self._keep(call_id, entry)
-        for event in staged.events:
-            self._place(event)
+        for number, event in enumerate(staged.events, version - len(staged.events) + 1):
+            if type(event) is UnknownEvent:
+                self._note_unreadable(number, event)
+            self._follow_turn(event)
         self.version = version
         self.as_of = as_of
 
@@ -185,191 +168,211 @@ class ConversationState:
         else:
             self.open[call_id] = entry
 
-    def _place(self, event: Event) -> None:
-        kind = type(event)
-        if kind is ToolPending:
-            turn = event.turn  # type: ignore[union-attr]
+    def _note_unreadable(self, version: int, event: UnknownEvent) -> None:
+        if self.unreadable is None and event.problem is not None:
+            self.unreadable = version, event
+
+    # turns: the place of calls and assistant messages
+
+    def _follow_turn(self, event: Event) -> None:
+        if type(event) is ToolPending:
+            turn = event.turn
             if turn is not None and turn >= self.turn:
-                self.index = event.index + 1 if turn == self.turn else 1  # type: ignore[union-attr]
+                self.index = event.index + 1 if turn == self.turn else 1
                 self.turn = turn
-            self.joinable = True
-        elif kind is MessageAdded and event.turn is not None:  # type: ignore[union-attr]
-            if event.turn > self.turn:  # type: ignore[union-attr]  # else a further piece of it
-                self.turn, self.index = event.turn, 0  # type: ignore[union-attr]
-            self.joinable = True
+            self.turn_is_open = True
+        elif type(event) is MessageAdded and event.turn is not None:
+            if event.turn > self.turn:  # otherwise it is a further piece of the same turn
+                self.turn, self.index = event.turn, 0
+            self.turn_is_open = True
         else:
-            self.joinable = False
+            self.turn_is_open = False
 
     def next_turn(self) -> tuple[int, int]:
-        """Turn and index for a call that names none: the turn being made, else a new one."""
-        return (self.turn, self.index) if self.joinable else (self.turn + 1, 0)
+        """Return turn and index for a call without a turn: in the open turn, or in a new one."""
+        return (self.turn, self.index) if self.turn_is_open else (self.turn + 1, 0)
 
-    def placed(self, events: Sequence[Event], mint: Mint) -> list[Event]:
-        """`events`, where calls and assistant messages without a turn or an id are given one."""
-        view = ConversationState(0)
-        view.turn, view.index, view.joinable = self.turn, self.index, self.joinable
+    def placed(self, events: Sequence[Event]) -> list[Event]:
+        """Return `events`; calls and assistant messages without a turn or an id are given one."""
+        view = ConversationState(self.conversation_id, 0)
+        view.turn, view.index, view.turn_is_open = self.turn, self.index, self.turn_is_open
         placed: list[Event] = []
-        for event in events:
+        for given in events:
+            event = given
             if type(event) is ToolPending:
-                event = view._with_place(event, mint, self.known)  # noqa: PLW2901
+                event = view._with_place(event, self.known)
             elif type(event) is MessageAdded and event.role == "assistant" and event.turn is None:
-                event = msgspec.structs.replace(event, turn=view.turn + 1)  # noqa: PLW2901
-            view._place(event)
+                event = msgspec.structs.replace(event, turn=view.turn + 1)
+            view._follow_turn(event)
             placed.append(event)
         return placed
 
-    def _with_place(self, event: ToolPending, mint: Mint, known: AbstractSet[str]) -> ToolPending:
+    def _with_place(self, event: ToolPending, known: AbstractSet[str]) -> ToolPending:
         turn, index = event.turn, event.index
         if turn is None:
             turn, index = self.next_turn()
         call = event.call
         if not call.id:
-            call = msgspec.structs.replace(call, id=mint(turn, index, known))
+            call_id = mint_call_id(self.conversation_id, turn, index, known)
+            call = msgspec.structs.replace(call, id=call_id)
         if call is event.call and turn is event.turn:
             return event
         return msgspec.structs.replace(event, call=call, turn=turn, index=index)
 
+    # deciding
+
+    def tool(self, call_id: str, look_up: LookUp) -> Tool:
+        """Return a call as it stands; a settled one is looked up in the log.
+
+        Raises:
+            UnknownCall: the conversation has no such call.
+        """
+        entry = self.open.get(call_id)
+        if entry is not None:
+            return entry[0]
+        if call_id not in self.known:
+            raise UnknownCall(call_id, self.conversation_id)
+        if call_id in self.settled_uncommitted:
+            return self.settled_uncommitted[call_id]
+        return look_up({call_id})[call_id]
+
     def stage(
         self,
         events: Sequence[Event],
-        ids: Sequence[bytes],
+        event_ids: Sequence[bytes],
         at: int,
-        settled: Callable[[set[str]], Mapping[str, Tool]],
-    ) -> Staged:
-        """Check `events` one after the other and encode them; repeats of what is so are left out.
+        look_up: LookUp,
+        *,
+        ids_given: bool = False,
+    ) -> StagedEvents:
+        """Check `events` one after the other and encode them; exact repeats are left out.
 
-        `settled` looks up settled calls by their ids; it is asked once, if at all.
+        `at` is the time of recording in microseconds. `look_up` is called once at most.
+        `ids_given` says that the ids come from the caller.
 
         Raises:
-            IllegalTransition, UnhashableArguments, UnencodableEvent: nothing is changed.
+            IllegalTransition, UnhashableArguments, UnencodableEvent: the state is unchanged.
+            StoreCorrupt, SchemaTooNew: a call is to be started, and the conversation has an event
+                that cannot be read.
         """
         kept: list[Event] = []
         drafts: list[Draft] = []
         tools: dict[str, Entry] = {}
-        old: Mapping[str, Tool] | None = None
-        for event, event_id in zip(events, ids, strict=True):
-            step = _STEPS.get(type(event))
+        settled: Mapping[str, Tool] | None = None
+        for given, event_id in zip(events, event_ids, strict=True):
+            step = STEPS.get(type(given))
             if step is None:
-                event, payload = codec.as_stored(event)  # noqa: PLW2901 - as the log will hold it
-                drafts.append(Draft(event_id, at, event.tag, _schema(event), payload))
+                event, payload = codec.as_stored(given)
+                drafts.append(
+                    Draft(event_id, at, event.tag, _schema(event), payload, id_given=ids_given)
+                )
                 kept.append(event)
                 continue
-            settle, evolve, tag = step
-            event, payload, mark = settle(event)  # noqa: PLW2901
+            encode, evolve, tag = step
+            if tag == "running" and self.unreadable is not None:
+                raise _refused_start(self.conversation_id, *self.unreadable)
+            event, payload, new_digest = encode(given)
             call_id = event.call.id if tag == "pending" else event.call_id
             entry = tools.get(call_id) or self.open.get(call_id)
             before = None
             if entry is not None:
                 before = entry[0]
             elif call_id in self.known:
-                if old is None:
-                    old = {**settled(self._settled(events)), **self.settling}
-                before = old.get(call_id)
-            begins = mark is not None
-            after = evolve(before, event, at, None if mark is None else render(mark))
+                if settled is None:
+                    settled = {**look_up(self._settled(events)), **self.settled_uncommitted}
+                before = settled.get(call_id)
+            begins = new_digest is not None
+            after = evolve(before, event, at, None if new_digest is None else render(new_digest))
             if after is before:
                 continue
-            if mark is None:
-                mark = entry[1] if entry else after.effective_call.digest()
-            tools[call_id] = (after, mark)
-            drafts.append(Draft(event_id, at, tag, codec.SCHEMAS[tag], payload, mark, begins))
+            if tag == "approved" and before is not None:
+                check_edit(before, event)
+            digest = new_digest
+            if digest is None:
+                digest = entry[1] if entry else after.effective_call.digest()
+            tools[call_id] = (after, digest)
+            drafts.append(
+                Draft(event_id, at, tag, SCHEMAS[tag], payload, digest, begins, ids_given)
+            )
             kept.append(event)
-        return Staged(kept, drafts, tools)
+        return StagedEvents(kept, drafts, tools, self.version)
 
     def _settled(self, events: Sequence[Event]) -> set[str]:
-        """Which of the calls that `events` name are settled."""
+        """Return the ids of the settled calls that `events` name."""
         names = {event.call_id for event in events if isinstance(event, ToolEvent)}
         return (names & self.known) - self.open.keys()
 
 
+def detached_copy(tool: Tool) -> Tool:
+    """Return a copy of the call: the caller may change it without changing the state."""
+    status: ToolStatus = tool.status
+    kind = type(status)
+    if kind in _SETTLED:
+        return tool
+    edit = _detached_call(tool.edit) if tool.edit else None
+    if type(status) is Running:
+        status = Running(status.attempt, to_builtins(status.arguments))
+    elif type(status) is Approved:
+        edited = _detached_call(status.edited_call) if status.edited_call else None
+        status = Approved(edited, status.by, status.reason)
+    # by position: twice as fast as msgspec.structs.replace
+    return Tool(
+        tool.id,
+        _detached_call(tool.call),
+        status,
+        tool.attempts,
+        edit,
+        tool.provider_call_id,
+        tool.turn,
+        tool.index,
+        tool.fingerprint,
+        tool.requested_at,
+        tool.decided_at,
+        tool.started_at,
+        tool.ended_at,
+    )
+
+
+def _detached_call(call: FunctionCall) -> FunctionCall:
+    return FunctionCall(call.name, to_builtins(call.arguments), call.id, call.raw)
+
+
+def detached_event(event: Event, draft: Draft, tools: Mapping[str, Entry]) -> Event:
+    """Return a copy of the event for the caller; `tools` are the calls after it."""
+    # the state keeps their arguments; three comparisons are faster than `isinstance`
+    if type(event) is ToolPending or type(event) is ToolRunning or type(event) is ToolApproved:
+        tool, _ = tools[event.call_id]
+        if type(tool.status) not in _SETTLED:
+            return codec.decode(draft.tag, draft.schema, draft.payload)
+    return event
+
+
+def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> EventStoreError:
+    """Return the error for a start in a conversation with an event that cannot be read."""
+    where = f"version {version} of conversation {conversation_id!r}"
+    told = "so that it is not known what has been started; nothing was started"
+    if event.is_redacted:
+        return StoreCorrupt(
+            f"{where} ({event.tag!r}) was redacted together with members that its form requires, "
+            f"{told}: begin another conversation"
+        )
+    if event.is_newer:
+        return SchemaTooNew(
+            f"{where} ({event.tag!r}, schema {event.schema}) is of a newer version of toolledger, "
+            f"{told}: upgrade toolledger"
+        )
+    return StoreCorrupt(
+        f"{where} is damaged ({event.damage or 'its payload cannot be read'}), {told}: run "
+        "`toolledger verify`, and restore the database from a copy"
+    )
+
+
 def _schema(event: Event) -> int:
-    return event.schema if type(event) is UnknownEvent else codec.SCHEMAS[event.tag]
+    return event.schema if type(event) is UnknownEvent else SCHEMAS[event.tag]
 
 
-def _brought(event: Any) -> Any:
-    """The call that the event brings into force, if any."""
-    kind = type(event)
-    if kind is ToolPending:
+def _call_brought_by(event: ToolEvent) -> FunctionCall | None:
+    """Return the call that the event brings into force, if any."""
+    if type(event) is ToolPending:
         return event.call
-    return event.edited_call if kind is ToolApproved else None
-
-
-def settle(event: Any) -> tuple[Any, bytes, bytes | None]:
-    """The event exactly as the log will hold it, its stored payload, and the digest it brings.
-
-    It shares nothing with what the caller passed. A result of text, images and documents is
-    stored in parts; another that JSON cannot say takes its nearest readable form and is marked
-    lossy. A digest is of the arguments that the event brings into force, where it brings any.
-
-    Raises:
-        UnhashableArguments: arguments that JSON cannot say.
-        UnencodableEvent: another member that JSON cannot say.
-    """
-    return _STEPS[type(event)][0](event)
-
-
-def _settle_call(event: Any) -> tuple[Any, bytes, bytes | None]:
-    call = event.call if type(event) is ToolPending else event.edited_call
-    if call is None:
-        return *codec.as_stored(event), None
-    try:
-        stored, payload = codec.as_stored(event)
-        kept = stored.call if type(event) is ToolPending else stored.edited_call
-        if kept != call:
-            _require_json(call)
-    except (UnencodableEvent, RecursionError):
-        _require_json(call)  # names the place
-        raise
-    return stored, payload, kept.digest()
-
-
-def _settle_other(event: Any) -> tuple[Any, bytes, None]:
-    stored, payload = codec.as_stored(event)
-    return stored, payload, None
-
-
-def _require_json(call: FunctionCall) -> None:
-    if type(call.name) is not str:
-        raise UnhashableArguments("$.name", f"a tool's name is text, not {call.name!r}")
-    call.digest()
-
-
-def _settle_result(event: Any) -> tuple[Any, bytes, None]:
-    response = event.response
-    if type(response) is not FunctionResponse:
-        return _settle_other(event)  # which says what is wrong
-    try:
-        stored, payload = codec.as_stored(event)
-        result = stored.response.result
-        if result == response.result and not nests_deeply(result, payload):
-            return stored, payload, None
-    except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
-        pass
-    if parts := result_parts(response.result):
-        shown = FunctionResponse(response.name, to_builtins(parts), response.id)
-        return _settle_other(msgspec.structs.replace(event, response=shown, in_parts=True))
-    result, lossy = readable(response.result)
-    event = msgspec.structs.replace(
-        event,
-        response=FunctionResponse(response.name, result, response.id),
-        lossy=event.lossy or lossy,
-        native=None if lossy else event.native,
-    )
-    try:
-        return _settle_other(event)
-    except UnencodableEvent:
-        if event.native is None:
-            raise
-        return _settle_other(msgspec.structs.replace(event, native=None, lossy=True))
-
-
-# event class -> how it is settled, its step, its tag
-_STEPS: dict[type, tuple[Callable[[Any], tuple[Any, bytes, bytes | None]], Any, str]] = {
-    kind: (
-        _settle_result if kind is ToolCompleted
-        else _settle_call if kind in (ToolPending, ToolApproved)
-        else _settle_other,
-        STEPS[kind.tag], kind.tag,
-    )
-    for kind in get_args(ToolEvent)
-}  # fmt: skip
+    return event.edited_call if type(event) is ToolApproved else None

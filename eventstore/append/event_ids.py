@@ -7,21 +7,21 @@ from itertools import count
 from struct import Struct, error
 
 
-def _by_chance() -> count[int]:
+def _random_start() -> count[int]:
     return count(int.from_bytes(os.urandom(8)) >> 3)
 
 
-_low = _by_chance()
+_low = _random_start()
 _pack = Struct(">QQ").pack
 
 
 def event_ids(count: int, at: int) -> list[bytes]:
-    """`count` UUIDv7 in ascending order, for the microsecond `at`.
+    """Return `count` UUIDv7 in ascending order, for the microsecond `at`.
 
-    Their lower half counts up from a number that each process draws by chance.
+    Their lower half counts up from a random number that each process draws once.
 
     Raises:
-        ValueError: that is no time of ours.
+        ValueError: `at` is not a time that a UUIDv7 can hold.
     """
     try:
         high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
@@ -30,14 +30,14 @@ def event_ids(count: int, at: int) -> list[bytes]:
         return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
     except (TypeError, error) as wrong:
         raise ValueError(
-            f"the clock says {at!r}: it is to give microseconds since 1970 UTC, a whole number"
+            f"the clock returned {at!r}: it must return microseconds since 1970 UTC as an int"
         ) from wrong
 
 
-def _after_fork() -> None:
-    global _low  # noqa: PLW0603 - the parent goes on with its own
-    _low = _by_chance()
+def _reset_after_fork() -> None:
+    global _low  # noqa: PLW0603 - parent and child must not count on from the same number
+    _low = _random_start()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,7 +1,46 @@
-"""`Appender`: all appends of a store go through it, and those that wait go together.
+"""`GroupCommitter`: appends that wait at the same time are committed together.
 
-Who appends while nobody does leads: he carries out his own append and, in one commit with it, all
-that wait by then. Behind it he passes on to one of those who have come since.
+The rule:
+
+1. The first thread to append becomes the leader. Every other thread queues its append and blocks.
+2. The leader commits its own append together with every append queued so far (at most
+   `MAX_GROUP_APPENDS`), in one transaction. Each append keeps its own outcome: a conflict in one
+   fails that one alone.
+3. Then it hands leadership to the oldest append still waiting, and returns. It never waits for
+   more appends to come.
+4. If the transaction fails as a whole, the appends of the group are committed one by one, so that
+   the error reaches the append that caused it.
+5. An exclusive append (one that looks things up in the log) has a transaction of its own.
+
+      thread A   lead ── commit [A] ──────── hand over to B ── return
+      thread B      queue ─ block ············· lead ── commit [B C D] ── hand over to E ── return
+      thread C        queue ─ block ·································· woken: return
+      thread D           queue ─ block ······························· woken: return
+      thread E                                  queue ─ block ············· lead ── …
+
+What holds at each step:
+
+- *Serial.* Every commit runs under `_lock`. Two leaders at a time are harmless: one waits for the
+  other. Leadership only saves threads from queueing for the lock, it does not protect anything.
+- *Taken once.* An append leaves the queue in one atomic step (`popleft`, `remove`), and one that
+  is `finished` is never committed again.
+- *No lost wakeup.* A thread first queues its append, then reads `_leading`. A leader first clears
+  `_leading` if the queue is empty, then reads the queue again. The second of the two sees the
+  other: either the thread leads by itself, or the leader finds its append and wakes it.
+- *Hand-over.* `leads` is set on the successor before it is woken. A successor that was taken along
+  by another leader meanwhile is finished, and passes leadership on without committing.
+- *Interrupts.* An exception (Ctrl-C) may come between any two steps. `finally` hands over and takes
+  an unfinished append out of the queue. If the interrupt comes within the hand-over itself, the
+  waiting threads look for themselves after `RECHECK_SECONDS`, and one leads.
+- *State.* A conversation's state is out of the cache while it changes. An interrupted append leaves
+  no half-changed state: the next one reads the log.
+- *Stored or not.* If a group is broken off, one of its appends may be stored all the same. Before
+  it is committed again, its event ids are looked up.
+- *Nesting.* A thread in the middle of an append cannot append again (from a signal handler, a
+  finalizer or the clock): it would wait for itself. It is refused.
+
+Why: a commit costs as much for 256 appends as for one (it waits for the disk), so throughput grows
+with the number of callers, and a single caller pays nothing for it.
 """
 
 from __future__ import annotations
@@ -11,350 +50,384 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock, RLock, get_ident
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from eventstore.bell import bell_of
+from eventstore.append.commands import Command
+from eventstore.append.conversation_state import ConversationState, detached_copy
+from eventstore.append.pending_append import PendingAppend
+from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS, SharedTimeouts
+from eventstore.append.tool_fold import fold_tools
+from eventstore.domain.events import Recorded
+from eventstore.domain.tool import Tool
 from eventstore.errors import (
     EventStoreError,
-    IllegalTransition,
+    OutcomeUnknown,
     StorageError,
     StoreClosed,
     UnknownCall,
 )
-from eventstore.events import Recorded, ToolEvent
-from eventstore.in_vain import InVain
-from eventstore.state import ConversationState, apart
-from eventstore.storage import Append, Appended, Storage
-from eventstore.task import Decide, Task
-from eventstore.tool import Tool, evolve
+from eventstore.notifications.local import notifier_for
+from eventstore.storage.interface import Append, Appended, Storage
 
-CACHED = 1024
+MAX_CACHED_STATES = 1024
 """Conversations whose state is kept in memory."""
 
-PATIENCE = 1.0
-"""Seconds after which a waiting append looks for itself whether somebody is at work."""
+MAX_GROUP_APPENDS = 256
+"""Appends that a leader commits together at most."""
 
-TOGETHER = 256
-"""Appends at most that one commit takes along."""
+RECHECK_SECONDS = 1.0
+"""Time after which a waiting append checks by itself whether there is a leader."""
 
 T = TypeVar("T")
 
 
-class Appender:
+class GroupCommitter:
     """Appends to a storage, for many threads, and remembers the conversations' states.
 
     Each append is decided on the state that it really follows, and has its own outcome.
+    `recheck_interval` and `min_shared_wait` (see `SharedTimeouts`) are in seconds.
     """
 
-    def __init__(self, storage: Storage, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Callable[[], int],
+        *,
+        max_cached_states: int = MAX_CACHED_STATES,
+        recheck_interval: float = RECHECK_SECONDS,
+        min_shared_wait: float = MIN_WAIT_SECONDS,
+    ) -> None:
         self.clock = clock
         self.closed = False
-        self._storage = storage
-        self.forked()
+        self.storage = storage
+        self._max_cached_states = max_cached_states
+        self._recheck_interval = recheck_interval
+        self._min_shared_wait = min_shared_wait
+        self.reset_after_fork()
 
-    def forked(self) -> None:
-        """Begin anew: in a forked child, nobody is here who held a lock or changed a state."""
-        self.bell = bell_of(self._storage.epoch)
+    def reset_after_fork(self) -> None:
+        """Start again: a forked child has no thread that held a lock or changed a state."""
+        self.notifier = notifier_for(self.storage.epoch)
         self._lock = RLock()
         self._states: dict[str, ConversationState] = {}  # the last used comes last
-        self._led = False  # somebody leads: who comes waits to be taken along
-        self._waiting: deque[Task] = deque()
-        self._leader = 0  # the thread that appends
-        self._in_vain = InVain()
+        self._leading = False  # there is a leader: other threads queue their appends
+        self._waiting: deque[PendingAppend] = deque()
+        self._leader_thread = 0  # the thread that commits, 0 if no thread does
+        self._timeouts = SharedTimeouts(self._min_shared_wait)
+
+    def __len__(self) -> int:
+        """Return how many appends wait for the one that is being committed."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no append is being committed, and none waits."""
+        return not (self._leading or self._leader_thread or self._waiting)
 
     def opened(self) -> Storage:
-        """The storage.
+        """Return the storage.
 
         Raises:
             StoreClosed: the store was closed.
         """
         if self.closed:
-            raise StoreClosed("the store is closed: EventStore.open() it again")
-        return self._storage
+            raise StoreClosed("the store is closed: open it again with EventStore.open()")
+        return self.storage
 
-    # what is asked for
+    def run(self, command: Command[T]) -> T:
+        """Append what the command decides, and return its result.
 
-    def append(
-        self,
-        conversation_id: str,
-        decide: Decide,
-        expected_version: int | None = None,
-        ids: Sequence[bytes] = (),
-        *,
-        alone: bool = False,
-    ) -> Task:
-        """Append what `decide` makes of the conversation's state, under `ids` where given.
-
-        `decide` is asked again when others have written meanwhile, so it must be pure.
+        Raises:
+            StoreClosed, StorageError: nothing was appended.
+            EventStoreError: the decision was refused; nothing was appended.
         """
-        alone = alone or bool(ids)
-        task = Task(self, conversation_id, decide, expected_version, ids, alone, asked=monotonic())
+        pending = PendingAppend(
+            self.clock,
+            self.events,
+            command.conversation_id,
+            command.decide,
+            command.expected_version,
+            command.event_ids,
+            command.exclusive,
+            monotonic(),
+        )
         leads = False
         try:
-            if self._led:
-                leads = self._wait(task)
-            if not task.ended:
-                # Several may do so at once: then they lead one after the other.
-                self._led = leads = True
+            if self._leading:
+                leads = self._wait(pending)
+            if not pending.finished:
+                # Several threads may do so at once: then they lead one after the other.
+                self._leading = leads = True
                 with self._lock:
-                    if not task.ended:
-                        self._lead(task)
+                    if not pending.finished:
+                        self._commit(pending)
         finally:
-            if leads or not task.ended:
-                self._pass_on(task)
-        if task.error is not None:
-            raise task.error
-        return task
+            if leads or not pending.finished:
+                self._hand_over(pending)
+        if pending.error is not None:
+            raise pending.error
+        return command.result(pending)
 
-    def do(
-        self,
-        conversation_id: str,
-        decide: Decide,
-        then: Callable[[Task], T],
-        expected_version: int | None = None,
-        ids: Sequence[bytes] = (),
-    ) -> T:
-        """Append, and give what `then` makes of it."""
-        return then(self.append(conversation_id, decide, expected_version, ids))
-
-    def tool(self, conversation_id: str, decide: Decide) -> Tool:
-        """Append one call's event, and give the call as it then stands."""
-        return self.append(conversation_id, decide).tool()
-
-    def tools(self, conversation_id: str, decide: Decide) -> list[Tool]:
-        """Append, and give each call that the events name as it then stands."""
-        return self.append(conversation_id, decide, alone=True).tools()
-
-    def append_together(self, tasks: Sequence[Task]) -> None:
-        """Carry out tasks that nobody waits for in a thread: the outcome of each is in it."""
+    def commit_together(self, group: Sequence[PendingAppend]) -> None:
+        """Commit appends for which no thread waits; each holds its outcome then."""
         try:
             with self._lock:
-                self._lead(tasks[0], tasks[1:])
-        except BaseException as error:  # noqa: BLE001 - for those who asked
-            for task in tasks:
-                if not task.ended:
-                    task.error, task.ended = error, True
+                self._commit(group[0], group[1:])
+        except BaseException as error:  # noqa: BLE001 - it is the outcome of all of them
+            for pending in group:
+                if not pending.finished:
+                    pending.error, pending.finished = error, True
 
-    # who leads, and who waits
+    # leading and waiting
 
-    def _wait(self, task: Task) -> bool:
-        """Until another has carried out the task, or it is its turn to lead; whether it is."""
-        self._forbid_nesting()
-        turn = task.turn = Lock()
-        turn.acquire()
-        self._waiting.append(task)
-        # A leader may have been interrupted just as it should have passed on. If not, there
-        # are two for a while, and one waits for the other.
-        return not (self._led and turn.acquire(timeout=PATIENCE)) or task.leads
+    def _wait(self, pending: PendingAppend) -> bool:
+        """Block until the append is finished or its turn to lead comes; return whether it leads."""
+        if self._leader_thread == get_ident():
+            raise _nested_append()
+        wakeup = pending.wakeup = Lock()
+        wakeup.acquire()
+        self._waiting.append(pending)
+        # A leader may have been interrupted just as it was to hand over, hence the time limit.
+        # If it was not, there are two leaders for a while, and one waits for the other.
+        if self._leading and wakeup.acquire(timeout=self._recheck_interval):
+            return pending.leads
+        return True
 
-    def _forbid_nesting(self) -> None:
-        if self._leader == get_ident():
-            raise EventStoreError(
-                "this thread is in the middle of an append already (this one comes from a "
-                "signal handler, a finalizer or the clock): append when that is done"
-            )
+    def _hand_over(self, pending: PendingAppend) -> None:
+        """Let another append lead; take this one out of the queue if it is still there."""
+        waiting = self._waiting
+        if not pending.finished:
+            with suppress(ValueError):
+                waiting.remove(pending)
+        if not waiting:
+            self._leading = False
+        # Only now: an append that was queued just before has seen `_leading`, or is seen here.
+        if waiting:
+            with suppress(IndexError):  # another leader has taken them along
+                successor = waiting[0]
+                self._leading = successor.leads = True
+                successor.wake()
 
-    def _lead(self, own: Task, beside: Sequence[Task] = ()) -> None:
-        """Carry out `own`, and together with it those `beside` it and all that were waiting."""
-        self._forbid_nesting()
+    # committing
+
+    def _commit(self, own: PendingAppend, beside: Sequence[PendingAppend] = ()) -> None:
+        """Commit `own`, those `beside` it, and every append that waits by now."""
+        thread = get_ident()
+        if self._leader_thread == thread:
+            raise _nested_append()
         storage = self.opened()
-        tasks = [own]
-        self._leader = get_ident()
+        group = [own]
+        self._leader_thread = thread
         try:
             if beside or self._waiting:
-                tasks += [*beside, *self._others(own)]
-                self._carry_out_together(tasks, storage)
+                group += [*beside, *self._take_waiting(own)]
+                self._commit_group(group, storage)
             else:
-                self._carry_out(own, storage)
+                self._commit_one(own, storage)
         finally:
-            self._leader = 0
-            if self.bell.listeners:
-                self.bell.ring({task.conversation_id for task in tasks})
+            self._leader_thread = 0
+            if self.notifier.listeners:
+                self.notifier.notify({pending.conversation_id for pending in group})
 
-    def _others(self, own: Task) -> list[Task]:
-        taken: list[Task] = []
+    def _take_waiting(self, own: PendingAppend) -> list[PendingAppend]:
+        taken: list[PendingAppend] = []
         with suppress(IndexError):
-            while len(taken) < TOGETHER:
+            while len(taken) < MAX_GROUP_APPENDS:
                 taken.append(self._waiting.popleft())
-        return [task for task in taken if task is not own and not task.ended]
+        return [pending for pending in taken if pending is not own and not pending.finished]
 
-    def _pass_on(self, task: Task) -> None:
-        """Let another lead; and take the task out of the queue, should it be there still."""
-        waiting = self._waiting
-        if not task.ended:
-            with suppress(ValueError):
-                waiting.remove(task)
-        if not waiting:
-            self._led = False
-        # Behind that: who has just come to wait has seen it, or is seen here.
-        if waiting:
-            with suppress(IndexError):  # another leads, and has taken them along
-                heir = waiting[0]
-                self._led = heir.leads = True
-                heir.wake()
-
-    # carrying out
-
-    def _carry_out_together(self, tasks: list[Task], storage: Storage) -> None:
-        """All in one commit, each with its own outcome; one by one where that fails."""
+    def _commit_group(self, group: list[PendingAppend], storage: Storage) -> None:
+        """Commit all in one transaction, each with its own outcome; one by one if that fails."""
         states: dict[str, ConversationState] = {}
-        joined = self._joined(tasks)
+        sharing = self._may_share(group)
         try:
-            for task in joined:
-                name = task.conversation_id
-                if name not in states:
-                    states[name] = self._take(name)
-                task.state = states[name]
-            requests = [
-                Append(t.conversation_id, t.state.version, t.state.as_of, (), t.join)
-                for t in joined
-            ]
-            done = storage.append_all(requests) if requests else []
-        except Exception:  # noqa: BLE001 - whose fault it was comes out below
+            requests = self._requests(sharing, states)
+            outcomes = storage.append(requests) if requests else []
+        except OutcomeUnknown as error:
+            states.clear()
+            _finish_unknown(error, sharing)
+        except Exception:  # noqa: BLE001 - which append caused it comes out below
             states.clear()
         else:
-            for task, outcome in zip(joined, done, strict=True):
-                task.end(outcome)
+            for pending, outcome in zip(sharing, outcomes, strict=True):
+                pending.finish(outcome)
         for name, state in states.items():
-            state.settling.clear()
-            self._keep(name, state)
-        for task in tasks:
-            if not task.ended:
+            state.settled_uncommitted.clear()
+            self._keep_state(name, state)
+        for pending in group:
+            if not pending.finished:
                 try:
-                    self._carry_out(task, storage)
-                except Exception as error:  # noqa: BLE001 - for the one who asked for it
-                    task.end(error)
-                task.wake()
+                    self._commit_one(pending, storage)
+                except Exception as error:  # noqa: BLE001 - it is the outcome of this one
+                    pending.finish(error)
+                pending.wake()
 
-    def _joined(self, tasks: Sequence[Task]) -> list[Task]:
-        """Those that may share a commit."""
-        if any(self._in_vain.concerns(task.asked) for task in tasks):
-            return []  # their order stays
-        # One of a group that was broken off may be stored: see `_was_stored`.
-        return [task for task in tasks if not task.alone and task.staged is None]
+    def _requests(
+        self, group: Sequence[PendingAppend], states: dict[str, ConversationState]
+    ) -> list[Append]:
+        """Return what a storage is asked for, and put the states into `states`."""
+        for pending in group:
+            name = pending.conversation_id
+            if name not in states:
+                states[name] = self._take_state(name)
+            pending.state = states[name]
+        return [
+            Append(p.conversation_id, p.state.version, p.state.as_of, (), p.join) for p in group
+        ]
 
-    def _carry_out(self, task: Task, storage: Storage) -> None:
-        """One by itself, unless it has waited for as long as another that waited in vain."""
-        in_vain, name, began = self._in_vain, task.conversation_id, monotonic()
-        if in_vain.concerns(task.asked):
-            error = in_vain.error(storage.lane_of(name), task.asked)
+    def _may_share(self, group: Sequence[PendingAppend]) -> list[PendingAppend]:
+        """Return the appends that may share a transaction."""
+        if any(self._timeouts.applies_to(pending.enqueued_at) for pending in group):
+            return []  # one by one, so that their order stays
+        # One that was staged in a group that was broken off may be stored: see `_was_stored`.
+        return [pending for pending in group if not pending.exclusive and pending.staged is None]
+
+    def _commit_one(self, pending: PendingAppend, storage: Storage) -> None:
+        """Commit one append by itself, unless a wait that failed was its wait, too."""
+        timeouts, name, began = self._timeouts, pending.conversation_id, monotonic()
+        if timeouts.applies_to(pending.enqueued_at):
+            error = timeouts.error(storage.lane_of(name), pending.enqueued_at)
             if error is not None:
                 raise error
         try:
-            self._append(task, storage)
+            self._decide_and_store(pending, storage)
         except StorageError as error:
-            in_vain.note(error, storage.lane_of(name), began, monotonic())
+            timeouts.record(error, storage.lane_of(name), began, monotonic())
+            if isinstance(error, OutcomeUnknown):
+                raise _unknown_outcome(error, pending) from error
             raise
 
-    def _append(self, task: Task, storage: Storage) -> None:
-        name = task.conversation_id
-        state = task.state = self._take(name)
-        if task.staged is not None and self._was_stored(task, storage):
-            self._keep(name, state)
+    def _decide_and_store(self, pending: PendingAppend, storage: Storage) -> None:
+        name = pending.conversation_id
+        state = pending.state = self._take_state(name)
+        if pending.staged is not None and self._was_stored(pending, storage):
+            self._keep_state(name, state)
             return
-        if task.ids:
-            task.stored = storage.known_ids(name, task.ids).keys()
+        if pending.event_ids:
+            pending.stored_ids = storage.known_ids(name, pending.event_ids).keys()
         while True:
             try:
-                drafts = task.stage()
+                drafts = pending.stage()
             except EventStoreError:
-                # It may be legal after what others have written.
-                if task.take_in(storage.conversation(name, state.version)):
+                # It may be legal after what others have appended.
+                if pending.take_in(storage.conversation(name, state.version)):
                     continue
-                self._keep(name, state)
+                self._keep_state(name, state)
                 raise
             if drafts:
-                done = storage.append(Append(name, state.version, state.as_of, drafts, task.rebase))
-                if task.staged is not None:  # else others had stored all of it
-                    state.commit(task.staged, done.version, done.position)
-                task.done = done
+                request = Append(name, state.version, state.as_of, drafts, pending.rebase)
+                (appended,) = storage.append([request])
+                if isinstance(appended, Exception):
+                    raise appended
+                if pending.staged is not None:  # otherwise the log held all of it already
+                    state.apply_committed(pending.staged, appended.version, appended.position)
+                pending.appended = appended
                 break
-            if not task.take_in(storage.conversation(name, state.version)):
+            if not pending.take_in(storage.conversation(name, state.version)):
                 break
-        task.ended = True
-        self._keep(name, state)
+        pending.finished = True
+        self._keep_state(name, state)
 
-    def _was_stored(self, task: Task, storage: Storage) -> bool:
-        """Whether an attempt to store it with others, broken off, had been successful."""
-        name, drafts = task.conversation_id, task.staged.drafts if task.staged else []
-        known = storage.known_ids(name, [draft.event_id for draft in drafts])
-        if not drafts or len(known) < len(drafts):
-            task.staged = None
+    def _was_stored(self, pending: PendingAppend, storage: Storage) -> bool:
+        """Return whether the append was stored by a group commit that was broken off."""
+        name = pending.conversation_id
+        drafts = pending.staged.drafts if pending.staged else []
+        version = (pending.staged.follows if pending.staged else 0) + len(drafts)
+        if not drafts or storage.event_id_at(name, version) != drafts[-1].event_id:
+            pending.staged = None
             return False
-        version = max(known.values())
         last = next(storage.conversation(name, version - 1))
-        task.end(Appended(last.lane, version, last.position))
+        pending.finish(Appended(last.lane, version, last.position))
         return True
 
-    # the states
+    # the states of conversations
 
-    def _take(self, conversation_id: str) -> ConversationState:
-        """The state, out of the cache while it changes.
+    def _take_state(self, conversation_id: str) -> ConversationState:
+        """Return the state, out of the cache while it changes.
 
-        So who is interrupted, by Ctrl-C too, leaves nothing behind that is only half true.
+        An append that is interrupted, by Ctrl-C for example, so leaves no half-changed state.
         """
         state = self._states.pop(conversation_id, None)
         if state is None:
-            storage = self._storage
-            # The heads are read first: what is appended in between counts as news.
-            state = ConversationState(min(storage.heads().values(), default=0))
+            storage = self.storage
+            # The heads are read first: an event appended in between counts as new.
+            state = ConversationState(conversation_id, min(storage.heads().values(), default=0))
             state.extend(storage.conversation(conversation_id))
         return state
 
-    def _keep(self, conversation_id: str, state: ConversationState) -> None:
+    def _keep_state(self, conversation_id: str, state: ConversationState) -> None:
         self._states[conversation_id] = state
-        if len(self._states) > CACHED:
+        if len(self._states) > self._max_cached_states:
             del self._states[next(iter(self._states))]
 
-    def remembered(self, conversation_id: str) -> ConversationState:
-        """A copy of the state in the cache; without one, or while another appends, the first."""
+    def _current_state(self, conversation_id: str) -> ConversationState:
+        """Return the cached state, brought up to date. The caller holds the lock."""
+        state = self._take_state(conversation_id)
+        state.extend(self.storage.conversation(conversation_id, state.version))
+        self._keep_state(conversation_id, state)
+        return state
+
+    def remembered_state(self, conversation_id: str) -> ConversationState:
+        """Return a copy of the cached state, or an empty one if none can be had now."""
         state = None
-        # Not to wait: who appends may himself wait for who asks, with a lane locked.
+        # Do not block here: the lock's holder may be waiting for this caller's transaction
+        # (deadlock).
         if self._lock.acquire(blocking=False):
             try:
                 state = self._states.get(conversation_id)
                 state = state and state.copy()
             finally:
                 self._lock.release()
-        return state or ConversationState(0)
+        return state or ConversationState(conversation_id, 0)
 
-    # what the log says
+    # reading
 
     def version(self, conversation_id: str) -> int:
-        """The version of a conversation now."""
-        storage = self.opened()
+        """Return the version of a conversation now."""
+        self.opened()
         with self._lock:
-            state = self._take(conversation_id)
-            state.extend(storage.conversation(conversation_id, state.version))
-            self._keep(conversation_id, state)
-            return state.version
+            return self._current_state(conversation_id).version
 
     def tool_now(self, conversation_id: str, call_id: str) -> tuple[int, Tool]:
-        """The version of a conversation, and one of its calls as it stands in the log now."""
-        storage = self.opened()
+        """Return the version of a conversation, and one of its calls as it stands in the log now.
+
+        Raises:
+            UnknownCall: the conversation has no such call.
+        """
+        self.opened()
         with self._lock:
-            state = self._take(conversation_id)
-            state.extend(storage.conversation(conversation_id, state.version))
-            self._keep(conversation_id, state)
+            state = self._current_state(conversation_id)
             version, entry = state.version, state.open.get(call_id)
             if entry is not None:
-                return version, apart(entry[0])
+                return version, detached_copy(entry[0])
             if call_id not in state.known:
                 raise UnknownCall(call_id, conversation_id)
-        return version, self.settled(conversation_id, {call_id})[call_id]
-
-    def settled(self, conversation_id: str, names: set[str]) -> dict[str, Tool]:
-        """The calls named, from the log: settled ones are not kept in memory."""
-        tools: dict[str, Tool] = {}
-        for recorded in self.events(conversation_id):
-            event: Any = recorded.event
-            if recorded.call_id in names and isinstance(event, ToolEvent):
-                with suppress(IllegalTransition):
-                    tools[event.call_id] = evolve(
-                        tools.get(event.call_id), event, recorded.recorded_at, recorded.fingerprint
-                    )
-        return tools
+        return version, fold_tools(self.events(conversation_id), {call_id})[call_id]
 
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
-        """The events of a conversation after a version, in order."""
+        """Return the events of a conversation after a version, in order."""
         return self.opened().conversation(conversation_id, after)
+
+
+def _finish_unknown(error: OutcomeUnknown, group: Sequence[PendingAppend]) -> None:
+    """Finish the appends of a group that were staged; the others are tried one by one."""
+    for pending in group:
+        if pending.staged is not None:
+            pending.finish(_unknown_outcome(error, pending))
+
+
+def _unknown_outcome(error: OutcomeUnknown, pending: PendingAppend) -> OutcomeUnknown:
+    """Return the error of one append, with the ids of its own events."""
+    drafts = pending.staged.drafts if pending.staged is not None else ()
+    own = tuple(draft.event_id.hex() for draft in drafts)
+    own = own or tuple(event_id.hex() for event_id in pending.event_ids)
+    unknown = OutcomeUnknown(error.reason, own)
+    unknown.__cause__ = error.__cause__
+    return unknown
+
+
+def _nested_append() -> EventStoreError:
+    return EventStoreError(
+        "this thread is in the middle of an append already (this one comes from a signal handler, "
+        "a finalizer or the clock): append when that is done"
+    )

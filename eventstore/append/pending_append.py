@@ -1,155 +1,202 @@
-"""`Task`: one append, from what is to be decided to what became of it."""
+"""`PendingAppend`: one append, from what is to be decided to its outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
+from eventstore.append.conversation_state import (
+    ConversationState,
+    IdentifiedEvents,
+    StagedEvents,
+    detached_copy,
+    detached_event,
+)
+from eventstore.append.event_ids import event_ids
+from eventstore.append.tool_fold import LookUp, fold_tools
+from eventstore.domain.events import Event, Recorded, ToolEvent
+from eventstore.domain.fingerprint import render
+from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
-from eventstore.event_id import event_ids
-from eventstore.events import Event, Recorded, ToolEvent
-from eventstore.fingerprint import render
-from eventstore.state import ConversationState, Identified, Staged, apart, apart_event
-from eventstore.storage import Appended, Draft
-from eventstore.tool import Tool
+from eventstore.storage.interface import Appended, Draft
 
-if TYPE_CHECKING:
-    from eventstore.appending import Appender
+Decide = Callable[[ConversationState, LookUp], Sequence[Event]]
+"""Returns what is to be appended to a conversation in this state.
 
-Decide = Callable[[ConversationState], Sequence[Event]]
-"""Makes of a conversation's state what is to be appended to it."""
+It is called again when other processes have appended meanwhile, so it must be pure. Calls that
+are settled are not in the state: the second argument looks them up in the log.
+"""
 
-_UNREAD = ConversationState(0)
+ReadLog = Callable[[str], Iterator[Recorded]]
+"""Reads the events of a conversation, as the append would see them."""
 
 
-class Task(msgspec.Struct, eq=False):
-    """One append: decided on a state, and again on a newer one; then what it wrote, and where."""
+class Wakeup(Protocol):
+    """A `threading.Lock`."""
 
-    appender: Appender
+    def release(self) -> None:
+        """Let the thread that waits for the lock go on."""
+
+
+_UNREAD = ConversationState("", 0)
+
+
+class PendingAppend(msgspec.Struct, eq=False):
+    """One append: decided on a state, and again on a newer one; then its outcome."""
+
+    clock: Callable[[], int]
+    read_log: ReadLog
     conversation_id: str
     decide: Decide
     expected_version: int | None
-    ids: Sequence[bytes]
-    alone: bool
-    """It looks things up in the log, so that no other may share its transaction."""
+    event_ids: Sequence[bytes]
+    exclusive: bool
+    """It looks things up in the log, so that no other append may share its transaction."""
+    enqueued_at: float = inf
+    """When it was asked for, by the monotonic clock, in seconds."""
     state: ConversationState = _UNREAD
-    stored: AbstractSet[bytes] = frozenset()
+    stored_ids: AbstractSet[bytes] = frozenset()
+    """Which of its `event_ids` the log holds already."""
     events: Sequence[Event] = ()
-    staged: Staged | None = None
-    done: Appended | None = None
-    ended: bool = False
+    staged: StagedEvents | None = None
+    appended: Appended | None = None
+    finished: bool = False
     error: BaseException | None = None
-    turn: Any = None
-    """The lock that whoever waits with it waits for."""
+    wakeup: Wakeup | None = None
+    """Lock that blocks the calling thread until its append is done, or its turn to lead comes."""
     leads: bool = False
-    asked: float = inf
-    """When it was asked for, by a clock that never jumps."""
+    """Leadership was handed to it."""
+
+    def __repr__(self) -> str:
+        # `deque.remove` formats what it does not find: never a caller's values, whose `__repr__`
+        # may raise, or nest too deeply.
+        return f"<{type(self).__name__} to {self.conversation_id!r}>"
 
     def wake(self) -> None:
-        """Let its thread go on."""
-        if self.turn is not None:
-            with suppress(RuntimeError):  # it is up already
-                self.turn.release()
+        """Let the calling thread go on."""
+        if self.wakeup is not None:
+            with suppress(RuntimeError):  # it was woken before
+                self.wakeup.release()
 
-    def end(self, outcome: Appended | Exception) -> None:
-        """Note what became of it."""
+    def finish(self, outcome: Appended | Exception) -> None:
+        """Note the outcome, and let the calling thread go on."""
         if isinstance(outcome, Appended):
-            self.done = outcome
+            self.appended = outcome
             self.state.as_of = max(self.state.as_of, outcome.position)
         else:
             self.error = outcome
-        self.ended = True
+        self.finished = True
         self.wake()
 
-    @property
+    # the result
+
     def recorded(self) -> list[Recorded]:
-        """What was written, with its place in the log."""
-        if self.done is None or self.staged is None:
+        """Return what was written, with its place in the log."""
+        if self.appended is None or self.staged is None:
             return []
-        return _recorded(self.conversation_id, self.staged, self.done)
+        return _recorded(self.conversation_id, self.staged, self.appended)
 
     def tool(self) -> Tool:
-        """The call that it was about, as it then stands."""
+        """Return the one call that it was about, as it then stands."""
         if self.staged is not None:
             for tool, _ in self.staged.tools.values():
-                return apart(tool)
+                return detached_copy(tool)
         return self.tools()[0]
 
     def tools(self) -> list[Tool]:
-        """Each call that its events name, as it then stands."""
+        """Return each call that its events name, as it then stands."""
         names = dict.fromkeys(e.call_id for e in self.events if isinstance(e, ToolEvent))
         changed = self.staged.tools if self.staged else {}
         tools = {name: tool for name, (tool, _) in changed.items()}
-        # Those that were so already are as they were.
+        # A call that its event did not change is as the state has it.
         tools.update((n, e[0]) for n in names if n not in tools and (e := self.state.open.get(n)))
         if missing := set(names) - set(tools):
-            tools |= self._settled(missing)
-        return [apart(tools[name]) for name in names]
+            tools |= self.look_up(missing)
+        return [detached_copy(tools[name]) for name in names]
+
+    # deciding
 
     def stage(self) -> Sequence[Draft]:
-        """Decide on the state as it is."""
-        state, ids = self.state, self.ids
-        if ids and self.stored >= set(ids):
+        """Decide on the state as it is, and return the drafts to store.
+
+        Raises:
+            VersionConflict: the conversation is not at the expected version.
+            EventStoreError: the decision is refused; see `ConversationState.stage`.
+        """
+        state, ids = self.state, self.event_ids
+        if ids and self.stored_ids >= set(ids):
             self.events, self.staged = (), None
             return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
-        events = self.events = self.decide(state)
-        at = self.appender.clock()
-        if isinstance(events, Identified):
-            ids = events.ids
+        events = self.events = self.decide(state, self.look_up)
+        at = self.clock()
+        given = True
+        if isinstance(events, IdentifiedEvents):
+            ids = events.event_ids
         elif not ids:
-            ids = event_ids(len(events), at)
-        elif self.stored:
-            pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored]
+            ids, given = event_ids(len(events), at), False
+        elif self.stored_ids:
+            pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored_ids]
             events, ids = [e for e, _ in pairs], [i for _, i in pairs]
-        staged = self.staged = state.stage(events, ids, at, self._settled)
+        staged = self.staged = state.stage(events, ids, at, self.look_up, ids_given=given)
         return staged.drafts
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
-        """Decide again, behind what others have appended."""
+        """Decide again after events that others have appended."""
         self.take_in(tail)
         return self.stage()
 
     def join(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
-        """Decide behind others of the same transaction; the state is as if it were committed."""
+        """Decide after other appends of the same transaction, as if they were committed."""
         drafts = self.rebase(tail)
         if self.staged is not None:
-            self.state.foresee(self.staged)
+            self.state.apply_uncommitted(self.staged)
         return drafts
 
     def take_in(self, tail: Iterable[Recorded]) -> bool:
-        """Learn what others have appended; whether that was anything."""
-        before, stored = self.state.version, set(self.stored)
+        """Bring the state up to date; return whether there was anything new."""
+        before, stored = self.state.version, set(self.stored_ids)
         for recorded in tail:
             self.state.extend((recorded,))
-            if self.ids:
+            if self.event_ids:
                 stored.add(bytes.fromhex(recorded.event_id))
-        self.stored = stored
+        self.stored_ids = stored
         return self.state.version != before
 
-    def _settled(self, names: set[str]) -> dict[str, Tool]:
-        return self.appender.settled(self.conversation_id, names)
+    def look_up(self, call_ids: AbstractSet[str] | None = None) -> dict[str, Tool]:
+        """Return calls of the conversation from the log: settled ones are not in the state."""
+        return fold_tools(self.read_log(self.conversation_id), call_ids)
 
 
-def _recorded(conversation_id: str, staged: Staged, done: Appended) -> list[Recorded]:
+def _recorded(conversation_id: str, staged: StagedEvents, appended: Appended) -> list[Recorded]:
     recorded: list[Recorded] = []
     drafts = staged.drafts
-    position, version = done.position - len(drafts), done.version - len(drafts)
-    for event, draft in zip(staged.events, drafts, strict=True):
+    position, version = appended.position - len(drafts), appended.version - len(drafts)
+    for staged_event, draft in zip(staged.events, drafts, strict=True):
         position += 1
         version += 1
+        event: Any = staged_event
         fingerprint = None
         if draft.fingerprint is not None:
             fingerprint = render(draft.fingerprint)
-            event = apart_event(event, draft, staged.tools)  # noqa: PLW2901
-        recorded.append(Recorded(
-            done.lane, position, conversation_id, version, draft.event_id.hex(),
-            draft.recorded_at, getattr(event, "call_id", None), fingerprint, event,
-        ))  # fmt: skip
+            event = detached_event(event, draft, staged.tools)
+        recorded.append(
+            Recorded(
+                appended.lane,
+                position,
+                conversation_id,
+                version,
+                draft.event_id.hex(),
+                draft.recorded_at,
+                getattr(event, "call_id", None),
+                fingerprint,
+                event,
+            )
+        )
     return recorded

@@ -1,45 +1,53 @@
-"""`InVain`: the waits for a database that ended in nothing, shared by all who waited.
+"""`SharedTimeouts`: one timeout, reported to every caller that waited through it.
 
-Appends are carried out one after the other. Where each had to wait for a server that is gone, or
-for a lock that another program keeps, the last of them would wait for as long as all together.
+Appends run one after the other. If a database does not answer, or another program keeps a lock,
+each append would wait for the full `busy_timeout`, and N queued callers would wait
+N x `busy_timeout`. So a caller that was queued already when a failed wait began gets the same
+error at once.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-from eventstore.errors import StorageError, StoreBusy
+from eventstore.errors import OutcomeUnknown, StorageError, StoreBusy
 
-LONG = 1.0
-"""Seconds behind which a failure was a wait; what fails sooner keeps nobody waiting."""
+MIN_WAIT_SECONDS = 1.0
+"""A failure that took longer than this was a wait; a faster one delays no other caller."""
 
 
-class InVain:
-    """Remembers when the last wait for each lane began, and for the server, and how it ended."""
+class SharedTimeouts:
+    """The last failed wait for each lane, and for the whole server: its start and its error.
 
-    def __init__(self) -> None:
-        self._last = -inf
-        self._ends: dict[int | None, tuple[float, StorageError]] = {}
+    Only failures that took longer than `min_wait` seconds were waits.
+    """
 
-    def note(self, error: StorageError, lane: int, began: float, ended: float) -> None:
-        """Remember how an append to a lane ended, if that was a wait.
+    def __init__(self, min_wait: float = MIN_WAIT_SECONDS) -> None:
+        self._min_wait = min_wait
+        self._last_began = -inf
+        self._failures: dict[int | None, tuple[float, StorageError]] = {}
 
-        A lock is a lane's; a server that does not answer is gone for all of them.
+    def record(self, error: StorageError, lane: int, began: float, ended: float) -> None:
+        """Remember how an append to a lane failed, if it had waited (times in seconds).
+
+        A lock belongs to one lane. A server that does not answer is down for all lanes.
         """
-        if type(error) in (StorageError, StoreBusy) and ended - began > LONG:
-            self._ends[lane if isinstance(error, StoreBusy) else None] = began, error
-            self._last = max(self._last, began)
+        if isinstance(error, OutcomeUnknown):  # that of one append; others were not begun
+            error = StorageError(f"{error.reason}: nothing was written, try again")
+        if type(error) in (StorageError, StoreBusy) and ended - began > self._min_wait:
+            self._failures[lane if isinstance(error, StoreBusy) else None] = began, error
+            self._last_began = max(self._last_began, began)
 
-    def concerns(self, asked: float) -> bool:
-        """Whether one who asked at a time may have waited for as long as another, in vain."""
-        return asked <= self._last
+    def applies_to(self, enqueued_at: float) -> bool:
+        """Return whether an append queued at this time already waited when a failed wait began."""
+        return enqueued_at <= self._last_began
 
-    def error(self, lane: int, asked: float) -> StorageError | None:
-        """What he is to be told: the same, where he had asked before that wait began."""
+    def error(self, lane: int, enqueued_at: float) -> StorageError | None:
+        """Return the shared error for an append queued before the failed wait began, else None."""
         for key in (None, lane):
-            began, error = self._ends.get(key, (-inf, None))
-            if error is not None and asked <= began:
-                told = type(error)(*error.args)
-                told.__cause__ = error.__cause__
-                return told
+            began, error = self._failures.get(key, (-inf, None))
+            if error is not None and enqueued_at <= began:
+                shared = type(error)(*error.args)
+                shared.__cause__ = error.__cause__
+                return shared
         return None

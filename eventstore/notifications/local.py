@@ -1,4 +1,4 @@
-"""`Bell`: tells the stores that are open on a log what this process has appended to it."""
+"""`LocalNotifier`: reports this process's appends to the other stores that are open on the log."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Callable, Collection
 from threading import Lock
 
 Listener = Callable[[Collection[str]], None]
+"""Called with the ids of conversations to which something may have been appended."""
 
 
-class Bell:
+class LocalNotifier:
     """One for each log, however many stores of this process are open on it.
 
-    It is a hint: what others append, in processes of their own, it does not tell.
+    It is only a hint: appends of other processes are not reported.
     """
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
         self._lock = Lock()
 
-    def ring(self, names: Collection[str]) -> None:
-        """Tell that something may have been appended to these conversations."""
+    def notify(self, conversation_ids: Collection[str]) -> None:
+        """Tell the listeners that something may have been appended to these conversations."""
         for listener in self.listeners:
-            listener(names)
+            listener(conversation_ids)
 
     def add(self, listener: Listener) -> None:
-        """Call the listener at each ring, in the thread that rings."""
+        """Call the listener at each notification, in the thread that appends."""
         with self._lock:
             self.listeners = (*self.listeners, listener)
 
     def remove(self, listener: Listener) -> None:
-        """Do so no more."""
+        """Stop calling the listener."""
         with self._lock:
             self.listeners = tuple(one for one in self.listeners if one != listener)
 
 
-_bells: weakref.WeakValueDictionary[str, Bell] = weakref.WeakValueDictionary()
+_notifiers: weakref.WeakValueDictionary[str, LocalNotifier] = weakref.WeakValueDictionary()
 
 
-def bell_of(epoch: str) -> Bell:
-    """The bell of the log of this epoch."""
-    return _bells.setdefault(epoch, Bell())
+def notifier_for(epoch: str) -> LocalNotifier:
+    """Return the notifier of the log with this epoch."""
+    return _notifiers.setdefault(epoch, LocalNotifier())
 
 
-def forget_bells() -> None:
-    """In a forked child: who waited, and who rang, is not here."""
-    global _bells  # noqa: PLW0603 - the parent goes on with its own
-    _bells = weakref.WeakValueDictionary()
+def reset_after_fork() -> None:
+    """Forget all notifiers in a forked child: the parent's threads are not there."""
+    _notifiers.clear()

@@ -1,79 +1,94 @@
-"""`Watch`: all who wait for events of a store, and the one thread that looks for them.
+"""`Watcher`: everything that waits for events of a store, and the one thread that polls for it.
 
-What this process appends wakes those who wait for it at once: the log's bell says which
-conversations it was. What other processes append is found by looking from time to time, for all
-together. A look reads the lanes' counters, and only where these have moved, or somebody is new,
-the versions of the conversations that are waited for. So a thousand who wait cost one statement
-an interval while nothing happens, and two when something does. Where the storage is told by others
-that they have appended (see `Storage.hints`), it looks at once; where hundreds tell all the time,
-as often as `PACE` allows.
+1. What this process appends wakes its waiters at once: the log's `LocalNotifier` names the
+   conversations.
+2. What other processes append is found by polling, for all waiters together. A poll reads the
+   lanes' counters. Only if these have moved, or a waiter is new, it also reads the versions of the
+   conversations that are waited for.
+3. If the storage gets hints that other processes have appended (see `Storage.hints`), it polls at
+   once, but at most once in `MIN_POLL_SECONDS`.
 
-On SQLite that costs what `PRAGMA data_version` costs (10 against 13 microseconds). It serves
-every engine, and needs no connection of its own.
+So a thousand waiters cost one statement per interval while nothing happens, and two when something
+does. On SQLite a poll costs as much as `PRAGMA data_version` (10 and 13 microseconds), serves every
+engine, and needs no connection of its own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from eventstore.bell import Bell
-    from eventstore.storage import Storage
+    from eventstore.notifications.local import LocalNotifier
+    from eventstore.storage.interface import Storage
 
-LINGER = 1.0
-"""Seconds for which the thread stays when nobody waits any more."""
+IDLE_SECONDS = 1.0
+"""Time for which the thread stays when there are no waiters any more."""
 
-PACE = 0.01
-"""Seconds from a look to the next one at the soonest that others' hints may bring about."""
+MIN_POLL_SECONDS = 0.01
+"""Time between two polls at least, however many hints come from other processes."""
 
 
-class Wanted(Protocol):
-    """What somebody waits for."""
+class Interest(Protocol):
+    """What a waiter waits for."""
 
     @property
-    def name(self) -> str | None:
-        """The conversation that it comes in; None where any may be."""
+    def conversation_id(self) -> str | None:
+        """The conversation that it comes in; None for any conversation."""
+        ...
 
     @property
     def poll(self) -> float:
-        """The seconds in which what others append has to be seen."""
+        """The seconds within which it must be seen if another process appends it."""
+        ...
 
     @property
     def seen(self) -> Any:
         """Where the last look for it ended: the conversation's version, or the lanes' positions."""
+        ...
 
     @property
     def stopped(self) -> bool:
-        """Whether nobody is to wait for it any more."""
+        """Whether the wait is to end."""
+        ...
 
 
 class Waiter:
-    """One who waits. `wake` is called in any thread, and also for nothing: he looks for himself.
+    """A thread or task that waits.
 
-    It raises `RuntimeError` where nobody waits any more.
-    `expects`: he has looked. `is_new`: nobody has looked for him since.
+    `wake` is called in any thread, and may be called for nothing: the waiter looks by itself. It
+    raises `RuntimeError` if there is nothing left to wake. `expects`: the waiter has looked, and
+    waits for more. `is_new`: there was no poll since.
     """
 
-    __slots__ = ("expects", "is_new", "wake", "wanted")
+    __slots__ = ("expects", "interest", "is_new", "wake")
 
-    def __init__(self, wanted: Wanted, wake: Callable[[], object]) -> None:
-        self.wanted = wanted
+    def __init__(self, interest: Interest, wake: Callable[[], object]) -> None:
+        self.interest = interest
         self.wake = wake
         self.expects = False
         self.is_new = True
 
 
-class Watch:
-    """Who waits for events of a store, and the thread that looks for as long as somebody does."""
+class Watcher:
+    """The waiters of a store, and the thread that polls for as long as there are any.
 
-    def __init__(self, storage: Storage, bell: Bell) -> None:
-        self._storage = storage
-        self._bell = bell
-        self._changed = Condition()  # with a lock that a signal's handler may take again
+    The thread stays for `idle_timeout` seconds more.
+    """
+
+    def __init__(
+        self, storage: Storage, notifier: LocalNotifier, *, idle_timeout: float = IDLE_SECONDS
+    ) -> None:
+        self.storage = storage
+        self._idle_timeout = idle_timeout
+        self._notifier = notifier
+        # A signal's handler may take it again. It is entered by itself and not by its condition,
+        # whose `__enter__` is Python code: an interrupt in there would leave it held.
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
         self._waiters: dict[str | None, set[Waiter]] = {}
         self._thread: Thread | None = None
         self._interval: float | None = None
@@ -81,118 +96,124 @@ class Watch:
         self._heads: Any = None
 
     def __len__(self) -> int:
-        """How many wait."""
-        with self._changed:
+        """Return how many waiters there are."""
+        with self._lock:
             return len(self._expecting())
 
     @contextmanager
-    def joined(self, wanted: Wanted, wake: Callable[[], object]) -> Iterator[Waiter]:
-        """Be told of what is appended from now on: first look for it, then `expect` more."""
-        waiter = Waiter(wanted, wake)
+    def joined(
+        self, interest: Interest, wake: Callable[[], object]
+    ) -> Generator[Waiter, None, None]:
+        """Call `wake` for what is appended from now on: look for it first, then `expect` more."""
+        waiter = Waiter(interest, wake)
         try:
-            with self._changed:
+            with self._lock:
                 if not self._waiters:
-                    self._bell.add(self._ring)
-                self._waiters.setdefault(wanted.name, set()).add(waiter)
+                    self._notifier.add(self._on_append)
+                self._waiters.setdefault(interest.conversation_id, set()).add(waiter)
             yield waiter
         finally:
             self._leave(waiter)
 
     def _leave(self, waiter: Waiter) -> None:
-        name = waiter.wanted.name
-        with self._changed:
+        name = waiter.interest.conversation_id
+        with self._lock:
             others = self._waiters.get(name, set())
             others.discard(waiter)
             if not others:
                 self._waiters.pop(name, None)
             if not self._waiters:
-                self._bell.remove(self._ring)
+                self._notifier.remove(self._on_append)
 
     def expect(self, waiter: Waiter) -> None:
-        """Wake him when there is anything but what he has seen."""
-        with self._changed:
+        """Wake the waiter when there is anything that it has not seen."""
+        with self._lock:
             waiter.expects = waiter.is_new = True
             if self._thread is None:
-                thread = Thread(target=self._work, name="toolledger-watch", daemon=True)
+                thread = Thread(target=self._run, name="toolledger-watch", daemon=True)
                 thread.start()
                 self._thread = thread
-            elif self._interval is None or waiter.wanted.poll < self._interval:
+            elif self._interval is None or waiter.interest.poll < self._interval:
                 self._changed.notify()
 
     def wake_all(self) -> None:
-        """Let everybody look for himself."""
+        """Let every waiter look by itself."""
         self._wake(tuple(self._waiters))
 
     def _expecting(self) -> list[Waiter]:
-        everybody = self._waiters.values()
-        return [waiter for waiters in everybody for waiter in waiters if waiter.expects]
+        every = self._waiters.values()
+        return [waiter for waiters in every for waiter in waiters if waiter.expects]
 
-    def _ring(self, names: Collection[str]) -> None:
-        self._wake((*names, None))
+    def _on_append(self, conversation_ids: Collection[str]) -> None:
+        self._wake((*conversation_ids, None))
 
-    def _wake(self, names: Collection[str | None]) -> None:
-        with self._changed:
-            woken = [waiter for name in names for waiter in self._waiters.get(name, ())]
+    def _wake(self, conversation_ids: Collection[str | None]) -> None:
+        with self._lock:
+            woken = [waiter for name in conversation_ids for waiter in self._waiters.get(name, ())]
         for waiter in woken:
-            self._tell(waiter)
+            self._wake_one(waiter)
 
-    def _tell(self, waiter: Waiter) -> None:
+    def _wake_one(self, waiter: Waiter) -> None:
         try:
             waiter.wake()
-        except RuntimeError:  # his event loop is closed
+        except RuntimeError:  # its event loop is closed
             self._leave(waiter)
 
     # the thread
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         last = time.monotonic()
-        with self._storage.hints(self._hint):
+        with self.storage.hints(self._poll_soon):
             while self._is_due(last):
                 try:
-                    self._look()
-                except Exception:  # noqa: BLE001 - who waits looks for himself, and is told
+                    self.poll()
+                except Exception:  # noqa: BLE001 - the waiters look, and raise it themselves
                     self.wake_all()
                 last = time.monotonic()
 
-    def _hint(self) -> None:
-        """Look soon: others have appended."""
-        with self._changed:
+    def _poll_soon(self) -> None:
+        """Poll as soon as `MIN_POLL_SECONDS` allow: another process has appended."""
+        with self._lock:
             self._hinted = True
             self._changed.notify()
 
     def _is_due(self, last: float) -> bool:
-        """Wait until it is time for the next look; False when nobody waits any more."""
-        with self._changed:
+        """Block until the next poll is due; return False when there are no waiters any more."""
+        with self._lock:
             while True:
-                polls = [waiter.wanted.poll for waiter in self._expecting()]
+                polls = [waiter.interest.poll for waiter in self._expecting()]
                 self._interval = min(polls, default=None)
                 if self._interval is not None:
-                    pause = min(self._interval, PACE) if self._hinted else self._interval
+                    pause = (
+                        min(self._interval, MIN_POLL_SECONDS) if self._hinted else self._interval
+                    )
                     left = last + pause - time.monotonic()
                     if left <= 0:
                         self._hinted = False
                         return True
-                    self._changed.wait(min(left, LINGER))  # all may have gone by then
-                elif self._changed.wait(LINGER):
+                    self._changed.wait(min(left, self._idle_timeout))  # none may wait by then
+                elif self._changed.wait(self._idle_timeout):
                     last = time.monotonic()
                 elif not self._expecting():
                     self._thread = None
                     return False
 
-    def _look(self) -> None:
-        """Wake those for whom there is news, and those who are to end."""
-        heads = self._storage.heads()
-        with self._changed:
+    def poll(self) -> None:
+        """Wake the waiters for which there is news, and those whose wait is to end."""
+        heads = self.storage.heads()
+        with self._lock:
             expecting = self._expecting()
         moved, self._heads = heads != self._heads, heads
-        asked = [waiter for waiter in expecting if moved or waiter.is_new]
-        names = {name for waiter in asked if (name := waiter.wanted.name) is not None}
-        versions = self._storage.versions(names) if names else {}
-        for waiter in asked:
+        checked = [waiter for waiter in expecting if moved or waiter.is_new]
+        names = {
+            name for waiter in checked if (name := waiter.interest.conversation_id) is not None
+        }
+        versions = self.storage.versions(names) if names else {}
+        for waiter in checked:
             waiter.is_new = False
-            name = waiter.wanted.name
-            if waiter.wanted.seen != (heads if name is None else versions.get(name, 0)):
-                self._tell(waiter)
+            name = waiter.interest.conversation_id
+            if waiter.interest.seen != (heads if name is None else versions.get(name, 0)):
+                self._wake_one(waiter)
         for waiter in expecting:
-            if waiter.wanted.stopped:
-                self._tell(waiter)
+            if waiter.interest.stopped:
+                self._wake_one(waiter)

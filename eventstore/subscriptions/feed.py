@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from eventstore.events import Recorded
-from eventstore.storage import Storage
-
-# base64 for URLs; the module that has it loads regular expressions
-_URL_SAFE = str.maketrans("+/", "-_")
-_FROM_URL_SAFE = str.maketrans("-_", "+/")
+from eventstore.domain.events import Recorded
+from eventstore.storage.interface import Storage
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -22,33 +18,34 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
-        text = b2a_base64(msgspec.json.encode(self), newline=False).decode()
-        return text.rstrip("=").translate(_URL_SAFE)
+        return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """The cursor that `str()` wrote.
+        """Return the cursor that `str()` wrote.
 
         Raises:
-            ValueError: the text is no cursor.
+            ValueError: the text is not a cursor.
         """
         try:
-            padded = text.translate(_FROM_URL_SAFE) + "=" * (-len(text) % 4)
-            return msgspec.json.decode(a2b_base64(padded), type=cls)
+            padded = text + "=" * (-len(text) % 4)
+            return msgspec.json.decode(urlsafe_b64decode(padded), type=cls)
         except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{text!r} is no cursor: pass what str(feed.cursor) gave") from error
+            raise ValueError(
+                f"{text!r} is not a cursor: pass what str(feed.cursor) returned"
+            ) from error
 
 
 def cursor_at(epoch: str, positions: Mapping[int, int]) -> Cursor:
-    """The cursor behind these positions of the lanes."""
+    """Return the cursor after these positions of the lanes."""
     return Cursor(epoch, tuple(sorted(positions.items())))
 
 
 def positions_of(cursor: Cursor | str | None, epoch: str) -> dict[int, int]:
-    """The lanes' positions that a cursor names, in the store of this epoch.
+    """Return the lanes' positions that a cursor names, in the store of this epoch.
 
     Raises:
-        ValueError: the cursor is none, or of another store.
+        ValueError: it is not a cursor, or one of another store.
     """
     if cursor is None:
         return {}
@@ -60,7 +57,7 @@ def positions_of(cursor: Cursor | str | None, epoch: str) -> dict[int, int]:
 
 
 class Feed:
-    """Events after a cursor, as they are read; `cursor` is the place behind the last one given."""
+    """Events after a cursor; `cursor` is the place after the last one that was returned."""
 
     def __init__(self, storage: Storage, after: Cursor | str | None, limit: int | None) -> None:
         self._positions = positions_of(after, storage.epoch)
@@ -68,19 +65,19 @@ class Feed:
         self._last: Recorded | None = None
         self._storage = storage
         self._limit = limit
-        self._events = self._give_out(storage.feed(dict(self._positions), limit))
+        self._events = self._following(storage.feed(dict(self._positions), limit))
 
     def outlines(self) -> Iterator[Sequence[Recorded]]:
-        """The same events from the beginning, many at a time, each without its content.
+        """Return the events from the start of the feed, in batches, as headers without content.
 
-        The fastest way over a long log for who counts calls: see `eventstore.outline`. `cursor`
+        The fastest way through a long log for counting calls: see `domain.event_headers`. `cursor`
         does not move.
         """
-        return self._storage.outlines(dict(self._positions), self._limit)
+        return self._storage.headers(dict(self._positions), self._limit)
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on: behind the last event that was given out."""
+        """Where to read on: after the last event that was returned."""
         positions = self._positions
         if self._last is not None:
             positions = positions | {self._last.lane: self._last.position}
@@ -92,8 +89,8 @@ class Feed:
     def __next__(self) -> Recorded:
         return next(self._events)
 
-    def _give_out(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
-        # One lane after the other: the place in it is told when it is asked for.
+    def _following(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
+        # One lane after the other: the place in it is noted when the next one begins.
         lane = -1
         for recorded in events:
             if recorded.lane != lane:

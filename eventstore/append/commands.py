@@ -1,0 +1,292 @@
+"""`Command`: one append as a value, and the functions that make the commands.
+
+A command says what to append, decided on the state that the append really follows, and what its
+caller gets. It does nothing by itself: a session runs it, blocking or awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
+
+from eventstore.append.call_ids import mint_call_id
+from eventstore.append.inputs import check_event, failure_of, is_unplaced
+from eventstore.append.pending_append import Decide, PendingAppend
+from eventstore.domain.arguments import check_version, delay_in_microseconds, event_ids_as_bytes
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import (
+    Event,
+    HookAnswer,
+    MessageAdded,
+    Recorded,
+    ToolApproved,
+    ToolCompleted,
+    ToolFailed,
+    ToolPaused,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+)
+from eventstore.domain.lifecycle import check_startable
+from eventstore.domain.messages import ROLES, Part, as_parts
+from eventstore.domain.recovery import is_due
+from eventstore.domain.statuses import Pending, Running
+from eventstore.errors import IllegalTransition
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from eventstore.append.conversation_state import ConversationState
+    from eventstore.append.tool_fold import LookUp
+    from eventstore.domain.failure import Failure
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
+    """One append to a conversation, and the selector of its result."""
+
+    conversation_id: str
+    decide: Decide
+    result: Callable[[PendingAppend], T_co]
+    """Selects the caller's result from the finished append."""
+    expected_version: int | None = None
+    event_ids: Sequence[bytes] = ()
+    exclusive: bool = False
+    """Its decision looks things up in the log, so that it shares no transaction with others."""
+
+
+def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
+    """Return the command whose first event says what hooks answered before it."""
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        first, *others = command.decide(state, look_up)
+        return (msgspec.structs.replace(first, hooks=hooks), *others)
+
+    return msgspec.structs.replace(command, decide=decide)
+
+
+def append(
+    conversation_id: str,
+    events: Sequence[Event],
+    expected_version: int | None = None,
+    event_ids: Sequence[UUID | str | bytes] | None = None,
+) -> Command[list[Recorded]]:
+    """Append events, all or none; see `Conversation.append`."""
+    if expected_version is not None:
+        check_version("expected_version", expected_version)
+    checked = tuple(map(check_event, events))
+    ids = event_ids_as_bytes(event_ids, len(checked))
+    unplaced = any(map(is_unplaced, checked))
+
+    def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+        return state.placed(checked) if unplaced else checked
+
+    def result(done: PendingAppend) -> list[Recorded]:
+        recorded = done.recorded()
+        if len(recorded) == len(ids) or not ids:
+            return recorded
+        wanted = {event_id.hex() for event_id in ids}
+        return [found for found in done.read_log(conversation_id) if found.event_id in wanted]
+
+    return Command(conversation_id, decide, result, expected_version, ids, exclusive=bool(ids))
+
+
+def add_message(
+    conversation_id: str, role: str, content: str | Part | Sequence[Part]
+) -> Command[Recorded]:
+    """Add a message; see `Conversation.add_message`."""
+    if role not in ROLES or role == "tool":
+        raise ValueError(
+            f"role is {role!r}: pass system, developer, user or assistant "
+            "(a tool's answer is complete() or fail())"
+        )
+    parts = as_parts(content)
+
+    def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+        turn = state.turn + 1 if role == "assistant" else None
+        return (MessageAdded(role, parts, turn),)
+
+    return Command(conversation_id, decide, _first_recorded)
+
+
+def request(
+    conversation_id: str, name: str, arguments: object = None, call_id: str | None = None
+) -> Command[Tool]:
+    """Record that the model asks for a call; see `Conversation.request`."""
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"a tool's name is text and not blank, got {name!r}")
+    if call_id is not None and (not isinstance(call_id, str) or not call_id):
+        raise ValueError(f"call_id is {call_id!r}: pass text, or None for a new id")
+
+    def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+        turn, index = state.next_turn()
+        minted = call_id or mint_call_id(conversation_id, turn, index, state.known)
+        return (ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def approve(
+    conversation_id: str,
+    call_id: str,
+    edited_arguments: JsonObject | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+) -> Command[Tool]:
+    """Allow a call; see `Conversation.approve`."""
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        edit = None
+        if edited_arguments is not None:
+            edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
+        return (ToolApproved(call_id, edit, by, reason),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def reject(
+    conversation_id: str,
+    call_id: str,
+    reason: str | None = None,
+    source: str = "human",
+    by: str | None = None,
+    details: JsonObject | None = None,
+) -> Command[Tool]:
+    """Refuse a call; see `Conversation.reject`."""
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        return (ToolRejected(state.tool(call_id, look_up).id, reason, source, by, details),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def start(
+    conversation_id: str, call_id: str, attempt: int | None = None, now: int | None = None
+) -> Command[Tool]:
+    """Record that an attempt begins; see `Conversation.start`.
+
+    With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
+    not started.
+    """
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        if attempt is None and type(tool.status) is Running:
+            raise IllegalTransition(
+                "Running",
+                "running",
+                call_id,
+                f"attempt {tool.attempts} has no recorded end, it may have taken effect; "
+                f"to run it all the same pass attempt={tool.attempts + 1}",
+            )
+        check_startable(tool)
+        if now is not None or attempt is None:
+            _check_not_paused(tool, now)
+        number = tool.attempts + 1 if attempt is None else attempt
+        return (ToolRunning(call_id, number, tool.effective_call.arguments),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def _check_not_paused(tool: Tool, now: int | None) -> None:
+    status = tool.status
+    if type(status) is not Pending:
+        return
+    if status.needs_decision:
+        raise IllegalTransition(
+            "Pending",
+            "running",
+            tool.id,
+            "it is paused until a person decides: approve() or reject() it; to run it all the same "
+            f"pass attempt={tool.attempts + 1}",
+        )
+    if now is not None and not is_due(status, now):
+        raise IllegalTransition("Pending", "running", tool.id, "it is deferred to a later time")
+
+
+def pause(
+    conversation_id: str,
+    call_id: str,
+    until: int | None = None,
+    reason: str | None = None,
+    *,
+    attempt: int = 0,
+    duration: int | None = None,
+) -> Command[Tool]:
+    """Record that an attempt pauses; with `attempt` 0, that a call which has not started waits.
+
+    `until` is in microseconds since 1970 UTC, `duration` in microseconds.
+    """
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        return (ToolPaused(tool.id, attempt, until, reason, duration),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def complete(
+    conversation_id: str,
+    call_id: str,
+    result: object,
+    *,
+    attempt: int | None = None,
+    duration: int | None = None,
+    synthetic: bool = False,
+    by: str | None = None,
+    reason: str | None = None,
+) -> Command[Tool]:
+    """Record a call's result; see `Conversation.complete`. `duration` is in microseconds.
+
+    `by` and `reason` say what answered a call without running its tool, or changed the result.
+    """
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        number = tool.attempts if attempt is None else attempt
+        response = FunctionResponse(tool.call.name, result, call_id)
+        completed = ToolCompleted(
+            call_id, response, number, duration, synthetic, by=by, reason=reason
+        )
+        return (completed,)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def fail(
+    conversation_id: str,
+    call_id: str,
+    error: BaseException | Failure | str,
+    delay: float | None = None,
+    *,
+    attempt: int | None = None,
+    duration: int | None = None,
+) -> Command[Tool]:
+    """Record that an attempt failed; see `Conversation.fail`. `duration` is in microseconds.
+
+    With `attempt`, only that attempt is failed, and only if no later one has begun.
+    """
+    failure, wait = failure_of(error), delay_in_microseconds(delay)
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        if attempt not in (None, tool.attempts):
+            raise IllegalTransition(
+                tool.status.name,
+                "failed",
+                call_id,
+                f"attempt {attempt} is not the last, which is {tool.attempts}",
+            )
+        return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def _first_recorded(done: PendingAppend) -> Recorded:
+    return done.recorded()[0]

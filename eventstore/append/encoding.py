@@ -1,0 +1,119 @@
+"""`encode_event`: a tool event as it will be stored, its payload and the digest it brings."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from msgspec import to_builtins
+
+from eventstore.domain import codec
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import (
+    ToolApproved,
+    ToolCompleted,
+    ToolEvent,
+    ToolPending,
+)
+from eventstore.domain.jsonable import nests_deeply, readable
+from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
+from eventstore.domain.messages import result_parts
+from eventstore.domain.tool import Tool
+from eventstore.errors import UnencodableEvent, UnhashableArguments
+
+Encoded = tuple[Any, bytes, bytes | None]
+"""An event exactly as the log will hold it, its payload, and the digest of new arguments."""
+
+
+def encode_event(event: ToolEvent) -> Encoded:
+    """Return the event as the log will hold it, its payload, and the digest it brings.
+
+    The event shares nothing with what the caller passed. A result of text, images and documents
+    is stored in parts. Any other result that JSON cannot express takes its nearest readable form
+    and is marked lossy. The digest is that of the arguments that the event brings into force, or
+    None.
+
+    Raises:
+        UnhashableArguments: arguments that JSON cannot express.
+        UnencodableEvent: another member that JSON cannot express.
+    """
+    return STEPS[type(event)].encode(event)
+
+
+def _encode_call(event: Any) -> Encoded:
+    call = event.call if type(event) is ToolPending else event.edited_call
+    if call is None:
+        return *codec.as_stored(event), None
+    stored: Any
+    try:
+        stored, payload = codec.as_stored(event)
+        kept = stored.call if type(event) is ToolPending else stored.edited_call
+        if kept != call:
+            _require_json(call)
+    except (UnencodableEvent, RecursionError):
+        _require_json(call)  # the error names the path
+        raise
+    return stored, payload, kept.digest()
+
+
+def _encode_plain(event: Any) -> Encoded:
+    stored, payload = codec.as_stored(event)
+    return stored, payload, None
+
+
+def _require_json(call: FunctionCall) -> None:
+    if type(call.name) is not str:
+        raise UnhashableArguments("$.name", f"a tool's name is text, not {reprlib.repr(call.name)}")
+    call.digest()
+
+
+def _encode_result(event: Any) -> Encoded:
+    response = event.response
+    if type(response) is not FunctionResponse:
+        return _encode_plain(event)  # raises, and says what is wrong
+    try:
+        stored, payload = codec.as_stored(event)
+        result = stored.response.result
+        if result == response.result and not nests_deeply(result, payload):
+            return stored, payload, None
+    except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
+        pass
+    if parts := result_parts(response.result):
+        shown = FunctionResponse(response.name, to_builtins(parts), response.id)
+        return _encode_plain(msgspec.structs.replace(event, response=shown, in_parts=True))
+    result, lossy = readable(response.result)
+    event = msgspec.structs.replace(
+        event,
+        response=FunctionResponse(response.name, result, response.id),
+        lossy=event.lossy or lossy,
+        native=None if lossy else event.native,
+    )
+    try:
+        return _encode_plain(event)
+    except UnencodableEvent:
+        if event.native is None:
+            raise
+        return _encode_plain(msgspec.structs.replace(event, native=None, lossy=True))
+
+
+class Step(NamedTuple):
+    """How events of one class are encoded, how they change a call, and their tag."""
+
+    encode: Callable[[Any], Encoded]
+    evolve: Callable[[Tool | None, Any, int | None, str | None], Tool]
+    tag: str
+
+
+_ENCODERS: dict[type, Callable[[Any], Encoded]] = {
+    ToolCompleted: _encode_result,
+    ToolPending: _encode_call,
+    ToolApproved: _encode_call,
+}
+
+STEPS: dict[type, Step] = {
+    kind: Step(_ENCODERS.get(kind, _encode_plain), EVOLVE_BY_TAG[kind.tag], kind.tag)
+    for kind in get_args(ToolEvent)
+}
+"""The step for each class of tool events."""

@@ -1,0 +1,43 @@
+"""Checks of what a caller passes to a command."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.codec import decode
+from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
+from eventstore.domain.failure import ErrorKind, Failure
+
+_EVENT_CLASSES = frozenset(get_args(Event))
+
+
+def check_event(event: Event) -> Event:
+    """Return the event; an `UnknownEvent` that this version can read becomes what it is.
+
+    Raises:
+        TypeError: it is not an event, or its call is not a `FunctionCall`.
+    """
+    if type(event) is UnknownEvent:
+        event = decode(event.tag, event.schema, event.payload)
+    elif type(event) not in _EVENT_CLASSES:
+        raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
+    if type(event) is ToolPending and type(event.call) is not FunctionCall:
+        raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
+    return event
+
+
+def is_unplaced(event: Event) -> bool:
+    """Return whether the event is a call or an assistant message without a turn or an id."""
+    if type(event) is ToolPending:
+        return event.turn is None or not event.call.id
+    return type(event) is MessageAdded and event.role == "assistant" and event.turn is None
+
+
+def failure_of(error: BaseException | Failure | str) -> Failure:
+    """Return the failure to record for an error."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, BaseException):
+        return Failure.from_exception(error)
+    return Failure(ErrorKind.INTERNAL, str(error))

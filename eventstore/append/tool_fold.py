@@ -1,0 +1,44 @@
+"""`fold_tools`: the calls of a conversation as its log says they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from eventstore.domain.events import Recorded, ToolEvent
+from eventstore.domain.lifecycle import evolve
+from eventstore.domain.tool import Tool
+from eventstore.errors import IllegalTransition
+
+
+class LookUp(Protocol):
+    """Reads calls of one conversation from its log."""
+
+    def __call__(self, call_ids: AbstractSet[str] | None = None) -> dict[str, Tool]:
+        """Return the calls with these ids, or every call, by id."""
+        ...
+
+
+def fold_tools(
+    events: Iterable[Recorded], call_ids: AbstractSet[str] | None = None
+) -> dict[str, Tool]:
+    """Return each call, or those with these ids, as the events leave it.
+
+    An event that breaks the rules of the lifecycle is passed over: the log is damaged or foreign,
+    and `EventStore.verify` names the event.
+    """
+    tools: dict[str, Tool] = {}
+    for recorded in events:
+        if call_ids is not None and recorded.call_id not in call_ids:
+            continue
+        event = recorded.event
+        if isinstance(event, ToolEvent):
+            call_id = event.call_id
+            try:
+                tools[call_id] = evolve(
+                    tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint
+                )
+            except IllegalTransition:
+                continue
+    return tools

@@ -1,0 +1,1 @@
+"""Notifications: telling waiting readers that events were appended."""

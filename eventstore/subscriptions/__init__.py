@@ -1,0 +1,1 @@
+"""Subscriptions: reading the log, and going on with what is appended later."""
