@@ -1,27 +1,33 @@
-"""`Dispatcher`: the calls of a turn gated, approved, run, retried, judged; each step recorded."""
+"""The dispatchers: they run the calls of a turn and record each step."""
 
 from __future__ import annotations
 
-from eventstore.dispatch.aio import AsyncDispatcher
-from eventstore.dispatch.blocking import Dispatcher
-from eventstore.dispatch.decision import (
+from eventstore.dispatch.async_dispatcher import AsyncDispatcher
+from eventstore.dispatch.decisions import (
     Approve,
+    Defer,
     Outcome,
     Reject,
+    Replace,
     Skip,
     StuckLoopGuard,
     Terminate,
 )
+from eventstore.dispatch.dispatcher import Dispatcher
 from eventstore.dispatch.function_tool import FunctionTool
+from eventstore.dispatch.toolbox import Toolbox
 
 __all__ = [
     "Approve",
     "AsyncDispatcher",
+    "Defer",
     "Dispatcher",
     "FunctionTool",
     "Outcome",
     "Reject",
+    "Replace",
     "Skip",
     "StuckLoopGuard",
     "Terminate",
+    "Toolbox",
 ]

@@ -1,233 +1,281 @@
-"""`AsyncDispatcher`: drives the same procedures in asyncio."""
+"""`AsyncDispatcher`: the driver of the same workflows in asyncio.
+
+1. A step of the log is never interrupted. A cancel that comes while a step is recorded takes effect
+   after it: the workflow gets the result of the step, and the cancel in place of the next effect.
+2. Async tools, gates, hooks and approvers run in the task that dispatches them. Other tools,
+   approvers and `verify` run in threads, so that they do not block the event loop.
+3. A thread cannot be cancelled. After a cancel or a timeout it is left to run, and its result is
+   still recorded.
+4. When an error closes a batch, the closing steps run to their end, also if the task is cancelled
+   again.
+
+asyncio is imported inside the functions: it is slow to load, and `import eventstore` must not pay
+for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
 from eventstore.conversation import Conversation
-from eventstore.dispatch import settings
-from eventstore.dispatch.blocking import background, ran_of, worst
-from eventstore.dispatch.effect import (
-    Ask,
+from eventstore.dispatch.effects import (
+    CallHook,
     Effect,
-    Ran,
     Read,
-    Run,
-    Steps,
-    Together,
+    RunConcurrently,
+    RunResult,
+    RunTool,
     Wait,
+    Workflow,
     Write,
 )
 from eventstore.dispatch.function_tool import is_async
-from eventstore.dispatch.procedure import Procedure
-from eventstore.dispatch.turn import Turn
-from eventstore.gate import GateDecision, ToolGateContext
-from eventstore.tool import Tool
+from eventstore.dispatch.setup import DispatcherSetup
+from eventstore.dispatch.threads import background_thread, most_severe, result_of
+from eventstore.domain.tool import Tool
+from eventstore.policies.gate_checks import is_awaitable
+from eventstore.policies.gates import AsyncToolGate, GateDecision, Question, ToolGateContext
 
 if TYPE_CHECKING:
     import asyncio
 
-    from eventstore.aio import AsyncConversation  # noqa: F401 - named below, in quotes
+    from eventstore.aio.conversation import AsyncConversation
+    from eventstore.aio.futures import UncancellableFuture
+    from eventstore.aio.session import AsyncLogSession
+    from eventstore.dispatch.batch import Batch
+    from eventstore.session import LogSession
 
 T = TypeVar("T")
 
 
-class AsyncDispatcher(Procedure["AsyncConversation"]):
-    """`Dispatcher` for asyncio: the same settings, the same names, awaited.
+class AsyncDispatcher(DispatcherSetup["AsyncConversation", AsyncToolGate]):
+    """`Dispatcher` for asyncio: the same options and the same methods, awaited.
 
     The conversation is one of an `AsyncEventStore`; `AsyncEventStore(store)` makes one of an
-    `EventStore`. No commit and no read holds up the event loop, and dispatchers that run at once
-    share their commits. `gate_context` is called in a thread.
+    `EventStore`. No commit and no read blocks the event loop, and concurrent dispatchers share
+    their commits. `gate_context` is called in a thread. The methods of a gate may be async
+    (`AsyncToolGate`).
 
     Functions that are not async run in threads, which cannot be cancelled: after a cancel or a
-    timeout they are left behind, and what they give later is still recorded. A cancel cuts no
-    step of the log in two: one that comes while a step is being recorded takes effect behind it.
+    timeout they are left to run, and their results are still recorded. A cancel that comes while a
+    step is recorded takes effect after it.
     """
 
-    def _log_of(self, given: Any) -> tuple[Conversation, Any]:
-        remedy = (
-            "pass store.conversation(id) of an AsyncEventStore; AsyncEventStore(store) makes one "
-            "of an EventStore"
-        )
-        blocking = getattr(given, "blocking", None)
-        settings.one("conversation", given, lambda _: isinstance(blocking, Conversation), remedy)
-        return given.blocking, given._verbs  # noqa: SLF001 - one room: they give what to await
+    _awaits_gates = True
 
     async def offer(self, context: ToolGateContext | None = None) -> GateDecision:
-        """Which tools the next model call may see; see `Dispatcher.offer`."""
-        return await self._drive(self._offering(context))
+        """Decide which tools the next model call may see; see `Dispatcher.offer`."""
+        return await self._drive(self._workflow.offers.offer(context))
 
     async def dispatch(self, tools: Iterable[Tool | str]) -> list[Tool]:
         """Run the calls of a turn; see `Dispatcher.dispatch`."""
-        import asyncio  # noqa: PLC0415 - slow to load: whoever is here has it anyway
+        import asyncio
 
-        turn = self._turn(tools, asyncio.Event())
-        return await self._finish(turn, self._dispatching(turn))
+        batch = self._workflow.new_batch(tools, asyncio.Event())
+        return await self._finish(batch, self._workflow.dispatch(batch))
 
     async def resume(self) -> list[Tool]:
-        """Go on after a crash; see `Dispatcher.resume`."""
-        import asyncio  # noqa: PLC0415 - see above
+        """Continue after a crash; see `Dispatcher.resume`."""
+        import asyncio
 
-        turn, resumption = await self._drive(self._resumption(asyncio.Event()))
-        return await self._finish(turn, self._resuming(turn, resumption))
+        batch, open_calls = await self._drive(self._resume_workflow.find(asyncio.Event()))
+        return await self._finish(batch, self._resume_workflow.resume(batch, open_calls))
 
-    async def _finish(self, turn: Turn, steps: Steps[T]) -> T:
-        import asyncio  # noqa: PLC0415 - see above
+    def _log_of(self, conversation: AsyncConversation) -> tuple[Conversation, LogSession]:
+        blocking = getattr(conversation, "blocking", None)
+        if not isinstance(blocking, Conversation):
+            raise TypeError(
+                f"conversation is {conversation!r}: pass store.conversation(id) of an "
+                "AsyncEventStore; AsyncEventStore(store) makes one of an EventStore"
+            )
+        session: AsyncLogSession = conversation.session.outside_transaction(conversation.id)
+        self._session = session
+        return blocking, session.blocking
+
+    async def _finish(self, batch: Batch, workflow: Workflow[T]) -> T:
+        import asyncio
 
         try:
-            await asyncio.sleep(0)  # who is cancelled already starts nothing
-            return await self._drive(steps)
+            await asyncio.sleep(0)  # a task that is cancelled already starts nothing
+            return await self._drive(workflow)
         except BaseException as error:
             try:
-                await self._drive(self._closing(turn, error), wholly=True)
-            except Exception as unclosed:  # noqa: BLE001 - the first error is the one to tell
+                await self._drive(self._workflow.close(batch, error), ignore_cancel=True)
+            except Exception as unclosed:  # noqa: BLE001 - the first error is raised
                 error.add_note(f"not every call could be closed: {unclosed}")
             raise
 
-    async def _drive(self, steps: Steps[T], *, wholly: bool = False) -> T:
-        """Go through a procedure; `wholly`: to its end, whoever is cancelled."""
-        answer: Any = None
+    async def _drive(self, workflow: Workflow[T], *, ignore_cancel: bool = False) -> T:
+        """Run a workflow; with `ignore_cancel`, to its end, also if the task is cancelled."""
+        answer: object = None
         error: BaseException | None = None
-        cut: BaseException | None = None  # the cancel that came while the log was at work
+        cancel: BaseException | None = None  # came while a step of the log was recorded
         while True:
             try:
-                effect = steps.send(answer) if error is None else steps.throw(error)
+                effect = workflow.send(answer) if error is None else workflow.throw(error)
             except StopIteration as end:
-                if cut is not None:
-                    raise cut from None
-                return end.value  # type: ignore[no-any-return]
+                if cancel is not None:
+                    raise cancel from None
+                result: T = end.value
+                return result
             try:
-                if cut is not None:
-                    answer, error, cut = *_not_performed(effect, cut), None
-                elif type(effect) is Write or type(effect) is Read:
-                    answer, error, cut = await self._settled(effect)
-                    cut = None if wholly else cut
+                if cancel is not None:
+                    answer, error, cancel = *_cancelled_before(effect, cancel), None
+                elif isinstance(effect, Write | Read):
+                    answer, error, cancel = await self._finish_step(effect)
+                    cancel = None if ignore_cancel else cancel
                 else:
                     answer, error = await self._perform(effect), None
-            except BaseException as raised:  # noqa: BLE001 - the procedure decides
+            except BaseException as raised:  # noqa: BLE001 - the workflow decides
                 answer, error = None, raised
 
-    async def _settled(
+    async def _finish_step(
         self, effect: Write | Read
-    ) -> tuple[Any, BaseException | None, BaseException | None]:
-        """What a step of the log gave or raised, and the cancel that came meanwhile."""
-        import asyncio  # noqa: PLC0415 - see above
+    ) -> tuple[object, BaseException | None, BaseException | None]:
+        """Return the result or error of a step of the log, and the cancel that came meanwhile."""
+        import asyncio
 
-        reader = self.conversation._reader  # noqa: SLF001 - one room
-        settling = reader.ask(effect.look) if isinstance(effect, Read) else effect.verb()
+        future: UncancellableFuture[Any]
+        if isinstance(effect, Read):
+            future = self._session.executor.submit(effect.function)
+        else:
+            future = self._session.submit(effect.command)
         try:
-            return *(await settling), None
+            answer, error = await future
         except asyncio.CancelledError as cancelled:
-            return *settling.result(), cancelled
+            answer, error = future.result()
+            return answer, error, cancelled
+        return answer, error, None
 
-    async def _perform(self, effect: Effect) -> Any:
-        if type(effect) is Run:
-            timeout = effect.tool.timeout
-            return await (self._run(effect) if timeout is None else self._run_in(timeout, effect))
-        if type(effect) is Ask:
-            return await self._ask(effect)
-        if type(effect) is Wait:
-            return await self._wait(effect)
-        assert type(effect) is Together  # noqa: S101 - there are no others
-        return await self._together_in_tasks(effect)
+    async def _perform(
+        self, effect: RunTool | CallHook | Question | Wait | RunConcurrently
+    ) -> object:
+        match effect:
+            case RunTool():
+                timeout = effect.definition.timeout
+                if timeout is None:
+                    return await self._run_tool(effect)
+                return await self._run_tool_within(timeout, effect)
+            case Question():
+                answer = effect.ask()
+                return await answer if is_awaitable(answer) else answer
+            case CallHook():
+                return await self._call_hook(effect)
+            case Wait():
+                await self._wait(effect)
+            case RunConcurrently():
+                await self._run_concurrently(effect)
+            case _:
+                assert_never(effect)
+        return None
 
-    async def _run(self, run: Run) -> Ran:
+    async def _run_tool(self, effect: RunTool) -> RunResult:
         try:
-            if run.tool.is_async:
-                return Ran(await run.function())
-            value = await _from_thread(run.function, run.late)
-            return Ran(await value if hasattr(value, "__await__") else value)
-        except BaseException as error:  # noqa: BLE001 - the procedure decides
-            return Ran(error=error, cancelled=_is_cancelled())
+            if effect.definition.is_async:
+                return RunResult(await effect.function())
+            value = await _run_in_thread(effect.function, effect.on_late_result)
+            return RunResult(await value if hasattr(value, "__await__") else value)
+        except BaseException as error:  # noqa: BLE001 - the workflow decides
+            return RunResult(error=error, cancelled=_is_cancelled())
 
-    async def _run_in(self, seconds: float, run: Run) -> Ran:
-        import asyncio  # noqa: PLC0415 - see above
+    async def _run_tool_within(self, seconds: float, effect: RunTool) -> RunResult:
+        import asyncio
 
         async with asyncio.timeout(seconds) as deadline:
-            ran = await self._run(run)
-        if not isinstance(ran.error, asyncio.CancelledError):
-            return ran
+            result = await self._run_tool(effect)
+        if not isinstance(result.error, asyncio.CancelledError):
+            return result
         if deadline.expired() and not _is_cancelled():
-            return Ran(error=TimeoutError(f"no result within {seconds:g} s"))
-        return Ran(error=ran.error, cancelled=_is_cancelled())
+            return RunResult(error=TimeoutError(f"timed out: no result within {seconds:g} s"))
+        return RunResult(error=result.error, cancelled=_is_cancelled())
 
-    async def _ask(self, ask: Ask) -> Any:
-        if ask.outside:
-            function = partial(ask.function, ask.tool)
-            answer = function() if is_async(ask.function) else await _from_thread(function)
+    async def _call_hook(self, effect: CallHook) -> object:
+        function = partial(effect.function, effect.tool)
+        if effect.may_block and not is_async(effect.function):
+            answer: Any = await _run_in_thread(function)
         else:
-            answer = ask.function(ask.tool)
+            answer = function()
         return await answer if hasattr(answer, "__await__") else answer
 
     async def _wait(self, wait: Wait) -> None:
-        import asyncio  # noqa: PLC0415 - see above
+        import asyncio
 
-        if self._sleep is not None:
-            done = self._sleep(wait.seconds)
+        if self._options.sleep is not None:
+            done: Any = self._options.sleep(wait.seconds)
             if hasattr(done, "__await__"):
                 await done
             return
+        # The event that `dispatch` or `resume` made.
+        stop_signal = cast("asyncio.Event", wait.batch.stop_signal)
         try:
             async with asyncio.timeout(wait.seconds):
-                await wait.turn.stopping.wait()
+                await stop_signal.wait()
         except TimeoutError:
             return
 
-    async def _together_in_tasks(self, together: Together) -> None:
-        import asyncio  # noqa: PLC0415 - see above
+    async def _run_concurrently(self, effect: RunConcurrently) -> None:
+        import asyncio
 
-        limit = asyncio.Semaphore(self._max_parallel)
+        limit = asyncio.Semaphore(self._options.max_parallel)
 
-        async def settle(steps: Steps[None]) -> BaseException | None:
+        async def error_of(workflow: Workflow[None]) -> BaseException | None:
             try:
                 async with limit:
-                    await self._drive(steps)
+                    await self._drive(workflow)
             except BaseException as error:  # noqa: BLE001 - raised below
                 return error
             return None
 
-        tasks = [asyncio.ensure_future(settle(steps)) for steps in together.procedures]
-        cancelled = await _all_ended(together.turn, tasks)
+        tasks = [asyncio.ensure_future(error_of(workflow)) for workflow in effect.workflows]
+        cancelled = await _wait_for_all(effect.batch, tasks)
         if cancelled is not None:
             raise cancelled
         errors = [error for task in tasks if (error := _error_of(task)) is not None]
         if errors:
-            raise worst(errors)
+            raise most_severe(errors)
 
 
-def _not_performed(effect: Effect, cut: BaseException) -> tuple[Ran | None, BaseException | None]:
-    """What a procedure is told in place of an effect, when its run was cancelled before it."""
-    from eventstore.aio import NOT_RUN  # noqa: PLC0415 - see above
+def _cancelled_before(
+    effect: Effect, cancel: BaseException
+) -> tuple[RunResult | None, BaseException | None]:
+    """Return the answer and error of an effect that a cancel came before."""
+    from eventstore.aio.conversation import NOT_RUN
 
-    return (Ran(NOT_RUN, cut, cancelled=True), None) if type(effect) is Run else (None, cut)
+    if isinstance(effect, RunTool):
+        return RunResult(NOT_RUN, cancel, cancelled=True), None
+    return None, cancel
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody wants this task to end."""
-    import asyncio  # noqa: PLC0415 - see above
+    """Return whether the current task was asked to end."""
+    import asyncio
 
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-async def _all_ended(
-    turn: Turn, tasks: list[asyncio.Task[BaseException | None]]
+async def _wait_for_all(
+    batch: Batch, tasks: list[asyncio.Task[BaseException | None]]
 ) -> BaseException | None:
-    """Wait until all tasks have ended, cancelling them where that is due; our own cancellation."""
-    import asyncio  # noqa: PLC0415 - see above
+    """Wait until all tasks have ended, and return the cancel of the current task, if any.
+
+    The tasks are cancelled with the current task, and when the batch aborts siblings.
+    """
+    import asyncio
 
     cancelled = None
-    left = set(tasks)
-    while left:
+    pending = set(tasks)
+    while pending:
         try:
-            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError as error:
             cancelled = error
-            _cancel(left)
-        if cancelled is None and turn.stop is not None and turn.stop.aborts:
-            _cancel(left)
+            _cancel(pending)
+        reason = batch.stop_reason
+        if cancelled is None and reason is not None and reason.aborts_siblings:
+            _cancel(pending)
     return cancelled
 
 
@@ -237,46 +285,46 @@ def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 def _error_of(task: asyncio.Task[BaseException | None]) -> BaseException | None:
-    # One that was cancelled before it began has raised nothing: its call never started.
+    # A task that was cancelled before it began has no error: its call never started.
     return None if task.cancelled() else task.result()
 
 
-async def _from_thread(
-    function: Callable[[], Any], late: Callable[[Any], None] | None = None
+async def _run_in_thread(
+    function: Callable[[], Any], on_late_result: Callable[[Any], None] | None = None
 ) -> Any:
-    """What the function gives or raises in a thread, which is left behind on a cancel.
+    """Run a function in a thread, and return its result; on a cancel the thread is left to run.
 
-    What it gives then is taken in a thread, too: it is no work for the event loop.
+    A late result is handled in a thread, too, because it must not block the event loop.
     """
-    import asyncio  # noqa: PLC0415 - see above
+    import asyncio
 
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Ran] = loop.create_future()
+    ended: asyncio.Future[RunResult] = loop.create_future()
 
-    def leave(ran: Ran) -> None:
-        if late is not None and ran.error is None:
-            background(partial(late, ran.result)).start()
+    def handle_late(result: RunResult) -> None:
+        if on_late_result is not None and result.error is None:
+            background_thread(partial(on_late_result, result.result)).start()
 
-    def settle(ran: Ran) -> None:
+    def resolve(result: RunResult) -> None:
         if ended.done():
-            leave(ran)
+            handle_late(result)
         else:
-            ended.set_result(ran)
+            ended.set_result(result)
 
     def work() -> None:
-        ran = ran_of(function)
+        result = result_of(function)
         try:
-            loop.call_soon_threadsafe(settle, ran)
-        except RuntimeError:  # the loop is closed, and what waited for it cancelled
-            settle(ran)
+            loop.call_soon_threadsafe(resolve, result)
+        except RuntimeError:  # the loop is closed, and the task that waited is cancelled
+            resolve(result)
 
-    background(work).start()
+    background_thread(work).start()
     try:
-        ran = await ended
+        result = await ended
     except asyncio.CancelledError:
-        if not ended.cancelled():  # it had just ended
-            leave(ended.result())
+        if not ended.cancelled():  # the function ended just before the cancel
+            handle_late(ended.result())
         raise
-    if ran.error is not None:
-        raise ran.error
-    return ran.result
+    if result.error is not None:
+        raise result.error
+    return result.result

@@ -1,167 +1,138 @@
-"""`Turn`: the calls that are dispatched together, and why those left over do not run."""
+"""A batch: the calls that are dispatched together, and the reason to stop it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from eventstore.dispatch.decision import Reject
-from eventstore.failure import ErrorKind, Failure
-from eventstore.tool import Approved, Pending, Tool
+from eventstore.dispatch.decisions import Reject
+from eventstore.domain.events import HookAnswer
+from eventstore.domain.statuses import Approved, Pending
+from eventstore.domain.tool import Tool
 
 if TYPE_CHECKING:
-    from eventstore.dispatch.function_tool import FunctionTool
-    from eventstore.gate import DenialPolicy, GateDecision
+    from eventstore.dispatch.function_tool import AnyFunctionTool
+    from eventstore.domain.json_types import JsonObject
 
 NOT_EXECUTED = "tool_call_not_executed"
-NAMES_SHOWN = 12
-"""How many tool names the answer to a call of an unknown tool lists."""
 
 
-class Call:
+class DispatchedCall:
     """One call, as the dispatcher last saw it.
 
-    `waits`: it is left for somebody to decide. `began`: the attempt that this dispatcher starts.
+    `waits`: a person or another worker has to decide on it, or its time has not come. `attempt`:
+    the number of the attempt that this dispatcher starts, None before. `pause`: the exception by
+    which its tool paused. `hook_answers`: what hooks said that the log does not hold yet.
     """
 
-    __slots__ = ("began", "spec", "tool", "waits")
+    __slots__ = ("attempt", "definition", "hook_answers", "pause", "tool", "waits")
 
-    def __init__(self, tool: Tool, spec: FunctionTool | None) -> None:
+    def __init__(self, tool: Tool, definition: AnyFunctionTool | None) -> None:
         self.tool = tool
-        self.spec = spec
+        self.definition = definition
         self.waits = False
-        self.began: int | None = None
+        self.attempt: int | None = None
+        self.pause: BaseException | None = None
+        self.hook_answers: tuple[HookAnswer, ...] = ()
 
     @property
     def has_not_started(self) -> bool:
-        """Whether it can still be refused."""
+        """Whether the call can still be rejected."""
         return type(self.tool.status) in (Pending, Approved)
 
+    @property
+    def known_definition(self) -> AnyFunctionTool:
+        """Definition of the call's tool; calls of unknown tools fail before they are prepared."""
+        if self.definition is None:
+            raise LookupError(f"tool {self.tool.call.name!r} is not registered")
+        return self.definition
 
-class Stop(msgspec.Struct, frozen=True):
-    """Why nothing more of a turn starts, as those calls are told; `error` is raised at the end."""
+
+class StopReason(msgspec.Struct, frozen=True):
+    """The reason why nothing more of a batch starts.
+
+    Calls that have not started get `refusal`; `error` is raised at the end. `aborts_siblings`: also
+    calls in progress are cancelled, where that is possible.
+    """
 
     refusal: Reject
     error: BaseException | None = None
-    aborts: bool = False
+    aborts_siblings: bool = False
 
     @classmethod
-    def cancelled(cls) -> Stop:
-        """The run is over, from outside."""
+    def cancelled(cls) -> StopReason:
+        """Return the reason of a run that was cancelled from outside."""
         reason = "not executed: the run was cancelled before it started"
-        return cls(Reject(reason, "cancelled", _details("cancelled"), "rule"))
+        return cls(Reject(reason, "cancelled", not_executed_details("cancelled"), "rule"))
 
     @classmethod
-    def failed(cls, call: Call, error: BaseException | None = None) -> Stop:
-        """A sibling failed in a way that ends the turn, or the run with `error`."""
+    def failed(cls, call: DispatchedCall, error: BaseException | None = None) -> StopReason:
+        """Return the reason of a failed sibling, which ends the batch, or the run with `error`."""
         name = call.tool.call.name
         reason = f"not executed: `{name}` failed before it"
-        details = _details("sibling_tool_error", failed_tool=name)
-        return cls(Reject(reason, None, details, "sibling"), error, aborts=error is None)
+        details = not_executed_details("sibling_tool_error", failed_tool=name)
+        refusal = Reject(reason, None, details, "sibling")
+        return cls(refusal, error, aborts_siblings=error is None)
 
     @classmethod
-    def terminated(cls, reason: str, hook: str, error: BaseException) -> Stop:
-        """A hook ended the run."""
-        return cls(Reject(f"not executed: {reason}", hook, _details("terminated"), "hook"), error)
+    def terminated(cls, reason: str, hook: str, error: BaseException) -> StopReason:
+        """Return the reason of a hook that ended the run."""
+        details = not_executed_details("terminated")
+        return cls(Reject(f"not executed: {reason}", hook, details, "hook"), error)
 
 
-class Turn:
-    """Calls in their order, and whether the turn goes on.
+class StopSignal(Protocol):
+    """The driver's event that ends its waits."""
 
-    `given` is what the host asked for; `calls`, what the log says of it, once it was looked up.
-    `stopping` is the driver's event that ends its waits.
+    def set(self) -> None:
+        """End the waits."""
+
+
+class Batch:
+    """The calls of one `dispatch` or `resume`, in their order, and whether it goes on.
+
+    `requested` is what the host passed; `calls` are those calls as the log has them.
     """
 
-    def __init__(self, given: Sequence[Tool | str], stopping: Any) -> None:
-        self.given = given
-        self.calls: Sequence[Call] = ()
-        self.stop: Stop | None = None
-        self.stopping = stopping
-        self.unverified: list[Exception] = []
+    def __init__(self, requested: Sequence[Tool | str], stop_signal: StopSignal) -> None:
+        self.requested = requested
+        self.calls: Sequence[DispatchedCall] = ()
+        self.stop_reason: StopReason | None = None
+        self.stop_signal = stop_signal
+        self.verification_errors: list[Exception] = []
 
-    def halt(self, stop: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Let nothing more start. The first reason stands, unless a later one is to be raised."""
-        if self.stop is None or (self.stop.error is None and stop.error is not None):
-            self.stop = stop
-        self.stopping.set()
+        first = self.stop_reason
+        if first is None or (first.error is None and reason.error is not None):
+            self.stop_reason = reason
+        self.stop_signal.set()
 
-    def batches(self) -> Iterator[list[Call]]:
-        """What runs at once: neighbours that are safe beside each other, else one by one."""
-        batch: list[Call] = []
+    @property
+    def pause(self) -> BaseException | None:
+        """Exception by which the first call that paused did so; None if none paused."""
+        return next((call.pause for call in self.calls if call.pause is not None), None)
+
+    def groups(self) -> Iterator[list[DispatchedCall]]:
+        """Return the calls in groups that run concurrently.
+
+        Neighbours whose tools are `parallel` form a group. Every other call is alone in its group.
+        """
+        group: list[DispatchedCall] = []
         for call in self.calls:
-            if call.spec is not None and call.spec.parallel:
-                batch.append(call)
+            if call.definition is not None and call.definition.parallel:
+                group.append(call)
                 continue
-            if batch:
-                yield batch
-                batch = []
+            if group:
+                yield group
+                group = []
             yield [call]
-        if batch:
-            yield batch
+        if group:
+            yield group
 
 
-def counts(call: Call) -> bool:
-    """Whether the call uses up one of the calls that a turn may make."""
-    spec = call.spec
-    return spec is not None and spec.counted and not spec.parallel
-
-
-def over_limit(most: int, calls: Sequence[Call], spent: int = 0) -> dict[str, Reject]:
-    """The calls beyond the first `most` that count, by id, with what they are told.
-
-    `spent` calls of the turn have run before.
-    """
-    counted = [call for call in calls if counts(call)]
-    if len(counted) + spent <= most:
-        return {}
-    reason = (
-        f"not executed: only the first {most} call{'s' * (most != 1)} of a turn may run "
-        f"({len(counted) + spent} were made); ask for the others again, one at a time"
-    )
-    details = _details(
-        "max_tool_calls_per_turn", total_tool_calls=len(calls) + spent,
-        limit_counted_tool_calls=len(counted) + spent, max_executed=most,
-    )  # fmt: skip
-    refusal = Reject(reason, None, details, "limit")
-    return {call.tool.id: refusal for call in counted[max(0, most - spent) :]}
-
-
-def preflight(
-    call: Call,
-    seen: GateDecision | None,
-    gates: Sequence[Any],
-    known: Sequence[str],
-    policy: DenialPolicy | None = None,
-) -> Failure | Reject | None:
-    """Why a call that has not started cannot: an unknown tool, a hidden one, bad arguments."""
-    if call.spec is None:
-        return not_found(call.tool.call.name, known if seen is None else seen.visible)
-    if seen is not None:
-        denial = seen.denial(call.tool.call.name, gates, policy)
-        if denial is not None:
-            return Reject(denial.text, denial.gate, denial.details, "gate")
-    return call.spec.invalid(call.tool.effective_call)
-
-
-def not_found(name: str, known: Sequence[str]) -> Failure:
-    """There is no tool of this name."""
-    names = sorted(known)
-    listed = ", ".join(names[:NAMES_SHOWN]) or "none"
-    if len(names) > NAMES_SHOWN:
-        listed += f", … ({len(names)} in all)"
-    message = f"Tool `{name}` not found"
-    return Failure(
-        ErrorKind.VALIDATION, message, f"{message}. Available: {listed}.", code="tool_not_found"
-    )
-
-
-def _details(reason: str, **more: Any) -> dict[str, Any]:
-    return {"kind": NOT_EXECUTED, "reason": reason, **more}
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """What a hook or an approver is called in the log."""
-    name = getattr(function, "name", None) or getattr(function, "__name__", None)
-    return str(name or type(function).__name__)
+def not_executed_details(reason: str, **members: object) -> JsonObject:
+    """Return the details of a rejection for the host."""
+    return {"kind": NOT_EXECUTED, "reason": reason, **members}

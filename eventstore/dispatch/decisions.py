@@ -1,41 +1,69 @@
-"""What a hook or an approver decides on a call, and what `verify` finds out about one."""
+"""Decisions of hooks and approvers on a call, and outcomes that `verify` finds."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from eventstore.conversation import failure_of
-from eventstore.failure import ErrorKind, Failure
-from eventstore.tool import Tool
+from eventstore.append.inputs import failure_of
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.json_types import JsonObject
+from eventstore.domain.times import Moment, microseconds_of
+from eventstore.domain.tool import Tool
 
 
 class Approve(msgspec.Struct, frozen=True):
-    """The call may run, with `edited_arguments` in force where they are given."""
+    """The call may run, with `edited_arguments` in force if they are given."""
 
-    edited_arguments: dict[str, Any] | None = None
+    edited_arguments: JsonObject | None = None
     by: str | None = None
     reason: str | None = None
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """The call will not run: `reason` for the model, `details` for the host.
+    """The call will not run: `reason` is for the model, `details` are for the host.
 
-    `source` is human for an approver and hook for a hook, where it is not given.
+    The default of `source` is human for an approver and hook for a hook.
     """
 
     reason: str | None = None
     by: str | None = None
-    details: dict[str, Any] | None = None
+    details: JsonObject | None = None
     source: str | None = None
 
 
+class Defer(msgspec.Struct, frozen=True):
+    """The call waits until a time, and is decided on again when it is dispatched after that.
+
+    `until` is a `datetime` with a time zone, or microseconds since 1970 UTC; `reason` is for
+    people.
+    """
+
+    until: Moment
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the time in microseconds.
+
+        Raises:
+            TypeError, ValueError: `until` is not a time.
+        """
+        force_setattr(self, "until", microseconds_of("until", self.until))
+
+
 class Skip(msgspec.Struct, frozen=True):
-    """The call is answered with `output`, and no tool runs; the log marks it synthetic."""
+    """The call is answered with `output`, and no tool runs; the log marks it synthetic.
+
+    `by` is recorded with the `reason`; its default is the name of the hook.
+    """
 
     output: Any = None
+    reason: str | None = None
+    by: str | None = None
 
 
 class Terminate(msgspec.Struct, frozen=True):
@@ -44,30 +72,63 @@ class Terminate(msgspec.Struct, frozen=True):
     reason: str
 
 
-Decision = Approve | Reject | Skip | Terminate
+class Replace(msgspec.Struct, frozen=True):
+    """The answer of an after-hook: `result` is recorded in place of the one that it saw.
+
+    `by` is recorded with the `reason`; its default is the name of the hook.
+    """
+
+    result: Any
+    reason: str | None = None
+    by: str | None = None
 
 
-def decision_of(given: Any, who: str) -> Decision | None:
-    """A decision as hooks and approvers give it: True, False and None are decisions, too.
+Decision: TypeAlias = Approve | Reject | Defer | Skip | Terminate
+
+
+def decision_of(answer: object, author: str) -> Decision | None:
+    """Return the decision in the answer of a hook or approver.
+
+    True means `Approve()`, False means `Reject()`, None means no decision.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the answer is not a decision.
     """
-    if given is None or isinstance(given, Approve | Reject | Skip | Terminate):
-        return given
-    if isinstance(given, bool):
-        return Approve() if given else Reject()
+    if answer is None or isinstance(answer, Decision):
+        return answer
+    if isinstance(answer, bool):
+        return Approve() if answer else Reject()
     raise TypeError(
-        f"{who} decided {given!r}: give Approve(), Reject(), Skip(), Terminate(), True, False, "
-        "or None to leave it open"
+        f"{author} decided {answer!r}: give Approve(), Reject(), Defer(), Skip(), Terminate(), "
+        "True, False, or None to leave it open"
     )
+
+
+def replacement_of(answer: object, hook: str) -> Replace | None:
+    """Return the replacement in the answer of an after-hook; None if the result stays.
+
+    Raises:
+        TypeError: the answer is something else.
+    """
+    if answer is None or isinstance(answer, Replace):
+        return answer
+    raise TypeError(
+        f"after-hook {hook!r} gave a value of type {type(answer).__name__}: give Replace(result), "
+        "or None to keep the result"
+    )
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return the name of a hook or an approver in the log."""
+    name = getattr(function, "name", None) or getattr(function, "__name__", None)
+    return str(name or type(function).__name__)
 
 
 _NO_FAILURE = Failure(ErrorKind.INTERNAL, "")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a call whose outcome was unknown, as the outside system knows it."""
+    """The outcome of a call that the log does not know, as the outside system knows it."""
 
     found: Literal["done", "not_done", "failed", "unknown"]
     result: Any = None
@@ -75,45 +136,45 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @classmethod
     def done(cls, result: Any) -> Outcome:
-        """It took effect: this is its result."""
+        """Return the outcome of a call that took effect, with its result."""
         return cls("done", result)
 
     @classmethod
     def not_done(cls) -> Outcome:
-        """It took no effect, and will not any more: it may be run again."""
+        """Return the outcome of a call that took no effect and never will: it may run again."""
         return cls("not_done")
 
     @classmethod
     def failed(cls, error: BaseException | Failure | str) -> Outcome:
-        """It was refused, and took no effect."""
+        """Return the outcome of a call that was refused and took no effect."""
         return cls("failed", failure=failure_of(error))
 
     @classmethod
     def unknown(cls) -> Outcome:
-        """Nobody knows yet: it stays open."""
+        """Return the outcome of a call that is still unknown: it stays open."""
         return cls("unknown")
 
 
-def outcome_of(given: Any, name: str) -> Outcome:
-    """What a tool's `verify` gave.
+def outcome_of(answer: object, name: str) -> Outcome:
+    """Return the outcome in the answer of the `verify` function of tool `name`.
 
     Raises:
-        TypeError: it is no outcome.
+        TypeError: the answer is not an outcome.
     """
-    if given is None:
+    if answer is None:
         return Outcome.unknown()
-    if not isinstance(given, Outcome):
+    if not isinstance(answer, Outcome):
         raise TypeError(
-            f"verify of tool {name!r} gave {given!r}: give Outcome.done(result), "
-            "Outcome.not_done(), Outcome.failed(error), or None where nobody knows"
+            f"verify of tool {name!r} gave {answer!r}: give Outcome.done(result), "
+            "Outcome.not_done(), Outcome.failed(error), or None if it is not known"
         )
-    return given
+    return answer
 
 
 class StuckLoopGuard:
-    """A hook that ends the run when the model makes one call, the same arguments, too often.
+    """A hook that ends the run when the model makes a call with the same arguments too often.
 
-    It counts for as long as it lives, whatever came of the calls; each call once.
+    Each call counts once, whatever its result, for as long as the guard lives.
     """
 
     name = "stuck_loop"
@@ -122,13 +183,13 @@ class StuckLoopGuard:
         if type(most) is not int or most < 0:
             raise ValueError(f"most is {most!r}: pass how often a call may be made, 0 or more")
         self._most = most
-        self._seen: defaultdict[str, set[str]] = defaultdict(set)
+        self._ids_by_fingerprint: defaultdict[str, set[str]] = defaultdict(set)
 
     def __call__(self, tool: Tool) -> Terminate | None:
         """Let the call through, or end the run."""
         call = tool.effective_call
-        seen = self._seen[tool.fingerprint or call.fingerprint]
-        seen.add(tool.id)
-        if len(seen) <= self._most:
+        ids = self._ids_by_fingerprint[tool.fingerprint or call.fingerprint]
+        ids.add(tool.id)
+        if len(ids) <= self._most:
             return None
-        return Terminate(f"stuck loop detected: `{call.name}` has been called {len(seen)} times")
+        return Terminate(f"stuck loop detected: `{call.name}` has been called {len(ids)} times")

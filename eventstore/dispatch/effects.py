@@ -1,55 +1,68 @@
-"""What a dispatcher wants done: the procedure yields these, a driver performs them."""
+"""Effects: what a dispatch workflow asks of its driver.
+
+A workflow is a generator that yields effects and receives their results. It performs nothing
+itself: a driver performs each effect, with threads or with asyncio. The functions at the end are
+the typed form of `yield`, to be used with `yield from`. A `Question` to a gate is an effect, too: a
+decision of the gates is part of a workflow as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
+from eventstore.policies.gates import Question
+
 if TYPE_CHECKING:
-    from eventstore.dispatch.function_tool import FunctionTool
-    from eventstore.dispatch.turn import Turn
-    from eventstore.tool import Tool
+    from eventstore.append.commands import Command
+    from eventstore.dispatch.batch import Batch
+    from eventstore.dispatch.function_tool import AnyFunctionTool
+    from eventstore.domain.tool import Tool
 
 T = TypeVar("T")
 
 
 class Write(msgspec.Struct, frozen=True):
-    """Write to the log, in one step that nothing cuts in two; gives what `verb` gives."""
+    """Run a command on the log, in one step that nothing interrupts; gives its result."""
 
-    verb: Callable[[], Any]
+    command: Command[Any]
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Read from the log; gives what `look` gives."""
+    """Read from the log; gives the result of `function`."""
 
-    look: Callable[[], Any]
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """Ask the host about a call; gives the answer. `outside`: it may take its time."""
-
-    function: Callable[[Tool], Any]
-    tool: Tool
-    outside: bool
+    function: Callable[[], object]
 
 
-class Run(msgspec.Struct, frozen=True):
-    """Run a tool; gives a `Ran`, whatever it raises.
+class CallHook(msgspec.Struct, frozen=True):
+    """Call a function of the host with a `Tool`; gives its answer.
 
-    `late` takes the result of one that was left behind in its thread, when it comes.
+    `may_block`: it may take long, so that it must not run in an event loop.
     """
 
-    tool: FunctionTool
+    function: Callable[[Tool], object]
+    tool: Tool
+    may_block: bool
+
+
+class RunTool(msgspec.Struct, frozen=True):
+    """Run a tool; gives a `RunResult`, also when it raises.
+
+    `on_late_result` takes the result of a tool whose thread outlives the wait for it.
+    """
+
+    definition: AnyFunctionTool
     function: Callable[[], Any]
-    late: Callable[[Any], None]
+    on_late_result: Callable[[object], None]
 
 
-class Ran(msgspec.Struct, frozen=True):
-    """How a tool ended: `error` is None where it returned. `cancelled`: its run was, too.
+class RunResult(msgspec.Struct, frozen=True):
+    """The end of a tool's run: `error` is None if it returned.
 
-    A `result` that is a `Failure` is recorded as it is, whatever the error.
+    `cancelled`: the task that ran it was cancelled. A `result` that is a `Failure` is recorded as
+    it is, also beside an error.
     """
 
     result: Any = None
@@ -58,25 +71,55 @@ class Ran(msgspec.Struct, frozen=True):
 
     @property
     def ends_run(self) -> bool:
-        """Whether the error is none of the tool's own: Ctrl-C, an exit, a cancelled run."""
+        """Whether the error is not the tool's own: Ctrl-C, an exit, a cancelled run."""
         if self.error is None or isinstance(self.error, Exception):
             return False
         return self.cancelled or type(self.error).__name__ != "CancelledError"
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Wait before the next attempt, in seconds; not beyond the turn's end."""
+    """Wait some seconds before the next attempt, but not longer than the batch goes on."""
 
-    turn: Turn
+    batch: Batch
     seconds: float
 
 
-class Together(msgspec.Struct, frozen=True):
-    """Go through several procedures at once, to the end of each; then raise what one raised."""
+class RunConcurrently(msgspec.Struct, frozen=True):
+    """Run several workflows concurrently, each to its end; then raise what one raised."""
 
-    turn: Turn
-    procedures: Sequence[Steps[None]]
+    batch: Batch
+    workflows: Sequence[Workflow[None]]
 
 
-Effect = Write | Read | Ask | Run | Wait | Together
-Steps = Generator[Effect, Any, T]
+Effect: TypeAlias = Write | Read | CallHook | Question | RunTool | Wait | RunConcurrently
+Workflow: TypeAlias = Generator[Effect, Any, T]
+
+
+def write(command: Command[T]) -> Workflow[T]:
+    """Run a command on the log, and return its result."""
+    result: T = yield Write(command)
+    return result
+
+
+def read(function: Callable[[], T]) -> Workflow[T]:
+    """Read from the log, and return the result of `function`."""
+    result: T = yield Read(function)
+    return result
+
+
+def call_hook(
+    function: Callable[[Tool], object], tool: Tool, *, may_block: bool
+) -> Workflow[object]:
+    """Call a function of the host, and return its answer."""
+    answer: object = yield CallHook(function, tool, may_block)
+    return answer
+
+
+def run_tool(
+    definition: AnyFunctionTool,
+    function: Callable[[], Any],
+    on_late_result: Callable[[object], None],
+) -> Workflow[RunResult]:
+    """Run a tool, and return how it ended."""
+    result: RunResult = yield RunTool(definition, function, on_late_result)
+    return result

@@ -1,154 +1,289 @@
-"""`FunctionTool`: a Python function that the model may call, and what a host allows for it."""
+"""`FunctionTool`: a Python function that the model may call, and how the host lets it run.
+
+Its parameters, their types and its docstring are what the model is told of it, and what the
+arguments of a call are checked against before anything runs (`signature`).
+"""
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
-from eventstore.failure import ErrorKind, Failure
-from eventstore.numbers import is_number
-from eventstore.retry import RetryPolicy
+from eventstore.dispatch.docstrings import read_docstring
+from eventstore.dispatch.signature import signature_of
+from eventstore.domain.arguments import is_seconds
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.tool_effect import ToolEffect
+from eventstore.errors import NonResolvedToolError
+from eventstore.policies.result_limits import ResultLimits
+from eventstore.policies.retry import RetryPolicy
+from eventstore.policies.termination import FatalToolError, ToolErrorPolicy
+from eventstore.providers.registry import adapter_of
+from eventstore.providers.tool_definition import ToolDefinition
 
 if TYPE_CHECKING:
-    from eventstore.tool import FunctionCall, Tool
+    from eventstore.domain.calls import FunctionCall
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
+    from eventstore.providers.registry import AnyProvider
 
-Classify = Callable[[BaseException], ErrorKind | Failure]
+P = ParamSpec("P")
+R = TypeVar("R")
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+Classify: TypeAlias = Callable[[BaseException], ErrorKind | Failure]
+ExceptionClasses: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+ToolEffectName: TypeAlias = Literal["read_only", "mutating", "destructive"]
 
 
-class FunctionTool:
-    """A function as a tool: called with the call's arguments, by name; sync or async.
+class FunctionTool(Generic[P, R]):
+    """A function as a tool: called with the arguments of the call by name; sync or async.
 
-    It gives any value, raises, or gives a `Failure`. Without more it is run once, alone, for as
-    long as it takes, and needs no approval.
+    It returns any value, raises, or returns a `Failure`. By default it is run once, alone, without
+    a time limit, and needs no approval. Arguments that do not have the types of its parameters fail
+    the call, and nothing runs.
 
-    - `name`: what the model calls it; the function's own where it is None.
-    - `retry`: how often to run it again after a failure that may pass.
-    - `timeout`: the seconds an attempt may take. What ran longer may have taken effect; what it
-      gives later is still recorded, where it was left behind in a thread.
-    - `needs_approval`: whether a person decides before it starts, or a function of the `Tool`
-      that says so.
-    - `parallel`: safe to run beside its neighbours in the turn, as a read is.
-    - `idempotent`: running it twice is as good as once, so an attempt of unknown outcome may be
-      followed by another.
-    - `verify`: asks the outside system what became of a `Tool`; gives an `Outcome`.
-    - `classify`: the `ErrorKind` of what it raised, or the whole `Failure`.
+    - `name`: the name for the model; None means the name of the function. `description`: what the
+      model is told of it; None means its docstring, without the sections on arguments and results.
+    - `typed`: whether types are checked, or only the names of the arguments.
+    - `effect`: what it does to the world, a `ToolEffect` or its name ("read_only", "mutating",
+      "destructive"). It is the default of `needs_approval` (a destructive tool needs it) and of
+      `idempotent` (a read-only tool is). Without an effect both are False.
+    - `retry`: how often to run it again after a transient failure.
+    - `timeout`: the most seconds for an attempt. A longer attempt may have taken effect; if its
+      thread returns a result later, that is still recorded.
+    - `needs_approval`: whether a person decides before it starts, or a function of the `Tool` that
+      says so.
+    - `parallel`: it may run concurrently with its neighbours in the turn, as a read may.
+    - `idempotent`: running it twice has the same effect as once, so that an attempt of unknown
+      outcome may be followed by another.
+    - `verify`: asks the outside system for the outcome of a `Tool`; returns an `Outcome`.
+    - `classify`: returns the `ErrorKind` of an exception that it raised, or the whole `Failure`.
+    - `fatal`: the exceptions by which it ends the run, as it does with `FatalToolError`.
+    - `policy`: the failures of this tool that end the run; None means those of the dispatcher.
+    - `denial`: what the model reads when it calls the tool while gates hide it, and no gate gives a
+      reason; None means the text of the dispatcher.
     - `takes_tool`: its first argument is the `Tool`, whose id may serve as an idempotency key.
-    - `abort_siblings`: when it fails, what else the turn asked for does not start, and in
-      asyncio what runs beside it is cancelled.
-    - `counted`: whether it counts to `max_calls_per_turn`; what is `parallel` never does.
-    - `ends_run`: whether its success is the run's last word; None leaves that to the others.
+    - `abort_siblings`: if it fails, the other calls of the turn do not start; in asyncio, those
+      that run concurrently are cancelled.
+    - `counted`: whether it counts for `max_calls_per_turn`; a `parallel` tool never does.
+    - `result_limits`: how much of its results the model reads; see `Toolbox.result_limits`.
+    - `ends_run`: whether its success lets the run end; None leaves that to the other calls.
+
+    Raises:
+        TypeError: the function or an option has the wrong type, or the type of a parameter cannot
+            be checked.
+        ValueError: there is no name, the timeout is not above 0, or the effect is unknown.
     """
 
     def __init__(  # noqa: PLR0913 - each with a default
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         name: str | None = None,
         *,
+        description: str | None = None,
+        typed: bool = True,
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
-        needs_approval: bool | Callable[[Tool], bool] = False,
+        effect: ToolEffect | ToolEffectName | None = None,
+        needs_approval: bool | Callable[[Tool], bool] | None = None,
         parallel: bool = False,
-        idempotent: bool = False,
-        verify: Callable[[Tool], Any] | None = None,
+        idempotent: bool | None = None,
+        verify: Callable[[Tool], object] | None = None,
         classify: Classify | None = None,
+        fatal: ExceptionClasses = (),
+        policy: ToolErrorPolicy | None = None,
+        denial: str | None = None,
         takes_tool: bool = False,
         abort_siblings: bool = False,
         counted: bool = True,
+        result_limits: ResultLimits | None = None,
         ends_run: bool | None = False,
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is a function, got {function!r}")
-        named = name or getattr(function, "__name__", None)
-        if not isinstance(named, str) or not named or (name is None and named == "<lambda>"):
-            raise ValueError(f"{function!r} has no name of its own: pass name='...'")
-        if timeout is not None and not _is_time(timeout):
-            raise ValueError(
-                f"timeout of tool {named!r} is {timeout!r}: pass seconds above 0, or None"
-            )
-        if retry is not None and not isinstance(retry, RetryPolicy):
-            raise TypeError(f"retry of tool {named!r} is {retry!r}: pass a RetryPolicy")
-        for option, given in (("verify", verify), ("classify", classify)):
-            if given is not None and not callable(given):
-                raise TypeError(f"{option} of tool {named!r} is {given!r}: pass a function")
-        if not isinstance(needs_approval, bool) and (
-            not callable(needs_approval) or is_async(needs_approval)
-        ):
-            raise TypeError(
-                f"needs_approval of tool {named!r} is {needs_approval!r}: "
-                "pass True, False, or a function of the Tool that is not async"
-            )
         self.function = function
-        self.name = named
+        self.name = _checked_name(function, name)
         self.retry = retry
         self.timeout = timeout
-        self.needs_approval = needs_approval
+        self.effect = None if effect is None else _checked_effect(self.name, effect)
+        is_destructive = self.effect is ToolEffect.DESTRUCTIVE
+        is_read_only = self.effect is ToolEffect.READ_ONLY
+        self.needs_approval = is_destructive if needs_approval is None else needs_approval
         self.parallel = parallel
-        self.idempotent = idempotent
+        self.idempotent = is_read_only if idempotent is None else idempotent
         self.verify = verify
         self.classify = classify
+        self.fatal = fatal
+        self.policy = policy
+        self.denial = denial
         self.takes_tool = takes_tool
         self.abort_siblings = abort_siblings
         self.counted = counted
+        self.result_limits = result_limits
         self.ends_run = ends_run
         self.is_async = is_async(function)
-        self._accepts, self._requires = _parameters(function, skip=takes_tool)
+        self._check_options()
+        self._docstring = read_docstring(_docstring_of(function))
+        self.description = self._docstring.description if description is None else description
+        try:
+            self._signature = signature_of(function, skip=takes_tool, typed=typed)
+        except TypeError as error:
+            raise TypeError(f"tool {self.name!r}: {error}") from error
+
+    def _check_options(self) -> None:
+        name = self.name
+        timeout, retry = cast("object", self.timeout), cast("object", self.retry)
+        if timeout is not None and not (is_seconds(timeout) and timeout > 0):
+            raise ValueError(
+                f"timeout of tool {name!r} is {timeout!r}: pass seconds above 0, or None"
+            )
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            raise TypeError(f"retry of tool {name!r} is {retry!r}: pass a RetryPolicy")
+        for option, function in (("verify", self.verify), ("classify", self.classify)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{option} of tool {name!r} is {function!r}: pass a function")
+        limits = cast("object", self.result_limits)
+        if limits is not None and not isinstance(limits, ResultLimits):
+            raise TypeError(f"result_limits of tool {name!r} is {limits!r}: pass ResultLimits()")
+        self._check_error_options()
+        approval = self.needs_approval
+        if not isinstance(approval, bool) and (not callable(approval) or is_async(approval)):
+            raise TypeError(
+                f"needs_approval of tool {name!r} is {approval!r}: "
+                "pass True, False, or a function of the Tool that is not async"
+            )
+
+    def _check_error_options(self) -> None:
+        name = self.name
+        for cls in self.fatal if isinstance(self.fatal, tuple) else (self.fatal,):
+            if not (isinstance(cls, type) and issubclass(cls, Exception)):
+                raise TypeError(f"fatal of tool {name!r} has {cls!r}: pass classes of exceptions")
+        policy, denial = cast("object", self.policy), cast("object", self.denial)
+        if policy is not None and not isinstance(policy, ToolErrorPolicy):
+            raise TypeError(f"policy of tool {name!r} is {policy!r}: pass a ToolErrorPolicy")
+        if denial is not None and not (isinstance(denial, str) and denial.strip()):
+            raise ValueError(f"denial of tool {name!r} is {denial!r}: pass text for the model")
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
 
-    def named(self, name: str) -> FunctionTool:
-        """The same tool by another name."""
+    @property
+    def is_counted(self) -> bool:
+        """Whether a call counts for `max_calls_per_turn`."""
+        return self.counted and not self.parallel
+
+    def named(self, name: str) -> FunctionTool[P, R]:
+        """Return the same tool with another name."""
         tool = copy(self)
-        tool.name = name
+        tool.name = _checked_name(self.function, name)
         return tool
 
     def needs_approval_for(self, tool: Tool) -> bool:
-        """Whether a person decides on this call."""
-        asked = self.needs_approval
-        return bool(asked(tool)) if callable(asked) else asked
+        """Return whether a person decides on this call."""
+        approval = self.needs_approval
+        return bool(approval(tool)) if callable(approval) else approval
+
+    def is_fatal(self, error: BaseException | None) -> bool:
+        """Return whether an error that the function raised ends the run."""
+        return isinstance(error, (FatalToolError, self.fatal))
 
     def invalid(self, call: FunctionCall) -> Failure | None:
-        """Why the function cannot be called with the call's arguments; None where it can."""
+        """Return why the function cannot take the arguments of the call; None if it can."""
         if not call.is_object:
             return _invalid(
-                f"the arguments of `{call.name}` are no JSON object: {call.raw}",
-                f"Not executed: the arguments of `{call.name}` are no JSON object. "
+                f"the arguments of `{call.name}` are not a JSON object: {call.raw}",
+                f"Not executed: the arguments of `{call.name}` are not a JSON object. "
                 "Call it again with a JSON object.",
             )
-        given = call.arguments.keys()
-        if not given >= self._requires:
-            return _invalid(f"`{call.name}` is missing {_listed(self._requires - given)}")
-        if self._accepts is not None and not given <= self._accepts:
-            return _invalid(f"`{call.name}` takes no {_listed(given - self._accepts)}")
-        return None
+        complaint = self._signature.complaint(call.arguments)
+        return None if complaint is None else _invalid(f"`{call.name}` {complaint}")
+
+    def bind(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments of a call as the types of the function.
+
+        Raises:
+            msgspec.ValidationError: one does not have its type; the error names the place.
+        """
+        return self._signature.bind(arguments)
+
+    def call(self, *first: object, arguments: JsonObject) -> Any:
+        """Call the function with the arguments of a call, as its types."""
+        function = cast("Callable[..., Any]", self.function)
+        return function(*first, **self._signature.bind(arguments))
+
+    def stored(self, result: object) -> object:
+        """Return what is stored of a result: the JSON of the declared type, if there is one."""
+        return self._signature.stored(result)
+
+    def result(self, tool: Tool) -> R:
+        """Return the result of a completed call as the declared type of the function.
+
+        Raises:
+            NonResolvedToolError: the call is not completed.
+            msgspec.ValidationError: what is stored does not have that type.
+        """
+        if tool.response is None:
+            raise NonResolvedToolError(tool.id, tool.status.name)
+        result: Any = tool.response.result
+        declared = self._signature.result
+        return cast("R", result if declared is None else declared.convert(result))
+
+    @property
+    def parameters(self) -> JsonObject:
+        """JSON schema of the arguments."""
+        return self._signature.schema(self._docstring.parameters)
+
+    def schema(self, provider: AnyProvider) -> JsonObject:
+        """Return the definition of the tool for a request to a provider, such as "anthropic".
+
+        Raises:
+            ValueError: the provider is unknown.
+        """
+        definition = ToolDefinition(self.name, self.description, self.parameters)
+        return adapter_of(provider).tool_definition(definition)
 
 
-Tools = (
-    Iterable[FunctionTool | Callable[..., Any]] | Mapping[str, FunctionTool | Callable[..., Any]]
+AnyFunctionTool: TypeAlias = FunctionTool[..., Any]
+
+Tools: TypeAlias = (
+    Iterable[AnyFunctionTool | Callable[..., Any]]
+    | Mapping[str, AnyFunctionTool | Callable[..., Any]]
 )
-"""Functions, or functions by the name that the model calls them."""
+"""Functions, or functions by the names for the model."""
 
 
-def _is_time(seconds: object) -> bool:
-    return is_number(seconds) and 0 < seconds < math.inf
+def _checked_name(function: object, name: str | None) -> str:
+    if not callable(function):
+        raise TypeError(f"a tool is a function, got {function!r}")
+    found = name or getattr(function, "__name__", None)
+    if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
+        raise ValueError(f"name of a tool is {name!r}: pass text that is not blank")
+    if not isinstance(found, str) or not found or (name is None and found == "<lambda>"):
+        raise ValueError(f"{function!r} has no name of its own: pass name='...'")
+    return found
 
 
-def registry(tools: Tools) -> dict[str, FunctionTool]:
-    """The tools by name, in their order.
+def _checked_effect(name: str, effect: ToolEffect | ToolEffectName) -> ToolEffect:
+    try:
+        return ToolEffect(effect)
+    except ValueError:
+        known = ", ".join(repr(str(each)) for each in ToolEffect)
+        raise ValueError(f"effect of tool {name!r} is {effect!r}: pass one of {known}") from None
+
+
+def registry(tools: Tools) -> dict[str, AnyFunctionTool]:
+    """Return the tools by name, in their order.
 
     Raises:
-        ValueError: two tools have one name, or one has none.
-        TypeError: something is no function.
+        ValueError: two tools have the same name, or one has no name.
+        TypeError: a tool is not a function.
     """
-    if not isinstance(tools, Iterable):
+    if not isinstance(cast("object", tools), Iterable):
         raise TypeError(f"tools is {tools!r}: pass a list of functions")
-    known: dict[str, FunctionTool] = {}
+    known: dict[str, AnyFunctionTool] = {}
     for tool in _named(tools):
         if tool.name in known:
             raise ValueError(f"two tools are named {tool.name!r}: pass another name to one of them")
@@ -156,43 +291,33 @@ def registry(tools: Tools) -> dict[str, FunctionTool]:
     return known
 
 
-def _named(tools: Tools) -> Iterable[FunctionTool]:
+def _named(tools: Tools) -> Iterable[AnyFunctionTool]:
     if isinstance(tools, Mapping):
-        for name, tool in tools.items():
+        for name, tool in cast("Mapping[str, AnyFunctionTool | Callable[..., Any]]", tools).items():
             yield tool.named(name) if isinstance(tool, FunctionTool) else FunctionTool(tool, name)
         return
     for tool in tools:
         yield tool if isinstance(tool, FunctionTool) else FunctionTool(tool)
 
 
-def is_async(function: Any) -> bool:
-    """Whether calling it gives something to await."""
+def is_async(function: object) -> bool:
+    """Return whether the function is a coroutine function, or an object that is called as one."""
     while isinstance(function, partial):
         function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 - of an object with async __call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    if inspect.iscoroutinefunction(function):
+        return True
+    # An object may be called through an async `__call__` of its class.
+    return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _parameters(
-    function: Callable[..., Any], *, skip: bool
-) -> tuple[frozenset[str] | None, frozenset[str]]:
-    """The names that a function takes, None for any, and those that it needs."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):  # some built in ones have none to look at
-        return None, frozenset()
-    named = [p for p in parameters[int(skip) :] if p.kind in _NAMED]
-    requires = frozenset(p.name for p in named if p.default is p.empty)
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None, requires
-    return frozenset(p.name for p in named), requires
+def _docstring_of(function: Callable[..., Any]) -> str | None:
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function.__doc__
+    return type(function).__call__.__doc__ or type(function).__doc__
 
 
 def _invalid(message: str, model_message: str | None = None) -> Failure:
-    told = model_message or f"Not executed: {message}. Call it again with other arguments."
-    return Failure(ErrorKind.VALIDATION, message, told, code="invalid_arguments")
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = sorted(names)
-    return f"argument{'s' * (len(shown) > 1)} {', '.join(shown)}"
+    text = model_message or f"Not executed: {message}. Call it again with other arguments."
+    return Failure(ErrorKind.VALIDATION, message, text, code="invalid_arguments")

@@ -1,0 +1,143 @@
+"""`CallLog`: the steps of a dispatched call in the log.
+
+1. A step is one command. If the log does not allow it any more, another worker or a person was
+   first: their transition stands, and the call is read again.
+2. A failure carries the number of the attempt that it ends, so that it cannot end the attempt that
+   another worker has started meanwhile.
+3. What hooks and the approver said of a call is recorded in the event of the step that follows.
+   A call that goes on waiting adds nothing to the log, however often they are asked.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from eventstore.append import commands
+from eventstore.dispatch.effects import Workflow, read, write
+from eventstore.domain.events import Event, RunEnded
+from eventstore.domain.failure import Failure
+from eventstore.errors import EventStoreError, IllegalTransition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eventstore.append.commands import Command
+    from eventstore.attempt import StartedAttempt
+    from eventstore.dispatch.after_hooks import FinalResult
+    from eventstore.dispatch.batch import DispatchedCall
+    from eventstore.dispatch.decisions import Reject
+    from eventstore.domain.tool import Tool
+    from eventstore.policies.termination import ToolErrorTerminal
+    from eventstore.session import LogSession
+
+
+class CallLog:
+    """Appends to one conversation, and reads single calls of it."""
+
+    def __init__(self, session: LogSession, conversation_id: str) -> None:
+        self.conversation_id = conversation_id
+        self._session = session
+
+    def append(self, event: Event) -> Workflow[None]:
+        """Append an event that does not concern a call."""
+        yield from write(commands.append(self.conversation_id, (event,)))
+
+    def start(self, call: DispatchedCall, now: int) -> Workflow[bool]:
+        """Start the next attempt; return False if another worker or a decision was first.
+
+        A call that was paused or deferred meanwhile is not started either; `now` is in microseconds
+        since 1970 UTC.
+        """
+        number = call.tool.attempts + 1
+        call.attempt = number
+        command = commands.start(self.conversation_id, call.tool.id, number, now)
+        if (yield from self.write(call, command)):
+            return True
+        call.attempt = None
+        return False
+
+    def write(self, call: DispatchedCall, command: Command[Tool]) -> Workflow[bool]:
+        """Record a step; return False, with the call read again, if another one was first.
+
+        What the hooks said before the step is recorded with it.
+        """
+        answers = call.hook_answers
+        if answers:
+            command = commands.with_hooks(command, answers)
+            call.hook_answers = ()
+        try:
+            call.tool = yield from write(command)
+        except IllegalTransition:
+            call.hook_answers = answers
+            call.tool = yield from self.current(call)
+            return False
+        return True
+
+    def defer(self, call: DispatchedCall, until: int, reason: str | None) -> Workflow[None]:
+        """Record that the call waits until a time, in microseconds since 1970 UTC."""
+        command = commands.pause(self.conversation_id, call.tool.id, until, reason)
+        yield from self.write(call, command)
+
+    def complete(
+        self, call: DispatchedCall, final: FinalResult, *, synthetic: bool = False
+    ) -> Workflow[None]:
+        """Record a result without an attempt; it is `synthetic` if the tool does not run."""
+        command = commands.complete(
+            self.conversation_id,
+            call.tool.id,
+            final.result,
+            synthetic=synthetic,
+            by=final.by,
+            reason=final.reason,
+        )
+        yield from self.write(call, command)
+
+    def fail(self, call: DispatchedCall, failure: Failure) -> Workflow[bool]:
+        """Record a failure, unless another worker has started the next attempt."""
+        command = commands.fail(
+            self.conversation_id, call.tool.id, failure, attempt=call.tool.attempts
+        )
+        return (yield from self.write(call, command))
+
+    def reject(self, call: DispatchedCall, refusal: Reject) -> Workflow[None]:
+        """Record a rejection; its default source is human."""
+        command = commands.reject(
+            self.conversation_id,
+            call.tool.id,
+            refusal.reason,
+            refusal.source or "human",
+            refusal.by,
+            refusal.details,
+        )
+        yield from self.write(call, command)
+
+    def current(self, call: DispatchedCall) -> Workflow[Tool]:
+        """Read the call as it stands now.
+
+        Only this call is read: reading the whole conversation for each of its calls would cost the
+        square of its length.
+        """
+        tool_now = partial(self._session.tool_now, self.conversation_id, call.tool.id)
+        _, tool = yield from read(tool_now)
+        return tool
+
+    def end_run(self, error: ToolErrorTerminal) -> Workflow[None]:
+        """Record that the run was terminated."""
+        try:
+            yield from self.append(RunEnded("terminated", error.failure))
+        except EventStoreError as unrecorded:
+            error.add_note(f"the end of the run was not recorded: {unrecorded}")
+
+    def complete_late(
+        self, attempt: StartedAttempt, final: Callable[[object], FinalResult], result: object
+    ) -> None:
+        """Record the result of a tool that returned after the wait for it: it did its work.
+
+        `final` gives what is stored of the result.
+        """
+        if type(result) is not Failure and not hasattr(result, "__await__"):
+            with suppress(EventStoreError):  # the call has its answer, or the store is closed
+                late = final(result)
+                self._session.run(attempt.completion(late.result, late.by, late.reason))

@@ -1,0 +1,210 @@
+"""`Execution`: one call, from its start to its end.
+
+1. Each attempt is recorded before it starts and after it ends. Only one worker can start it.
+2. A returned value completes the call, as the after-hooks leave it. An exception, or a returned
+   `Failure`, fails the attempt. An exception of the `pauses` pauses it: the call waits again, and
+   the exception is raised when every other call of the batch has its answer.
+3. Another attempt follows if the tool has a `RetryPolicy` with attempts left, the classifier says
+   that the failure is transient, and the batch goes on.
+4. After an attempt of unknown outcome (timeout, cancel, interrupt) another one follows only if the
+   tool is idempotent, or if its `verify` says that the attempt took no effect.
+5. A failure that no attempt follows is judged: its kind may end the run, its tool the batch.
+6. A tool may answer the model itself, with a hint (`ModelRetry`) or that it does not apply
+   (`NotApplicable`). No attempt follows such a failure, and its kind does not end the run. After a
+   fatal error of the tool no attempt follows, and the run ends.
+7. An error that is not the tool's own (Ctrl-C, an exit, a cancelled run) is recorded and raised.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from eventstore.attempt import StartedAttempt, is_pause
+from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
+from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
+from eventstore.dispatch.decisions import outcome_of
+from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, run_tool
+from eventstore.dispatch.failures import FailureRules
+from eventstore.domain.failure import Failure
+from eventstore.domain.recovery import outcome_unknown
+from eventstore.domain.statuses import Failed, Running
+from eventstore.errors import EventStoreError
+from eventstore.policies.retry import RetryClass
+from eventstore.policies.termination import ToolErrorTerminal
+
+if TYPE_CHECKING:
+    from eventstore.append.commands import Command
+    from eventstore.dispatch.call_log import CallLog
+    from eventstore.dispatch.function_tool import AnyFunctionTool
+    from eventstore.dispatch.options import DispatcherOptions
+    from eventstore.domain.tool import Tool
+
+
+class Execution:
+    """Runs calls, attempt after attempt."""
+
+    def __init__(self, log: CallLog, options: DispatcherOptions) -> None:
+        self._log = log
+        self._options = options
+        self.failures = FailureRules(
+            options.model_text, options.redact, options.clock, tracebacks=options.tracebacks
+        )
+
+    def execute(self, batch: Batch, call: DispatchedCall) -> Workflow[None]:
+        """Run attempts until one settles the call."""
+        definition = call.known_definition
+        while batch.stop_reason is None:
+            if not (yield from self._log.start(call, self._options.clock())):
+                return
+            attempt = StartedAttempt(self._log.conversation_id, call.tool)
+            first = (call.tool,) if definition.takes_tool else ()
+            function = partial(definition.call, *first, arguments=attempt.arguments)
+            final_late = partial(self._final_late, call.tool, definition)
+            on_late_result = partial(self._log.complete_late, attempt, final_late)
+            ran = yield from run_tool(definition, function, on_late_result)
+            if ran.error is None and type(ran.result) is not Failure:
+                result = definition.stored(ran.result)
+                if not self._options.after_hooks:
+                    yield from self._log.write(call, attempt.completion(result))
+                    return
+                final = yield from self._final(call.tool, FinalResult(result))
+                command = attempt.completion(final.result, final.by, final.reason)
+                yield from self._log.write(call, command)
+                if final.error is not None:
+                    raise final.error
+                return
+            if ran.error is not None and is_pause(ran.error, self._options.pauses):
+                yield from self._pause_attempt(call, attempt, ran.error)
+                return
+            delay = yield from self._fail_attempt(batch, call, attempt, ran)
+            if delay is None:
+                return
+            yield Wait(batch, delay)
+
+    def complete(
+        self, call: DispatchedCall, found: FinalResult, *, synthetic: bool = False
+    ) -> Workflow[None]:
+        """Record a result without an attempt, as the after-hooks leave it."""
+        final = yield from self._final(call.tool, found)
+        yield from self._log.complete(call, final, synthetic=synthetic)
+        if final.error is not None:
+            raise final.error
+
+    def _final(self, tool: Tool, before: FinalResult) -> Workflow[FinalResult]:
+        return (yield from final_result(self._options.after_hooks, tool, before))
+
+    def _final_late(self, tool: Tool, definition: AnyFunctionTool, result: object) -> FinalResult:
+        hooks, resolve = self._options.after_hooks, self._options.resolve
+        return final_result_now(hooks, tool, definition.stored(result), resolve)
+
+    def _pause_attempt(
+        self, call: DispatchedCall, attempt: StartedAttempt, error: BaseException
+    ) -> Workflow[None]:
+        """Record that the call waits again; the error is raised at the end of the batch."""
+        call.waits = True
+        call.pause = error
+        yield from self._log.write(call, attempt.end(error, self._options.pauses))
+
+    def _fail_attempt(
+        self, batch: Batch, call: DispatchedCall, attempt: StartedAttempt, ran: RunResult
+    ) -> Workflow[float | None]:
+        """Record a failed attempt; return the seconds to the next one, None if none follows."""
+        failure = self.failures.of_attempt(call.known_definition, ran)
+        delay = self._delay(batch, call, ran, failure)
+        yield from self._record_failure(call, ran, attempt.failure(failure, delay))
+        if ran.error is not None and ran.ends_run:
+            if batch.stop_reason is not None and batch.stop_reason.aborts_siblings:
+                return None  # a sibling ended the batch, and this call with it
+            raise ran.error
+        if delay is None and outcome_unknown(failure) and batch.stop_reason is None:
+            delay = yield from self._delay_if_verified(batch, call, failure, ran.error)
+        if delay is None:
+            self.judge(batch, call, failure, ran.error)
+        return delay
+
+    def _record_failure(
+        self, call: DispatchedCall, ran: RunResult, command: Command[Tool]
+    ) -> Workflow[None]:
+        try:
+            yield from self._log.write(call, command)
+        except EventStoreError as unrecorded:
+            if not ran.ends_run or ran.error is None:
+                raise
+            ran.error.add_note(
+                f"the failure of call {call.tool.id!r} was not recorded: {unrecorded}"
+            )
+            raise ran.error from None
+
+    def _delay(
+        self, batch: Batch, call: DispatchedCall, ran: RunResult, failure: Failure
+    ) -> float | None:
+        """Return the seconds to wait before the next attempt; None if none may follow (yet)."""
+        definition = call.known_definition
+        if definition.retry is None or ran.ends_run or batch.stop_reason is not None:
+            return None
+        if failure.answers_model or definition.is_fatal(ran.error):
+            return None
+        if outcome_unknown(failure) and not definition.idempotent:
+            return None
+        error = failure if ran.error is None or definition.classify else ran.error
+        if self._options.retry_classifier.classify(error) is not RetryClass.TRANSIENT:
+            return None
+        return definition.retry.delay(
+            call.tool.attempts, failure.retry_after, self._options.chance()
+        )
+
+    def _delay_if_verified(
+        self, batch: Batch, call: DispatchedCall, failure: Failure, error: BaseException | None
+    ) -> Workflow[float | None]:
+        """Return the same for an attempt of unknown outcome, after asking the outside system."""
+        definition = call.known_definition
+        if definition.verify is None or definition.idempotent:
+            return None
+        may_run = yield from self.verify(batch, call)
+        if not may_run or definition.retry is None or definition.is_fatal(error):
+            return None
+        return definition.retry.delay(
+            call.tool.attempts, failure.retry_after, self._options.chance()
+        )
+
+    def verify(self, batch: Batch, call: DispatchedCall) -> Workflow[bool]:
+        """Ask the outside system and record its answer; return whether the call may run again."""
+        definition = call.known_definition
+        if definition.verify is None:
+            return False
+        try:
+            answer = yield from call_hook(definition.verify, call.tool, may_block=True)
+            outcome = outcome_of(answer, definition.name)
+        except Exception as error:  # noqa: BLE001 - the call stays open, and the others go on
+            batch.verification_errors.append(error)
+            return False
+        if outcome.found == "done":
+            yield from self.complete(call, FinalResult(outcome.result))
+        elif outcome.found == "failed" and type(call.tool.status) is Running:
+            yield from self._log.fail(call, self.failures.stored(outcome.failure))
+        return outcome.found == "not_done"
+
+    def judge(
+        self,
+        batch: Batch,
+        call: DispatchedCall,
+        failure: Failure,
+        cause: BaseException | None = None,
+    ) -> None:
+        """Stop the batch if a failure that no attempt follows ends the run, or the batch.
+
+        `cause` is the exception that the tool raised.
+        """
+        if type(call.tool.status) is not Failed:
+            return  # the outside system gave another answer
+        definition = call.definition
+        is_fatal = definition is not None and definition.is_fatal(cause)
+        own = None if definition is None else definition.policy
+        is_terminal = (own or self._options.policy).classifies_terminal(failure.kind)
+        if is_fatal or (is_terminal and not failure.answers_model):
+            error = ToolErrorTerminal(failure, call.tool)
+            error.__cause__ = cause
+            batch.stop(StopReason.failed(call, error))
+        elif definition is not None and definition.abort_siblings and not failure.is_not_applicable:
+            batch.stop(StopReason.failed(call))
