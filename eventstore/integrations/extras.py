@@ -1,0 +1,11 @@
+"""The error for a framework that is not installed."""
+
+from __future__ import annotations
+
+
+def missing_extra(extra: str, error: ImportError) -> ImportError:
+    """Return the error that says how to install what an integration needs."""
+    return ImportError(
+        f"{error.name or extra} is not installed: pip install 'toolledger[{extra}]'",
+        name=error.name,
+    )

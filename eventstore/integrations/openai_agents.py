@@ -1,0 +1,327 @@
+"""openai-agents: a session that records an agent's runs, and gives the next run its history.
+
+    ledger = Ledger(store.conversation("support-42"))
+    result = await ledger.run(agent, "Where is my order?")
+
+1. The model is wrapped: what it is asked is recorded before, what it answers with its calls before
+   any of them runs. The tools are wrapped: each runs between the start and the end of an attempt.
+2. The SDK checks arguments inside the tool's own invocation: refused arguments fail an attempt that
+   has begun, with kind `validation`.
+3. A decision in the log (`chat.approve`, `chat.reject`) is what `resume` goes on with.
+4. `resume` gives the SDK the recorded response again, so that the SDK itself runs the calls that
+   are open. Calls with a recorded answer do not run again.
+
+A tool with a `failure_error_function` of its own hides its exceptions: what that returns is
+recorded as the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.events import MessageAdded
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import Approved, Pending, Rejected
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import RecordedCalls, may_run, shown_text
+from eventstore.providers.sdk_objects import member, plain
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        ItemHelpers,
+        Model,
+        ModelBehaviorError,
+        ModelResponse,
+        MultiProvider,
+        RunConfig,
+        Runner,
+        Usage,
+    )
+    from agents.memory import SessionABC
+    from openai.types.responses import ResponseOutputItem
+    from pydantic import TypeAdapter
+except ImportError as error:
+    raise missing_extra("openai-agents", error) from error
+
+if TYPE_CHECKING:
+    from agents import RunResult, RunResultStreaming
+    from agents.run_config import ToolErrorFormatterArgs
+    from agents.tool_context import ToolContext
+
+    from eventstore.domain.json_types import JsonObject
+
+PROVIDER: Final = "openai-responses"
+"""The form of the SDK's items."""
+
+_WORDS = ("user", "system", "developer")
+
+
+class Ledger(SessionABC):
+    """A session of openai-agents that records every call of an agent in a conversation.
+
+    `chat` is a conversation of an `AsyncEventStore`.
+
+    Raises:
+        TypeError: `chat` is a conversation of an `EventStore`.
+    """
+
+    def __init__(self, chat: AsyncConversation) -> None:
+        if not isinstance(chat, AsyncConversation):
+            raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
+        self.chat = chat
+        self.session_id = chat.id
+        self.session_settings = None
+        self._calls = RecordedCalls(chat, "openai-agents")
+        self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
+        self._replayed: ModelResponse | None = None
+        self._resumed_history: list[JsonObject] | None = (
+            None  # what comes before the replayed calls
+        )
+
+    async def run(self, agent: Agent[Any], prompt: str | list[Any], **options: Any) -> RunResult:
+        """Run an agent, as `Runner.run` does; `options` are its own."""
+        return await Runner.run(self.wrapped(agent), prompt, **self._arguments(options))
+
+    def run_streamed(
+        self, agent: Agent[Any], prompt: str | list[Any], **options: Any
+    ) -> RunResultStreaming:
+        """Run an agent, as `Runner.run_streamed` does."""
+        return Runner.run_streamed(self.wrapped(agent), prompt, **self._arguments(options))
+
+    async def resume(self, agent: Agent[Any], **options: Any) -> RunResult:
+        """Let an agent go on after a crash, or after a decision.
+
+        The calls of the last turn that may start run first. Then the model is asked. A result with
+        `interruptions` waits for a person still.
+        """
+        await self._prepare_replay()
+        wrapped, arguments = self.wrapped(agent), self._arguments(options)
+        try:
+            result = await Runner.run(wrapped, [], **arguments)
+        finally:
+            self._replayed = self._resumed_history = None
+        while result.interruptions:
+            state = result.to_state()
+            decided = False
+            for waiting in result.interruptions:
+                tool = await self._calls.find(str(member(waiting.raw_item, "call_id")))
+                status = None if tool is None else tool.status
+                if isinstance(status, Approved):
+                    state.approve(waiting)
+                    decided = True
+                elif isinstance(status, Rejected):
+                    state.reject(waiting, rejection_message=status.reason)
+                    decided = True
+            if not decided:
+                break
+            result = await Runner.run(wrapped, state, **arguments)
+        return result
+
+    def wrapped(self, agent: Agent[Any]) -> Agent[Any]:
+        """Return the agent with its model and its tools recorded, and those it hands over to."""
+        tools = [
+            self._recorded_tool(tool) if isinstance(tool, FunctionTool) else tool
+            for tool in agent.tools
+        ]
+        handoffs = [
+            self.wrapped(other) if isinstance(other, Agent) else other for other in agent.handoffs
+        ]
+        return agent.clone(model=_RecordedModel(self, agent.model), tools=tools, handoffs=handoffs)
+
+    # the session
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return what was said so far, as input items; each call has its answer."""
+        items = self._resumed_history
+        if items is None:
+            items = await self._calls.items(PROVIDER)
+        return items if limit is None else items[len(items) - limit :]
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Do nothing: everything was recorded before it happened."""
+
+    async def pop_item(self) -> None:
+        """Refuse: a log only grows.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a log only grows: start another conversation")
+
+    async def clear_session(self) -> None:
+        """Refuse: a log only grows.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a log only grows: start another conversation")
+
+    # recording
+
+    async def record_request(self, given: str | list[Any]) -> ModelResponse | None:
+        """Record what the model is asked; return the response that is to be given again, if any."""
+        replayed, self._replayed = self._replayed, None
+        if replayed is not None:
+            return replayed
+        after: list[JsonObject] = []
+        for given_item in ItemHelpers.input_to_new_input_list(given):
+            item = cast("JsonObject", given_item)
+            after = [*after, item] if _is_given(item) else []
+        for item in after:
+            if item.get("type") == "function_call_output":
+                await self._record_output(item)
+        words = [item for item in after if item.get("role") in _WORDS]
+        stored = 0
+        async for recorded in self.chat.events():
+            if isinstance(recorded.event, MessageAdded):
+                stored = 0 if recorded.event.role == "assistant" else stored + 1
+        for item in words[stored:]:
+            await self.chat.record(item, PROVIDER)
+        return None
+
+    async def record_response(self, response: object) -> None:
+        """Record a response and its calls, before any of them runs."""
+        output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
+        name = member(response, "response_id") or member(response, "id")
+        whole = {"output": output} if name is None else {"id": name, "output": output}
+        self._calls.know(await self.chat.record(whole, PROVIDER))
+
+    async def _record_output(self, item: JsonObject) -> None:
+        """Record the output of a call that no tool ran, such as a handoff or a refusal."""
+        tool = await self._calls.find(str(item.get("call_id")))
+        if tool is not None and isinstance(tool.status, Pending | Approved):
+            await self.chat.complete(tool.id, item.get("output"), synthetic=True)
+
+    async def _format_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
+        """Keep a tool's own exception; record a refused or an unknown call."""
+        if args.error is not None:
+            self._errors[args.call_id] = args.error
+            return None
+        tool = await self._calls.find(args.call_id)
+        if tool is not None and isinstance(tool.status, Pending | Approved):
+            if args.kind == "approval_rejected":
+                await self.chat.reject(tool.id, args.default_message)
+            else:
+                failure = Failure(ErrorKind.VALIDATION, args.default_message)
+                await self.chat.fail(tool.id, failure)
+        return None
+
+    def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
+        config = options.pop("run_config", None) or RunConfig()
+        config = replace(config, tool_error_formatter=self._formatter(config.tool_error_formatter))
+        return {"session": self, "run_config": config, **options}
+
+    def _formatter(self, own: Callable[..., Any] | None) -> Callable[..., Any]:
+        async def formatted(args: ToolErrorFormatterArgs[Any]) -> str | None:
+            await self._format_error(args)
+            text = None if own is None else own(args)
+            return await text if inspect.isawaitable(text) else text
+
+        return formatted
+
+    def _recorded_tool(self, tool: FunctionTool) -> FunctionTool:
+        run = tool.on_invoke_tool
+
+        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+            found = await self._calls.find(context.tool_call_id)
+            if found is None:
+                raise LookupError(f"the log has no call {context.tool_call_id!r}")
+            if not may_run(found):
+                return shown_text(await self._calls.answer(found))
+            if tool.needs_approval is True and isinstance(found.status, Pending):
+                found = await self.chat.approve(found.id, reason="by the host")
+            async with self.chat.running(found.id) as attempt:
+                given = arguments if found.edit is None else json.dumps(attempt.arguments)
+                try:
+                    result = await run(context, given)
+                except ModelBehaviorError as refused:
+                    await attempt.fail(_validation_failure(refused))
+                    raise
+                failed = self._errors.pop(context.tool_call_id, None)
+                if isinstance(failed, ModelBehaviorError):
+                    await attempt.fail(_validation_failure(failed))
+                elif failed is not None:
+                    await attempt.fail(failed)
+                else:
+                    await attempt.complete(plain(result))
+                return result
+
+        copied = copy.copy(tool)
+        copied.on_invoke_tool = invoke
+        return copied
+
+    async def _prepare_replay(self) -> None:
+        """Let the next request be answered with the last response, if calls of it are open."""
+        turns = await self._calls.turns()
+        tools = await self.chat.tools
+        last = turns[-1] if turns else None
+        open_calls = [] if last is None else [tools[call.id] for call in last.calls]
+        if last is None or not any(isinstance(t.status, Pending | Approved) for t in open_calls):
+            return
+        known = await self._calls.items(PROVIDER, last.version)
+        turn = [i for i in (await self._calls.items(PROVIDER))[len(known) :] if not _is_given(i)]
+        self._resumed_history = [*known, *(item for item in turn if not _is_call(item))]
+        output = [_output_item().validate_python(item) for item in turn if _is_call(item)]
+        self._replayed = ModelResponse(output=output, usage=Usage(), response_id=None)
+
+
+class _RecordedModel(Model):
+    """A model whose requests and responses are recorded."""
+
+    def __init__(self, ledger: Ledger, model: str | Model | None) -> None:
+        self._ledger = ledger
+        self._model = model
+
+    async def get_response(self, *args: Any, **named: Any) -> Any:
+        """Return the model's response, recorded; or the one that is given again."""
+        replayed = await self._ledger.record_request(_input_of(args, named))
+        if replayed is not None:
+            return replayed
+        response = await self._own().get_response(*args, **named)
+        await self._ledger.record_response(response)
+        return response
+
+    async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[Any]:
+        """Yield the model's events; the response is recorded before its last event."""
+        await self._ledger.record_request(_input_of(args, named))
+        async for event in self._own().stream_response(*args, **named):
+            if event.type == "response.completed":
+                await self._ledger.record_response(event.response)
+            yield event
+
+    def _own(self) -> Model:
+        if not isinstance(self._model, Model):
+            self._model = MultiProvider().get_model(self._model)
+        return self._model
+
+
+def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Return the input of a model's request: the second argument, or the one of that name."""
+    return named["input"] if "input" in named else args[1]
+
+
+def _validation_failure(error: BaseException) -> Failure:
+    return Failure.from_exception(error, classifier=lambda _: ErrorKind.VALIDATION)
+
+
+def _is_given(item: JsonObject) -> bool:
+    """Return whether an input item is not the model's: someone's words, or a call's output."""
+    return item.get("type") == "function_call_output" or item.get("role") in _WORDS
+
+
+def _is_call(item: JsonObject) -> bool:
+    return item.get("type") in ("function_call", "custom_tool_call")
+
+
+@cache
+def _output_item() -> TypeAdapter[Any]:
+    return TypeAdapter(ResponseOutputItem)

@@ -1,0 +1,413 @@
+"""pydantic-ai: a capability that records an agent's runs, and gives the next run its history.
+
+    ledger = Ledger(store.conversation("support-42"))
+    history = await ledger.history()
+    await agent.run("Where is my order?", message_history=history, capabilities=[ledger])
+
+1. The user's prompt is recorded before the model is asked, and the response, with its thinking, its
+   signatures and its usage, before any of its tools runs.
+2. A call whose arguments are refused has failed with kind `validation`, and did not start.
+3. `ApprovalRequired` and `CallDeferred` pause a call. A decision in the log (`chat.approve`,
+   `chat.reject`) is what a run goes on with.
+4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
+   dependencies and hooks. Calls with a recorded answer do not run again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.events import MessageAdded
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.statuses import Approved, Pending, Rejected
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import RecordedCalls, may_run, shown_text
+from eventstore.providers.model import ParsedCall
+from eventstore.providers.parts import function_call, plain_text
+
+try:
+    from pydantic import TypeAdapter
+    from pydantic_ai import exceptions, messages
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
+except ImportError as error:
+    raise missing_extra("pydantic-ai", error) from error
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent, RunContext
+    from pydantic_ai.capabilities.abstract import (
+        WrapToolExecuteHandler,
+        WrapToolValidateHandler,
+    )
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
+
+    from eventstore.domain.tool import Tool
+    from eventstore.providers.model import Call, Turn
+
+FRAMEWORK = "pydantic-ai"
+"""The `provider` of its messages in the log."""
+
+_PAUSES = (exceptions.ApprovalRequired, exceptions.CallDeferred)
+_WRAPPERS = (
+    exceptions.ToolRetryError,
+    exceptions.ModelRetry,
+    exceptions.ToolFailedError,
+    exceptions.ToolFailed,
+)
+"""What a tool's own exception may be wrapped in."""
+
+
+class Ledger(AbstractCapability[Any]):
+    """A capability that records every call of an agent in a conversation.
+
+    `chat` is a conversation of an `AsyncEventStore`, which serves `run_sync` as well.
+
+    Raises:
+        TypeError: `chat` is a conversation of an `EventStore`.
+    """
+
+    def __init__(self, chat: AsyncConversation) -> None:
+        if not isinstance(chat, AsyncConversation):
+            raise TypeError(
+                f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
+            )
+        self.chat = chat
+        self._calls = RecordedCalls(chat, FRAMEWORK)
+        self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
+        self._answered_at = 0  # the version of the last response
+
+    async def history(self) -> list[messages.ModelMessage]:
+        """Return what was said so far as `message_history` for a run with a new prompt.
+
+        Each call is answered: an open one with what is known of it.
+        """
+        return list(_messages(await self._calls.turns()))
+
+    async def resume(self, agent: Agent[Any, Any], **options: Any) -> AgentRunResult[Any]:
+        """Let an agent go on after a crash, or after a decision; `options` go to `agent.run`.
+
+        The calls of the last turn that may start run first. Then the model is asked.
+        """
+        turns = await self._calls.turns()
+        tools = await self.chat.tools
+        history = list(_messages(turns))
+        last = [tools[call.id].status for call in turns[-1].calls] if turns else []
+        if any(isinstance(status, Pending | Approved) for status in last):
+            history.pop()  # its answers: pydantic-ai handles the calls of the last response
+        return await agent.run(message_history=history, capabilities=[self], **options)
+
+    # what pydantic-ai calls
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Record the user's words, and the answers that no tool gave."""
+        await self._record_answers(request_context.messages)
+        await self._record_words(request_context.messages)
+        return request_context
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,
+        response: messages.ModelResponse,
+    ) -> messages.ModelResponse:
+        """Record the response and its calls, before any of them runs."""
+        await self._record_response(ctx, response)
+        return response
+
+    async def after_run(
+        self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
+        """Record the answers that no tool gave, such as those of output tools."""
+        await self._record_answers(result.all_messages())
+        return result
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: messages.ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: WrapToolValidateHandler,
+    ) -> dict[str, Any]:
+        """Record refused arguments as a failure of kind `validation`: nothing has run."""
+        try:
+            return await handler(args)
+        except _PAUSES:
+            raise
+        except Exception as error:
+            tool = await self._tool(ctx, call)
+            if isinstance(tool.status, Pending | Approved):
+                await self.chat.fail(tool.id, _validation_failure(error))
+            raise
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: messages.ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
+        """Run a call between its start and its end; one that ran before gives its answer."""
+        tool = await self._tool(ctx, call)
+        if ctx.tool_call_approved and type(tool.status) is Pending:
+            tool = await self.chat.approve(tool.id, _edit(tool, args), reason="by the host")
+        if tool.attempts and not ctx.tool_call_approved and _awaits_approval(tool):
+            raise exceptions.ApprovalRequired  # it paused before: the decision comes as a result
+        if not may_run(tool):
+            return shown_text(await self._calls.answer(tool))
+        async with self.chat.running(tool.id, pauses=_PAUSES) as attempt:
+            try:
+                result = await handler(args)
+            except _WRAPPERS as error:
+                await attempt.fail(_origin(error))
+                raise
+            value = result.return_value if isinstance(result, messages.ToolReturn) else result
+            await attempt.complete(value)
+            return result
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Answer the requests for approval that the log has a decision on."""
+        results = DeferredToolResults()
+        for call in requests.approvals:
+            tool = await self._tool(ctx, call)
+            status = tool.status
+            if isinstance(status, Approved):
+                edit = None if status.edited_call is None else status.edited_call.arguments
+                results.approvals[call.tool_call_id] = ToolApproved(override_args=edit)
+            elif isinstance(status, Rejected):
+                reason = status.reason or "The tool call was denied."
+                results.approvals[call.tool_call_id] = ToolDenied(reason)
+        return results if results.approvals else None
+
+    # recording
+
+    async def _record_words(self, given: Sequence[messages.ModelMessage]) -> None:
+        """Record the system's and the user's words after the last response, if they are new."""
+        said = [part for message in _after_response(given) for part in message.parts]
+        events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
+        stored: list[MessageAdded] = []
+        async for recorded in self.chat.events(self._answered_at):
+            event = recorded.event
+            if isinstance(event, MessageAdded) and event.role == "assistant":
+                self._answered_at = recorded.version
+                stored = []
+            elif isinstance(event, MessageAdded):
+                stored.append(event)
+        known = 0
+        for new, there in zip(events, stored, strict=False):
+            if (new.role, new.parts) != (there.role, there.parts):
+                break
+            known += 1
+        if events[known:]:
+            await self.chat.append(*events[known:])
+
+    async def _record_response(
+        self, ctx: RunContext[Any], response: messages.ModelResponse
+    ) -> None:
+        step = _step(ctx)
+        calls = [p for p in response.tool_calls if (step, p.tool_call_id) not in self._early]
+        parts = [Text(p.content) for p in response.parts if isinstance(p, messages.TextPart)]
+        if calls or parts or not response.tool_calls:
+            (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
+            await self._calls.record(step, parts, [_parsed(call) for call in calls], native)
+
+    async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
+        """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
+        said = [part for message in _after_response(given) for part in message.parts]
+        for part in said:
+            if not isinstance(part, messages.ToolReturnPart):
+                continue
+            tool = await self._calls.find(part.tool_call_id)
+            if tool is None or not isinstance(tool.status, Pending | Approved):
+                continue
+            text = part.model_response_str()
+            if part.outcome == "denied" and not tool.attempts:
+                await self.chat.reject(tool.id, text)
+            elif part.outcome in ("failed", "retried"):
+                await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
+            elif part.outcome == "success":
+                await self.chat.complete(tool.id, text, synthetic=True)
+
+    async def _tool(self, ctx: RunContext[Any], call: messages.ToolCallPart) -> Tool:
+        """Return the call in the log.
+
+        Where words came first, `run_stream` runs tools before it shows the response: then the call
+        is recorded by itself, and the words after it.
+        """
+        tool = await self._calls.find(call.tool_call_id)
+        if tool is not None and _is_made_in(ctx.messages, call.tool_call_id):
+            return tool
+        step = _step(ctx)
+        self._early.add((step, call.tool_call_id))
+        (tool,) = await self._calls.record(f"{step} {call.tool_call_id}", (), [_parsed(call)], None)
+        return tool
+
+
+def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
+    """Return whether the last response makes a call."""
+    last = next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
+    return last is not None and any(part.tool_call_id == call_id for part in last.tool_calls)
+
+
+def _step(ctx: RunContext[Any]) -> str:
+    """Return what names a model's response: its run, and the step in it."""
+    return f"{ctx.run_id} {ctx.run_step}"
+
+
+def _parsed(call: messages.ToolCallPart) -> ParsedCall:
+    return ParsedCall(call.tool_call_id, function_call(call.tool_name, call.args or {}))
+
+
+def _awaits_approval(tool: Tool) -> bool:
+    """Return whether pydantic-ai has to be told that a call is approved, or that it waits."""
+    status = tool.status
+    return isinstance(status, Approved) or (isinstance(status, Pending) and status.needs_decision)
+
+
+def _edit(tool: Tool, args: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments that the host approved, if they are not those that the model wrote."""
+    return None if args == tool.effective_call.arguments else args
+
+
+def _origin(error: BaseException) -> BaseException:
+    """Return the tool's own exception, under those that pydantic-ai wraps it in."""
+    while isinstance(error, _WRAPPERS) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _validation_failure(error: BaseException) -> Failure:
+    origin = _origin(error)
+    return Failure.from_exception(origin, classifier=lambda _: ErrorKind.VALIDATION)
+
+
+# words to events and back
+
+_WORDS = (messages.SystemPromptPart, messages.UserPromptPart)
+
+
+@cache
+def _user_content() -> TypeAdapter[list[messages.UserContent]]:
+    return TypeAdapter(list[messages.UserContent])
+
+
+def _after_response(given: Sequence[messages.ModelMessage]) -> list[messages.ModelMessage]:
+    """Return the messages after the model's last response."""
+    after: list[messages.ModelMessage] = []
+    for message in given:
+        after = [] if isinstance(message, messages.ModelResponse) else [*after, message]
+    return after
+
+
+def _message_added(part: messages.SystemPromptPart | messages.UserPromptPart) -> MessageAdded:
+    if isinstance(part, messages.SystemPromptPart):
+        return MessageAdded("system", (Text(part.content),))
+    content = [part.content] if isinstance(part.content, str) else part.content
+    return MessageAdded("user", tuple(_part(item) for item in content))
+
+
+def _part(item: messages.UserContent) -> Part:
+    if isinstance(item, str):
+        return Text(item)
+    if isinstance(item, messages.ImageUrl):
+        return Image(url=item.url)
+    if isinstance(item, messages.DocumentUrl):
+        return Document(url=item.url)
+    if isinstance(item, messages.BinaryContent) and not item.vendor_metadata:
+        data = b64encode(item.data).decode()
+        if item.is_image:
+            return Image(data=data, media_type=item.media_type)
+        if item.media_type == _PDF:
+            return Document(data=data)
+    return Opaque(FRAMEWORK, _user_content().dump_python([item], mode="json")[0])
+
+
+def _content(part: Part) -> messages.UserContent:
+    if isinstance(part, Image):
+        if part.url is not None:
+            return messages.ImageUrl(part.url)
+        return messages.BinaryContent(
+            b64decode(part.data or ""), media_type=part.media_type or _PNG
+        )
+    if isinstance(part, Document):
+        if part.url is not None:
+            return messages.DocumentUrl(part.url)
+        return messages.BinaryContent(b64decode(part.data or ""), media_type=_PDF)
+    if isinstance(part, Opaque) and part.provider == FRAMEWORK:
+        return _user_content().validate_python([part.data])[0]
+    return plain_text((part,), [])
+
+
+_PDF = "application/pdf"
+_PNG = "image/png"
+
+
+def _messages(turns: Sequence[Turn]) -> Iterator[messages.ModelMessage]:
+    """Yield turns as pydantic-ai's messages; the answers of a turn's calls follow it."""
+    for turn in turns:
+        if turn.hidden:
+            continue
+        if turn.role == "system":
+            yield messages.ModelRequest([messages.SystemPromptPart(plain_text(turn.parts, []))])
+        elif turn.role != "assistant":
+            content = [_content(part) for part in turn.parts]
+            said = content[0] if len(content) == 1 and isinstance(content[0], str) else content
+            yield messages.ModelRequest([messages.UserPromptPart(said)])
+        else:
+            calls = [call for call in turn.calls if not call.hidden]
+            response = _response(turn, calls)
+            if response.parts:
+                yield response
+            if calls:
+                yield messages.ModelRequest([_returned(call) for call in calls])
+
+
+def _response(turn: Turn, calls: Sequence[Call]) -> messages.ModelResponse:
+    """Return a response as pydantic-ai had it, without the calls that are not shown."""
+    if turn.provider == FRAMEWORK and turn.native is not None:
+        (own,) = messages.ModelMessagesTypeAdapter.validate_python([turn.native])
+        if isinstance(own, messages.ModelResponse):
+            shown = {call.provider_id or call.id for call in calls}
+            parts = [
+                part
+                for part in own.parts
+                if not isinstance(part, messages.ToolCallPart) or part.tool_call_id in shown
+            ]
+            return replace(own, parts=parts)
+    text = plain_text(turn.parts, [])
+    said = [messages.TextPart(text)] if text else []
+    made = [messages.ToolCallPart(c.name, _written(c), c.provider_id or c.id) for c in calls]
+    return messages.ModelResponse([*said, *made])
+
+
+def _written(call: Call) -> str | dict[str, Any]:
+    """Return the arguments of a call as pydantic-ai takes them."""
+    if call.raw is not None:
+        return call.raw
+    return call.arguments if isinstance(call.arguments, dict) else {}
+
+
+def _returned(call: Call) -> messages.ToolReturnPart:
+    answer = call.answer
+    return messages.ToolReturnPart(
+        call.name,
+        shown_text(answer),
+        call.provider_id or call.id,
+        outcome="failed" if answer.is_error else "success",
+    )

@@ -1,0 +1,100 @@
+"""`RecordedCalls`: the calls of one conversation, by the ids that a framework has for them.
+
+The rule for a call that a framework is about to run:
+
+1. A call that is pending or approved is started, and then runs.
+2. A call that has completed, failed or been rejected gives its recorded answer.
+3. A call that was started and has no recorded end may have taken effect. It gives the answer
+   "outcome unknown" and does not run. `chat.complete` or `chat.fail` settle it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eventstore.domain.statuses import Approved, Pending
+from eventstore.history_import import record_turn
+from eventstore.providers.registry import list_key
+from projections import model_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from eventstore.aio.conversation import AsyncConversation
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.messages import Part
+    from eventstore.domain.tool import Tool
+    from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
+    from eventstore.providers.registry import AnyProvider
+
+
+class RecordedCalls:
+    """The calls of a conversation: recorded turn by turn, found by the framework's ids."""
+
+    def __init__(self, chat: AsyncConversation, framework: str) -> None:
+        self._chat = chat
+        self._framework = framework
+        self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
+
+    async def record(
+        self,
+        response_id: str,
+        parts: Sequence[Part],
+        calls: Sequence[ParsedCall],
+        native: NativeMessage | None,
+    ) -> list[Tool]:
+        """Record a model's response and its calls as one append; once for each `response_id`."""
+        command = record_turn(
+            self._chat.id, parts, calls, self._framework, native, response_id.encode()
+        )
+        tools = await self._chat.session.run(command)
+        self.know(tools)
+        return tools
+
+    def know(self, tools: Iterable[Tool]) -> None:
+        """Take in calls that were just recorded: the framework's ids mean these from now on."""
+        self._ids.update((tool.provider_call_id or tool.id, tool.id) for tool in tools)
+
+    async def find(self, call_id: str) -> Tool | None:
+        """Return the latest call to which the framework gave this id; None if there is none."""
+        known = self._ids.get(call_id)
+        if known is not None:
+            session = self._chat.session.outside_transaction(self._chat.id)
+            _, tool = await session.call(lambda: session.blocking.tool_now(self._chat.id, known))
+            return tool
+        for tool in reversed((await self._chat.tools).values()):
+            if call_id in (tool.provider_call_id, tool.id):
+                self._ids[call_id] = tool.id
+                return tool
+        return None
+
+    async def turns(self) -> list[Turn]:
+        """Return the turns to show the model next; each call has its answer."""
+        return list(model_history([event async for event in self._chat.events()]).turns)
+
+    async def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
+        """Return the messages, or items, to show the model next, of events before a version."""
+        events = [e async for e in self._chat.events() if before is None or e.version < before]
+        items: list[JsonObject] = model_history(events).render(provider)[list_key(provider)]
+        return items
+
+    async def answer(self, tool: Tool) -> Answer:
+        """Return what the model reads as the result of a call."""
+        for turn in reversed(await self.turns()):
+            for call in turn.calls:
+                if call.id == tool.id:
+                    return call.answer
+        raise LookupError(f"the history does not show call {tool.id!r}")
+
+
+def may_run(tool: Tool) -> bool:
+    """Return whether a call may be started: it is pending, and waits for no person; or approved."""
+    status = tool.status
+    if isinstance(status, Pending):
+        return not status.needs_decision
+    return isinstance(status, Approved)
+
+
+def shown_text(answer: Answer) -> str:
+    """Return an answer as text, with the line that the library adds."""
+    return answer.text if answer.note is None else f"{answer.text}\n{answer.note}"
