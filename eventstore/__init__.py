@@ -10,13 +10,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.conversation import Attempt, Conversation
+from eventstore.attempt import Attempt
+from eventstore.conversation import Conversation
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import (
+    Event,
+    GateAnswer,
+    HookAnswer,
+    MessageAdded,
+    ModelResponded,
+    Recorded,
+    RunEnded,
+    RunStarted,
+    ToolApproved,
+    ToolCompleted,
+    ToolEvent,
+    ToolFailed,
+    ToolPaused,
+    ToolPending,
+    ToolRejected,
+    ToolRunning,
+    ToolsOffered,
+    UnknownEvent,
+    UsageLimitBreach,
+)
+from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
+from eventstore.domain.fingerprint import fingerprint
+from eventstore.domain.lifecycle import evolve
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.statuses import (
+    Approved,
+    Completed,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+    ToolStatus,
+)
+from eventstore.domain.tool import Tool
+from eventstore.domain.usage import Usage
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
     ImportConflict,
+    NoDecision,
     NonResolvedToolError,
     NotAStore,
+    OutcomeUnknown,
     SchemaTooNew,
     SilentAttempt,
     StorageError,
@@ -31,73 +71,44 @@ from eventstore.errors import (
     UnparsedArguments,
     VersionConflict,
 )
-from eventstore.events import (
-    Event,
-    GateAnswer,
-    MessageAdded,
-    Recorded,
-    RunEnded,
-    RunStarted,
-    ToolApproved,
-    ToolCompleted,
-    ToolEvent,
-    ToolFailed,
-    ToolPending,
-    ToolRejected,
-    ToolRunning,
-    ToolsOffered,
-    UnknownEvent,
-)
-from eventstore.failure import ErrorKind, ErrorKindSet, Failure, classify
-from eventstore.feed import Cursor, Feed
-from eventstore.fingerprint import fingerprint
-from eventstore.message import Document, Image, Opaque, Part, Text
 from eventstore.store import EventStore
-from eventstore.tool import (
-    Approved,
-    Completed,
-    Failed,
-    FunctionCall,
-    FunctionResponse,
-    Pending,
-    Rejected,
-    Running,
-    Tool,
-    ToolStatus,
-    evolve,
-)
+from eventstore.subscriptions.feed import Cursor, Feed
 
 if TYPE_CHECKING:
-    from eventstore.agent_errors import (
+    from eventstore.aio.conversation import AsyncAttempt, AsyncConversation
+    from eventstore.aio.reader import AsyncFeed, AsyncFollow
+    from eventstore.aio.store import AsyncEventStore
+    from eventstore.dispatch import (
+        Approve,
+        AsyncDispatcher,
+        Defer,
+        Dispatcher,
+        FunctionTool,
+        Outcome,
+        Reject,
+        Replace,
+        Skip,
+        StuckLoopGuard,
+        Terminate,
+        Toolbox,
+    )
+    from eventstore.domain.agent_errors import (
         AgentError,
-        AuthErrorKind,
         Cancelled,
         ConfigError,
         ContextOverflow,
         InternalError,
         ProviderError,
-        ProviderErrorKind,
         ToolError,
+        UsageLimitExceeded,
     )
-    from eventstore.aio import (
-        AsyncAttempt,
-        AsyncConversation,
-        AsyncEventStore,
-    )
-    from eventstore.dispatch import (
-        Approve,
-        AsyncDispatcher,
-        Dispatcher,
-        FunctionTool,
-        Outcome,
-        Reject,
-        Skip,
-        StuckLoopGuard,
-        Terminate,
-    )
-    from eventstore.envelope import ErrorClass, ErrorEnvelope
-    from eventstore.following import Follow, Lag
-    from eventstore.gate import (
+    from eventstore.domain.error_envelope import ErrorClass, ErrorEnvelope
+    from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
+    from eventstore.domain.tool_effect import ToolEffect
+    from eventstore.domain.tool_errors import ModelRetry, NotApplicable
+    from eventstore.history_import import Imported
+    from eventstore.policies.gates import (
+        AsyncToolGate,
         Denial,
         GateClass,
         GateConflict,
@@ -107,11 +118,20 @@ if TYPE_CHECKING:
         ToolGateContext,
         compose_gates,
     )
-    from eventstore.importing import Imported
-    from eventstore.policy import ToolErrorPolicy, ToolErrorTerminal
-    from eventstore.reader_aio import AsyncFeed, AsyncFollow
-    from eventstore.retry import DefaultRetryClassifier, RetryClass, RetryClassifier, RetryPolicy
-    from eventstore.wire import Finding, Violation, validate
+    from eventstore.policies.result_limits import ResultLimits
+    from eventstore.policies.retry import (
+        DefaultRetryClassifier,
+        RetryClass,
+        RetryClassifier,
+        RetryPolicy,
+    )
+    from eventstore.policies.termination import FatalToolError, ToolErrorPolicy, ToolErrorTerminal
+    from eventstore.policies.usage_limits import RunUsage, UsageLimits
+    from eventstore.providers.to_events import Finding
+    from eventstore.providers.validation import Violation, validate
+    from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
+    from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
+    from eventstore.subscriptions.subscription import Follow, Lag
 
 __all__ = [
     "AgentError",
@@ -123,6 +143,9 @@ __all__ = [
     "AsyncEventStore",
     "AsyncFeed",
     "AsyncFollow",
+    "AsyncRecordedStream",
+    "AsyncToolGate",
+    "AsyncUsageBudget",
     "Attempt",
     "AuthErrorKind",
     "Cancelled",
@@ -132,6 +155,7 @@ __all__ = [
     "Conversation",
     "Cursor",
     "DefaultRetryClassifier",
+    "Defer",
     "Denial",
     "Dispatcher",
     "Document",
@@ -144,6 +168,7 @@ __all__ = [
     "EventStoreError",
     "Failed",
     "Failure",
+    "FatalToolError",
     "Feed",
     "Finding",
     "Follow",
@@ -154,6 +179,7 @@ __all__ = [
     "GateClass",
     "GateConflict",
     "GateDecision",
+    "HookAnswer",
     "IllegalTransition",
     "Image",
     "ImportConflict",
@@ -161,23 +187,32 @@ __all__ = [
     "InternalError",
     "Lag",
     "MessageAdded",
+    "ModelResponded",
+    "ModelRetry",
+    "NoDecision",
     "NonResolvedToolError",
     "NotAStore",
+    "NotApplicable",
     "Opaque",
     "OpeningGate",
     "Outcome",
+    "OutcomeUnknown",
     "Part",
     "Pending",
     "ProviderError",
     "ProviderErrorKind",
     "Recorded",
+    "RecordedStream",
     "Reject",
     "Rejected",
+    "Replace",
+    "ResultLimits",
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
     "RunEnded",
     "RunStarted",
+    "RunUsage",
     "Running",
     "SchemaTooNew",
     "SilentAttempt",
@@ -194,6 +229,7 @@ __all__ = [
     "Tool",
     "ToolApproved",
     "ToolCompleted",
+    "ToolEffect",
     "ToolError",
     "ToolErrorPolicy",
     "ToolErrorTerminal",
@@ -201,79 +237,104 @@ __all__ = [
     "ToolFailed",
     "ToolGate",
     "ToolGateContext",
+    "ToolPaused",
     "ToolPending",
     "ToolRejected",
     "ToolRunning",
     "ToolStatus",
+    "Toolbox",
     "ToolsOffered",
     "UnencodableEvent",
     "UnhashableArguments",
     "UnknownCall",
     "UnknownEvent",
     "UnparsedArguments",
+    "Usage",
+    "UsageBudget",
+    "UsageLimitBreach",
+    "UsageLimitExceeded",
+    "UsageLimits",
     "VersionConflict",
     "Violation",
     "classify",
     "compose_gates",
     "evolve",
     "fingerprint",
+    "recording",
     "validate",
 ]
 
 _LAZY = {
-    "AgentError": "eventstore.agent_errors",
+    "AgentError": "eventstore.domain.agent_errors",
     "Approve": "eventstore.dispatch",
-    "AsyncAttempt": "eventstore.aio",
-    "AsyncConversation": "eventstore.aio",
+    "AsyncAttempt": "eventstore.aio.conversation",
+    "AsyncConversation": "eventstore.aio.conversation",
     "AsyncDispatcher": "eventstore.dispatch",
-    "AsyncEventStore": "eventstore.aio",
-    "AsyncFeed": "eventstore.reader_aio",
-    "AsyncFollow": "eventstore.reader_aio",
-    "AuthErrorKind": "eventstore.agent_errors",
-    "Cancelled": "eventstore.agent_errors",
-    "ConfigError": "eventstore.agent_errors",
-    "ContextOverflow": "eventstore.agent_errors",
-    "DefaultRetryClassifier": "eventstore.retry",
-    "Denial": "eventstore.gate",
+    "AsyncEventStore": "eventstore.aio.store",
+    "AsyncFeed": "eventstore.aio.reader",
+    "AsyncFollow": "eventstore.aio.reader",
+    "AsyncRecordedStream": "eventstore.responses.streams",
+    "AsyncToolGate": "eventstore.policies.gates",
+    "AsyncUsageBudget": "eventstore.responses.usage_budget",
+    "AuthErrorKind": "eventstore.domain.provider_error_kinds",
+    "Cancelled": "eventstore.domain.agent_errors",
+    "ConfigError": "eventstore.domain.agent_errors",
+    "ContextOverflow": "eventstore.domain.agent_errors",
+    "DefaultRetryClassifier": "eventstore.policies.retry",
+    "Defer": "eventstore.dispatch",
+    "Denial": "eventstore.policies.gates",
     "Dispatcher": "eventstore.dispatch",
-    "ErrorClass": "eventstore.envelope",
-    "ErrorEnvelope": "eventstore.envelope",
-    "Finding": "eventstore.wire",
-    "Follow": "eventstore.following",
+    "ErrorClass": "eventstore.domain.error_envelope",
+    "ErrorEnvelope": "eventstore.domain.error_envelope",
+    "FatalToolError": "eventstore.policies.termination",
+    "Finding": "eventstore.providers",
+    "Follow": "eventstore.subscriptions.subscription",
     "FunctionTool": "eventstore.dispatch",
-    "GateClass": "eventstore.gate",
-    "GateConflict": "eventstore.gate",
-    "GateDecision": "eventstore.gate",
-    "Imported": "eventstore.importing",
-    "InternalError": "eventstore.agent_errors",
-    "Lag": "eventstore.following",
-    "OpeningGate": "eventstore.gate",
+    "GateClass": "eventstore.policies.gates",
+    "GateConflict": "eventstore.policies.gates",
+    "GateDecision": "eventstore.policies.gates",
+    "Imported": "eventstore.history_import",
+    "InternalError": "eventstore.domain.agent_errors",
+    "Lag": "eventstore.subscriptions.subscription",
+    "ModelRetry": "eventstore.domain.tool_errors",
+    "NotApplicable": "eventstore.domain.tool_errors",
+    "OpeningGate": "eventstore.policies.gates",
     "Outcome": "eventstore.dispatch",
-    "ProviderError": "eventstore.agent_errors",
-    "ProviderErrorKind": "eventstore.agent_errors",
+    "ProviderError": "eventstore.domain.agent_errors",
+    "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
+    "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
-    "RetryClass": "eventstore.retry",
-    "RetryClassifier": "eventstore.retry",
-    "RetryPolicy": "eventstore.retry",
+    "Replace": "eventstore.dispatch",
+    "ResultLimits": "eventstore.policies.result_limits",
+    "RetryClass": "eventstore.policies.retry",
+    "RetryClassifier": "eventstore.policies.retry",
+    "RetryPolicy": "eventstore.policies.retry",
+    "RunUsage": "eventstore.policies.usage_limits",
     "Skip": "eventstore.dispatch",
     "StuckLoopGuard": "eventstore.dispatch",
     "Terminate": "eventstore.dispatch",
-    "ToolError": "eventstore.agent_errors",
-    "ToolErrorPolicy": "eventstore.policy",
-    "ToolErrorTerminal": "eventstore.policy",
-    "ToolGate": "eventstore.gate",
-    "ToolGateContext": "eventstore.gate",
-    "Violation": "eventstore.wire",
-    "compose_gates": "eventstore.gate",
-    "validate": "eventstore.wire",
+    "ToolEffect": "eventstore.domain.tool_effect",
+    "ToolError": "eventstore.domain.agent_errors",
+    "ToolErrorPolicy": "eventstore.policies.termination",
+    "ToolErrorTerminal": "eventstore.policies.termination",
+    "ToolGate": "eventstore.policies.gates",
+    "ToolGateContext": "eventstore.policies.gates",
+    "Toolbox": "eventstore.dispatch",
+    "UsageBudget": "eventstore.responses.usage_budget",
+    "UsageLimitExceeded": "eventstore.domain.agent_errors",
+    "UsageLimits": "eventstore.policies.usage_limits",
+    "Violation": "eventstore.providers",
+    "compose_gates": "eventstore.policies.gates",
+    "recording": "eventstore.responses.streams",
+    "validate": "eventstore.providers",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load a room that not everybody needs, when it is asked for."""
+    """Load a subpackage that few programs need when it is first used."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - as seldom as the rooms are
+    from importlib import import_module  # as seldom as the rooms are
 
     return getattr(import_module(_LAZY[name]), name)
 

@@ -1,32 +1,53 @@
-"""The errors of the library itself; those of an agent are in `agent_errors`.
+"""The exceptions of the library itself; those of an agent are in `agent_errors`.
 
     EventStoreError
     ├── VersionConflict          an append expected another version
-    ├── ImportConflict           the conversation holds other messages than those to be imported
+    ├── ImportConflict           the conversation holds other messages than the import
     ├── IllegalTransition        the call's status does not allow this event
     ├── UnknownCall              no such call in this conversation
+    ├── NoDecision               a call went on, or ended, without a decision
     ├── SilentAttempt            an attempt ended without a result
-    ├── UnparsedArguments        the model's arguments are no JSON object
-    ├── UnhashableArguments      arguments that no fingerprint can be taken of
+    ├── UnparsedArguments        the model's arguments are not a JSON object
+    ├── UnhashableArguments      arguments that have no fingerprint
     ├── UnencodableEvent         an event that cannot be written as JSON
     ├── NonResolvedToolError     a call without an answer where one is needed
     └── StorageError             the database refused
         ├── StoreClosed          used after close()
         ├── StoreBusy            another writer kept the lock too long
+        ├── OutcomeUnknown       it is not known whether the append was stored
         ├── StoreReadOnly        the file or its folder cannot be written
         ├── StoreFull            no space left
         ├── StoreCorrupt         the database file is damaged
-        ├── NotAStore            the database is not one of ours
+        ├── NotAStore            the database is not an event store
         └── SchemaTooNew         written by a newer version of the library
 
-An append that raises any of these has written nothing (a SilentAttempt is recorded as failed).
+An append that raises one of these has written nothing. The exceptions are SilentAttempt, where the
+attempt is recorded as failed, and OutcomeUnknown.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def restore_exception(cls: type[E], args: tuple[object, ...], attributes: dict[str, Any]) -> E:
+    """Return a copied or unpickled exception without calling its constructor.
+
+    `BaseException` would call the constructor with `args`, which is the finished message.
+    """
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
 
 class EventStoreError(Exception):
-    """Anything that the event store refuses; nothing was written."""
+    """The event store refused; nothing was written."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore_exception, (type(self), self.args, self.__dict__)
 
 
 class VersionConflict(EventStoreError):
@@ -40,27 +61,22 @@ class VersionConflict(EventStoreError):
         self.expected = expected
         self.actual = actual
 
-    def __reduce__(self) -> tuple[type[VersionConflict], tuple[int, int]]:
-        return type(self), (self.expected, self.actual)
-
 
 class ImportConflict(EventStoreError):
     """The conversation holds other messages than those to be imported; none were added.
 
-    It departs from them at `version`; `message` is the first, counted from 1, that it lacks.
+    `version` is where the conversation differs; `message` is the number, counted from 1, of the
+    first imported message that it does not hold.
     """
 
     def __init__(self, conversation_id: str, message: int, version: int) -> None:
         super().__init__(
-            f"conversation {conversation_id!r} is there already and differs from message {message} "
+            f"conversation {conversation_id!r} exists already and differs from message {message} "
             f"on (its version {version}): import the messages under another id"
         )
         self.conversation_id = conversation_id
         self.message = message
         self.version = version
-
-    def __reduce__(self) -> tuple[type[ImportConflict], tuple[str, int, int]]:
-        return type(self), (self.conversation_id, self.message, self.version)
 
 
 class IllegalTransition(EventStoreError):
@@ -76,12 +92,9 @@ class IllegalTransition(EventStoreError):
         self.call_id = call_id
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[IllegalTransition], tuple[str, str, str, str | None]]:
-        return type(self), (self.state, self.event, self.call_id, self.reason)
-
 
 class UnknownCall(EventStoreError, LookupError):
-    """No call of this id in the conversation."""
+    """The conversation has no call with this id."""
 
     def __init__(self, call_id: str, conversation_id: str) -> None:
         super().__init__(
@@ -91,8 +104,17 @@ class UnknownCall(EventStoreError, LookupError):
         self.call_id = call_id
         self.conversation_id = conversation_id
 
-    def __reduce__(self) -> tuple[type[UnknownCall], tuple[str, str]]:
-        return type(self), (self.call_id, self.conversation_id)
+
+class NoDecision(EventStoreError):
+    """A call went on, or ended, without a decision; `state` is the name of its status."""
+
+    def __init__(self, call_id: str, state: str) -> None:
+        super().__init__(
+            f"call {call_id!r} is {state} without a decision, and none will come: "
+            "look at its status in the conversation's tools"
+        )
+        self.call_id = call_id
+        self.state = state
 
 
 class SilentAttempt(EventStoreError):
@@ -105,35 +127,26 @@ class SilentAttempt(EventStoreError):
         )
         self.call_id = call_id
 
-    def __reduce__(self) -> tuple[type[SilentAttempt], tuple[str]]:
-        return type(self), (self.call_id,)
-
 
 class UnparsedArguments(EventStoreError, ValueError):
-    """The model's arguments are no JSON object, so no tool can be run with them."""
+    """The model's arguments are not a JSON object, so no tool can be run with them."""
 
     def __init__(self, call_id: str, raw: str) -> None:
         super().__init__(
-            f"the arguments of call {call_id!r} are no JSON object: {raw!r}; "
+            f"the arguments of call {call_id!r} are not a JSON object: {raw!r}; "
             "fail() the call, or approve() it with edited arguments"
         )
         self.call_id = call_id
         self.raw = raw
 
-    def __reduce__(self) -> tuple[type[UnparsedArguments], tuple[str, str]]:
-        return type(self), (self.call_id, self.raw)
-
 
 class UnhashableArguments(EventStoreError, ValueError):
-    """Arguments that JSON cannot say exactly, so that no fingerprint can be taken."""
+    """Arguments that JSON cannot express exactly, so that they have no fingerprint."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{reason} - at `{path}`: pass plain JSON values")
         self.path = path
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type[UnhashableArguments], tuple[str, str]]:
-        return type(self), (self.path, self.reason)
 
 
 class UnencodableEvent(EventStoreError, ValueError):
@@ -143,13 +156,10 @@ class UnencodableEvent(EventStoreError, ValueError):
 class NonResolvedToolError(EventStoreError):
     """A call that has no answer yet, where an answer is needed."""
 
-    def __init__(self, id: str, state: str) -> None:  # noqa: A002 - the field's name for it
+    def __init__(self, id: str, state: str) -> None:  # noqa: A002 - public name
         super().__init__(f"cannot send non-resolved Tool (id={id}, state={state})")
         self.id = id
         self.state = state
-
-    def __reduce__(self) -> tuple[type[NonResolvedToolError], tuple[str, str]]:
-        return type(self), (self.id, self.state)
 
 
 class StorageError(EventStoreError):
@@ -162,6 +172,23 @@ class StoreClosed(StorageError):
 
 class StoreBusy(StorageError):
     """Another writer held the lock for longer than `busy_timeout`; try again."""
+
+
+class OutcomeUnknown(StorageError):
+    """It is not known whether an append was stored, or will still be there after a failover.
+
+    The server did not answer its COMMIT in time, or stopped waiting for its standbys. Append the
+    same events again with these `event_ids` (32 hex digits each): they are stored once, whatever
+    became of the first try.
+    """
+
+    def __init__(self, reason: str, event_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(
+            f"{reason}: it is not known whether the events are stored for good; append them again "
+            f"with the same event ids: {', '.join(event_ids)}"
+        )
+        self.reason = reason
+        self.event_ids = event_ids
 
 
 class StoreReadOnly(StorageError):

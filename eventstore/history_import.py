@@ -1,8 +1,13 @@
-"""Importing: the same messages again add nothing, a longer list adds its tail.
+"""Recording messages that a provider wrote: in one append, or a whole history in batches.
 
-Each message has a place: a digest over it and all messages before it. Its events are stored
-under ids that begin with the place, so that the log itself says how far an import came, and two
-imports at once, or one that was killed, double nothing.
+An import may be repeated:
+
+1. Each message has a place: a digest over it and all messages before it.
+2. Its events are stored under ids that begin with the place, so the log itself says how far an
+   import came.
+3. The same messages again add nothing, and a longer list adds its tail. Two imports at a time, or
+   one that was killed and is repeated, store nothing twice.
+4. A conversation that goes on with other messages is refused (`ImportConflict`).
 """
 
 from __future__ import annotations
@@ -12,41 +17,190 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from eventstore.append.commands import Command
+from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
+from eventstore.append.pending_append import PendingAppend
+from eventstore.append.tool_fold import LookUp
+from eventstore.domain.arguments import check_version, event_ids_as_bytes
+from eventstore.domain.events import Event, MessageAdded, RunStarted, ToolFailed, ToolPending
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.fingerprint import content_id
+from eventstore.domain.json_types import is_json_object
+from eventstore.domain.jsonable import readable
 from eventstore.errors import ImportConflict
-from eventstore.events import Event, MessageAdded, RunStarted, ToolPending
-from eventstore.fingerprint import content_id
-from eventstore.readable import readable
-from eventstore.state import ConversationState, Identified, mint
-from eventstore.wire import (
-    WireItem,
-    WireMessage,
-    compact,
-    list_key,
-    listed,
-    parse,
-    plain,
-    refuse_foreign,
-)
-from eventstore.wire.transcript import Finding, transcribe
+from eventstore.providers.compaction import compact
+from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
+from eventstore.providers.model import NativeMessage, ParsedCall, ParsedItem, ParsedMessage
+from eventstore.providers.parsing import parse, parse_own
+from eventstore.providers.registry import list_key
+from eventstore.providers.responses import refuse_fragments, response_place
+from eventstore.providers.sdk_objects import plain
+from eventstore.providers.to_events import Finding, to_events
 
 if TYPE_CHECKING:
-    from eventstore.store import EventStore
+    from uuid import UUID
+
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.messages import Part
+    from eventstore.domain.tool import Tool
+    from eventstore.session import Session
 
 Test = Callable[[Any], bool]
+"""Judges a provider's result: whether it is an error, or a rejection."""
 
-BATCH = 500
-"""Messages that are appended together; a batch ends where the user speaks."""
+BATCH_MESSAGES = 500
+"""Messages that are appended together; a batch ends before a user message."""
 
-MOST = 5000
-"""Messages that are appended together where the user does not speak."""
+MAX_BATCH_MESSAGES = 5000
+"""Messages at most that are appended together when there is no user message."""
 
-HELD = 20_000
-"""Messages that are looked at for a call, which shows whose form they have, before any is written.
-Of more, those are judged together, and then the next."""
+MAX_UNJUDGED_MESSAGES = 20_000
+"""Messages that are held back at most until a call shows which provider's form they have. Then
+those are judged together, and then the next."""
 
-_PLACE = 12  # bytes of an event id that say the place; the rest counts the message's events
+
+class ImportSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages an import appends together and holds back; see the constants above."""
+
+    batch_messages: int = BATCH_MESSAGES
+    max_batch_messages: int = MAX_BATCH_MESSAGES
+    max_unjudged_messages: int = MAX_UNJUDGED_MESSAGES
+
+
+DEFAULT_SIZES = ImportSizes()
+
+_PLACE_BYTES = 12  # of an event id; the rest counts the message's events
+_CUSTOM_UUID = 8  # the UUID version whose content its maker defines
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+BROKEN_OFF = Failure(
+    ErrorKind.TRANSIENT,
+    "the response broke off before its end: the call was not run",
+    code="broken_off",
+)
+"""The failure of each call in a response whose stream broke off: the model had not finished."""
+
+
+def record(
+    conversation_id: str,
+    message: object,
+    provider: str,
+    event_ids: Sequence[UUID | str | bytes] | None = None,
+    expected_version: int | None = None,
+    *,
+    broken_off: bool = False,
+) -> Command[list[Tool]]:
+    """Record one message; see `Conversation.record`.
+
+    With `broken_off` it is what came of a response whose stream broke off: the message is marked,
+    and its calls fail at once, without having run.
+    """
+    if expected_version is not None:
+        check_version("expected_version", expected_version)
+    refuse_fragments(message)
+    given = message if is_json_object(message) else [message]
+    items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
+    place = b""
+    ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
+    if event_ids is None:
+        place = response_place(message, items, provider)[:_PLACE_BYTES]
+    known = [_event_id(place, 0)] if place else ids
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = to_events(items, state, look_up, provider, imported=False).events
+        if broken_off:
+            events = _marked_broken_off(events)
+        if place:
+            return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
+        if event_ids is not None:
+            event_ids_as_bytes(ids, len(events))
+        return events
+
+    def result(done: PendingAppend) -> list[Tool]:
+        return _recorded_tools(done, conversation_id, known, place)
+
+    return Command(conversation_id, decide, result, expected_version, known, exclusive=True)
+
+
+def record_turn(
+    conversation_id: str,
+    parts: Sequence[Part],
+    calls: Sequence[ParsedCall],
+    provider: str,
+    native: NativeMessage | None,
+    response_id: bytes,
+) -> Command[list[Tool]]:
+    """Record what a model said and the calls it made, as a host or framework gives them.
+
+    `provider` names the form of `native`; it need not be registered. A turn with the same
+    `response_id` is stored once. Ids of calls that were used before are qualified.
+    """
+    place = content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES]
+    item = ParsedMessage("assistant", tuple(parts), tuple(calls))
+    known = [_event_id(place, 0)]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        made = to_events([item], state, look_up, "openai", imported=False).events
+        events = [
+            msgspec.structs.replace(event, provider=provider, native=native)
+            if type(event) is MessageAdded
+            else event
+            for event in made
+        ]
+        return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
+
+    def result(done: PendingAppend) -> list[Tool]:
+        return _recorded_tools(done, conversation_id, known, place)
+
+    return Command(conversation_id, decide, result, None, known, exclusive=True)
+
+
+def _recorded_tools(
+    done: PendingAppend, conversation_id: str, known: Sequence[bytes], place: bytes
+) -> list[Tool]:
+    """Return the calls of a message; as they stand now, if it was recorded before."""
+    if not known or not done.stored_ids >= set(known):
+        return done.tools()
+    calls = {
+        recorded.call_id
+        for recorded in done.read_log(conversation_id)
+        if recorded.call_id and _is_one_of(bytes.fromhex(recorded.event_id), known, place)
+    }
+    return list(done.look_up(calls).values()) if calls else []
+
+
+def _is_one_of(event_id: bytes, known: Sequence[bytes], place: bytes) -> bool:
+    """Return whether an event is of the response at `place`; without one, whether it is known."""
+    return event_id[:_PLACE_BYTES] == _marked(place) if place else event_id in known
+
+
+def _marked_broken_off(events: Sequence[Event]) -> list[Event]:
+    """Return the events of a response that broke off: its message marked, its calls failed."""
+    marked = [
+        msgspec.structs.replace(event, broken_off=True) if type(event) is MessageAdded else event
+        for event in events
+    ]
+    calls = [event.call_id for event in events if type(event) is ToolPending]
+    return [*marked, *(ToolFailed(call_id, BROKEN_OFF) for call_id in calls)]
+
+
+def record_messages(
+    conversation_id: str,
+    messages: Sequence[Any] | JsonObject,
+    provider: str,
+    is_error: Test | None = None,
+    is_rejection: Test | None = None,
+) -> Command[list[Tool]]:
+    """Record messages as one append; see `Conversation.record_messages`."""
+    items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_PLACE)
+    compacted = [compact(item, provider) for item in items]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        return to_events(compacted, state, look_up, provider, imported=True).events
+
+    return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
 
 
 class Imported(msgspec.Struct):
@@ -63,7 +217,7 @@ class Imported(msgspec.Struct):
 
     @property
     def messages(self) -> int:
-        """How many messages were taken in."""
+        """How many messages were read."""
         return self.added + self.skipped
 
 
@@ -72,15 +226,17 @@ class Import:
 
     def __init__(
         self,
-        store: EventStore,
+        session: Session,
         conversation_id: str,
         provider: str,
         is_error: Test | None,
         is_rejection: Test | None,
         started: RunStarted | None,
+        sizes: ImportSizes = DEFAULT_SIZES,
     ) -> None:
         self.done = Imported()
-        self._store = store
+        self._sizes = sizes
+        self._session = session
         self._id = conversation_id
         self._provider = provider
         self._tests = (is_error, is_rejection)
@@ -89,18 +245,34 @@ class Import:
         self._key: str | None = None  # of the last assistant message
         self._end = _End()
 
-    def extend(self, messages: Iterable[Any] | dict[str, Any]) -> Imported:
-        """Take in messages."""
+    def extend(self, messages: Iterable[Any] | JsonObject) -> Imported:
+        """Append the messages that the log does not hold yet."""
         given = map(plain, listed(messages, list_key(self._provider)))
-        for batch in self._judged(_batches(given, self._provider)):
+        for batch in self._judged(self._batches(given)):
             self._append(batch)
         return self.done
 
+    def _batches(self, messages: Iterable[Any]) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        for message in messages:
+            if self._is_full(batch, message):
+                yield batch
+                batch = []
+            batch.append(message)
+        if batch:
+            yield batch
+
+    def _is_full(self, batch: list[Any], following: Any) -> bool:
+        if len(batch) < self._sizes.batch_messages:
+            return False
+        is_largest = len(batch) >= self._sizes.max_batch_messages
+        return is_largest or _is_user_message(following, self._provider)
+
     def _judged(self, batches: Iterator[list[Any]]) -> Iterator[list[_Message]]:
-        """The batches, each once it is sure that the messages are of the provider's form.
+        """Yield the batches, each once it is sure that the messages are in the provider's form.
 
         Raises:
-            ForeignForm: they are not; none of those that were held back are given.
+            ForeignForm: They are not. Batches that were held back are not yielded.
         """
         calls = False
         given: list[Any] = []
@@ -112,7 +284,7 @@ class Import:
                 continue
             given += batch
             held.append(taken)
-            if _makes_calls(taken) or len(given) >= HELD:
+            if _makes_calls(taken) or len(given) >= self._sizes.max_unjudged_messages:
                 calls = self._judge(given, held)
                 yield from held
                 given, held = [], []
@@ -126,40 +298,39 @@ class Import:
     def _message(self, message: Any) -> _Message:
         try:
             form = _encode(message)
-        except TypeError:  # keys of objects that are no text
+        except TypeError:  # keys of objects that are not text
             message = readable(message)[0]
             form = _encode(message)
-        self._place = content_id(self._place, form)[:_PLACE]
+        self._place = content_id(self._place, form)[:_PLACE_BYTES]
         items = parse([message], self._provider, *self._tests)
         return _Message(self._place, [compact(item, self._provider) for item in items])
 
     def _append(self, batch: list[_Message]) -> None:
         tail = _Tail(0, self._end)
 
-        def decide(state: ConversationState) -> Sequence[Event]:
+        def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
             nonlocal tail
-            tail = self._tail(batch, state)
+            tail = self._tail(batch, state, look_up)
             return tail.events
 
-        task = self._store.appender.append(self._id, decide, alone=True)
+        command = Command(self._id, decide, PendingAppend.recorded, exclusive=True)
+        written = self._session.run(command)
         done = self.done
         done.findings += tail.findings
         done.skipped += tail.known
         done.added += len(batch) - tail.known
-        written = task.recorded
         done.events += len(written)
         self._end = _End(written[-1].version, batch[-1].place) if written else tail.end
         self._key = _last_key(batch, self._key)
 
-    def _tail(self, batch: list[_Message], state: ConversationState) -> _Tail:
+    def _tail(self, batch: list[_Message], state: ConversationState, look_up: LookUp) -> _Tail:
         known, end = self._known(batch, state)
         rest = batch[known:]
         owners = [number for number, message in enumerate(rest) for _ in message.items]
-        transcript = transcribe(
+        transcript = to_events(
             [item for message in rest for item in message.items],
             state,
-            lambda turn, index, taken: mint(self._id, turn, index, taken),
-            lambda: self._store.conversation(self._id).tools,
+            look_up,
             self._provider,
             imported=True,
             key=_last_key(batch[:known], self._key),
@@ -176,34 +347,37 @@ class Import:
             msgspec.structs.replace(found, item=base + owners[found.item])
             for found in transcript.findings
         ]
-        return _Tail(known, end, Identified(events, ids), findings)
+        return _Tail(known, end, IdentifiedEvents(events, ids), findings)
 
     def _known(self, batch: list[_Message], state: ConversationState) -> tuple[int, _End]:
-        """How many messages of the batch the log has, and where they end in it."""
+        """Return how many messages of the batch the log has, and where they end in it."""
         if state.version == self._end.version:
             return 0, self._end
         firsts = [_event_id(message.place, 0) for message in batch]
-        look_up = self._store.appender.opened().known_ids
-        # The place of the last covers all before it.
-        stored = look_up(self._id, firsts[-1:]) or look_up(self._id, firsts)
+        known_ids = self._session.known_ids
+        # The place of the last message covers all before it.
+        stored = known_ids(self._id, firsts[-1:]) or known_ids(self._id, firsts)
         for number in range(len(batch), 0, -1):
             if version := stored.get(firsts[number - 1]):
                 return number, _End(version, batch[number - 1].place)
         return 0, self._end
 
     def _check(self, state: ConversationState, end: _End, messages: int) -> None:
-        """Refuse to add to a conversation that goes on in another way.
+        """Refuse to add to a conversation that goes on with other messages.
 
-        What was recorded here of the calls may follow the last known message: decisions, starts,
-        ends. What was said here, or is of other messages, may not.
+        What was recorded of the known calls may follow the last known message: decisions, starts,
+        ends. Other messages and calls may not, nor events of another import.
+
+        Raises:
+            ImportConflict: it names the event.
         """
         if state.version == end.version:
             return
         mark = _marked(end.place) if end.place else b""
-        for recorded in self._store.conversation(self._id).events(after=end.version):
+        for recorded in self._session.events(self._id, end.version):
             event_id = bytes.fromhex(recorded.event_id)
             said = isinstance(recorded.event, MessageAdded | ToolPending)
-            if (said or _is_ours(event_id)) and event_id[:_PLACE] != mark:
+            if (said or _was_imported(event_id)) and event_id[:_PLACE_BYTES] != mark:
                 raise ImportConflict(self._id, messages + 1, recorded.version)
 
 
@@ -218,11 +392,11 @@ class _Message(msgspec.Struct):
     """A message, its place, and what it says."""
 
     place: bytes
-    items: list[WireItem]
+    items: list[ParsedItem]
 
 
 class _Tail(msgspec.Struct):
-    """What of a batch is to be added: all but the first `known` messages."""
+    """The part of a batch that is to be added: all but the first `known` messages."""
 
     known: int
     end: _End
@@ -230,48 +404,38 @@ class _Tail(msgspec.Struct):
     findings: list[Finding] = []
 
 
-def _batches(messages: Iterable[Any], provider: str) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for message in messages:
-        if len(batch) >= BATCH and (len(batch) >= MOST or _is_users(message, provider)):
-            yield batch
-            batch = []
-        batch.append(message)
-    if batch:
-        yield batch
-
-
 def _makes_calls(batch: Iterable[_Message]) -> bool:
     items = (item for message in batch for item in message.items)
-    return any(isinstance(item, WireMessage) and item.calls for item in items)
+    return any(isinstance(item, ParsedMessage) and item.calls for item in items)
 
 
-def _is_users(message: Any, provider: str) -> bool:
-    """Whether the user speaks, so that results of earlier calls are not expected any more."""
+def _is_user_message(message: Any, provider: str) -> bool:
+    """Return whether it is a user message: no results of earlier calls are expected after it."""
     return all(
-        isinstance(item, WireMessage) and item.role == "user" for item in parse([message], provider)
+        isinstance(item, ParsedMessage) and item.role == "user"
+        for item in parse([message], provider)
     )
 
 
 def _last_key(batch: Sequence[_Message], before: str | None) -> str | None:
-    """The provider's id of the last assistant message."""
+    """Return the provider's id of the last assistant message."""
     for message in reversed(batch):
         for item in reversed(message.items):
-            if isinstance(item, WireMessage) and item.role == "assistant":
-                return item.key
+            if isinstance(item, ParsedMessage) and item.role == "assistant":
+                return item.message_id
     return before
 
 
 def _goes_on(batch: Sequence[_Message]) -> bool:
-    """Whether the last message is one that a further piece of the assistant's may go on with."""
+    """Return whether a further piece of the assistant's message may follow the last message."""
     last = batch[-1].items[-1:] if batch else []
-    return any(isinstance(item, WireMessage) and item.piece for item in last)
+    return any(isinstance(item, ParsedMessage) and item.is_continuation for item in last)
 
 
 def _identified(
     by_item: Sequence[Sequence[Event]], places: Sequence[bytes]
 ) -> tuple[list[Event], list[bytes]]:
-    """All events, each with an id that says whose message's it is."""
+    """Return all events, each with an id that names the message it comes from."""
     events: list[Event] = []
     ids: list[bytes] = []
     counts: dict[bytes, int] = {}
@@ -285,17 +449,23 @@ def _identified(
 
 
 def _event_id(place: bytes, count: int) -> bytes:
-    """A UUID (version 8: made as its maker sees fit) for a message's event."""
-    return _marked(place) + count.to_bytes(16 - _PLACE, "big")
+    """Return a UUID for a message's event, of the version whose content its maker defines."""
+    return _marked(place) + count.to_bytes(16 - _PLACE_BYTES, "big")
 
 
-def _is_ours(event_id: bytes) -> bool:
-    """Whether an event was imported: all others have ids of version 7, or their owner's."""
-    return event_id[6] >> 4 == 8  # noqa: PLR2004 - the version
+def _was_imported(event_id: bytes) -> bool:
+    """Return whether an import stored the event: other ids are UUIDs of other versions."""
+    return event_id[6] >> 4 == _CUSTOM_UUID
 
 
 def _marked(place: bytes) -> bytes:
-    """The start of a UUIDv8, with as much of `place` as there is room for."""
+    """Return the start of a UUIDv8, with as much of `place` as there is room for."""
     return bytes(
-        (*place[:6], place[6] & 0x0F | 0x80, place[7], place[8] & 0x3F | 0x80, *place[9:_PLACE])
+        (
+            *place[:6],
+            place[6] & 0x0F | 0x80,
+            place[7],
+            place[8] & 0x3F | 0x80,
+            *place[9:_PLACE_BYTES],
+        )
     )

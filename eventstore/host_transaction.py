@@ -1,96 +1,108 @@
-"""A conversation inside a transaction of the host's own; see `EventStore.conversation`."""
+"""A session inside a transaction of the host's own; see `EventStore.conversation`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from eventstore.appending import Appender
-from eventstore.conversation import Conversation
+from eventstore.append.commands import Command
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import EventStoreError
-from eventstore.state import ConversationState
-from eventstore.storage import Append, Storage
-from eventstore.storage.host_transaction import HostedStorage
-from eventstore.store import EventStore
-from eventstore.task import Decide, Task
+from eventstore.storage.interface import Append
+from eventstore.storage.sql.host_connection import ConnectionStorage
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from eventstore.domain.events import Recorded
+    from eventstore.session import LogSession, Session
 
-class HostedAppender(Appender):
-    """Appends inside the host's transaction.
+T = TypeVar("T")
 
-    It remembers no state: the transaction, or a savepoint of it, may be rolled back at any time.
-    What the store remembers has been committed, and is there to begin from.
+
+class ConnectionSession:
+    """A session inside the transaction of a host's connection; it is used by one thread.
+
+    1. It remembers no state: the transaction, or a savepoint of it, may be rolled back at any
+       time. What the store's session remembers is committed, so an append begins from there.
+    2. Every append decides after the lane's lock is taken, on what the transaction reads there.
+    3. Nothing waits in it, and no waiter is woken: what is not committed is not news.
     """
-
-    def __init__(self, outside: Appender, storage: Storage) -> None:
-        super().__init__(storage, outside.clock)
-        self._outside = outside
-
-    def opened(self) -> Storage:
-        """The transaction, unless the store is closed by now."""
-        self._outside.opened()
-        return self._storage
-
-    def append(
-        self,
-        conversation_id: str,
-        decide: Decide,
-        expected_version: int | None = None,
-        ids: Sequence[bytes] = (),
-        *,
-        alone: bool = True,
-    ) -> Task:
-        """Append behind the lane's lock, where all is read that the store does not remember."""
-        state = self._outside.remembered(conversation_id)
-        if ids:  # which of them are stored is seen on reading
-            state = self._take(conversation_id)
-        task = Task(self, conversation_id, decide, expected_version, ids, alone, state)
-        request = Append(conversation_id, state.version, state.as_of, (), task.rebase)
-        task.done = self.opened().append(request)
-        task.ended = True
-        return task
-
-    def _take(self, _: str) -> ConversationState:
-        return ConversationState(0)
-
-    def _keep(self, _: str, state: ConversationState) -> None:
-        """Forget it. Followers are not told: what is not committed is no news."""
-
-
-class HostedStore(EventStore):
-    """A store as the host's transaction sees it."""
-
-    def __init__(self, store: EventStore, connection: Connection) -> None:
-        outside = store.appender
-        storage: Any = HostedStorage(outside.opened(), connection)
-        self._use(HostedAppender(outside, storage), storage)
-
-
-class HostedConversation(Conversation):
-    """A conversation inside a transaction of the host's own."""
 
     durable = False
 
-    def follow(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `cannot_wait`."""
-        raise cannot_wait(self.id)
+    def __init__(self, store_session: LogSession, storage: ConnectionStorage) -> None:
+        self._store_session = store_session
+        self._storage = storage
 
-    def decision(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `cannot_wait`."""
-        raise cannot_wait(self.id)
+    def _opened(self) -> ConnectionStorage:
+        self._store_session.check_open()
+        return self._storage
+
+    def run(self, command: Command[T]) -> T:
+        """Append what a command decides, with the lane's lock held, and return its result."""
+        name = command.conversation_id
+        if command.event_ids:  # which of them are stored is found by reading all events
+            state = ConversationState(name, 0)
+        else:
+            state = self._store_session.committer.remembered_state(name)
+        pending = PendingAppend(
+            self._store_session.clock,
+            self.events,
+            name,
+            command.decide,
+            command.expected_version,
+            command.event_ids,
+            command.exclusive,
+            state=state,
+        )
+        request = Append(name, state.version, state.as_of, (), pending.rebase)
+        (outcome,) = self._opened().append([request])
+        pending.finish(outcome)
+        if pending.error is not None:
+            raise pending.error
+        return command.result(pending)
+
+    def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+        """Return the events of a conversation after a version, as the transaction sees them."""
+        return self._opened().conversation(conversation_id, after)
+
+    def version(self, conversation_id: str) -> int:
+        """Return the version of a conversation, as the transaction sees it."""
+        version = 0
+        for recorded in self.events(conversation_id):
+            version = recorded.version
+        return version
+
+    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Return which of the event ids are stored in the conversation, with their versions."""
+        return self._opened().known_ids(conversation_id, event_ids)
+
+    def in_transaction(self, connection: Connection) -> NoReturn:
+        """Raise `TypeError`: the session has its connection."""
+        raise TypeError(
+            f"the conversation uses a connection already and takes no other, got {connection!r}: "
+            "pass the connection once, to EventStore.conversation() or to append()"
+        )
+
+    def outside_transaction(self, conversation_id: str, /) -> NoReturn:
+        """Raise `EventStoreError`: nothing may wait while the transaction holds a lane's lock."""
+        raise must_not_wait(conversation_id)
 
 
-def cannot_wait(conversation_id: str) -> EventStoreError:
-    """What is to be raised where others would be waited for with a lane locked."""
+def must_not_wait(conversation_id: str) -> EventStoreError:
+    """Return the error for what may not be done inside a host's transaction."""
     return EventStoreError(
-        "a transaction must not wait for what others append: follow with "
-        f"store.conversation({conversation_id!r}), without a connection"
+        "a host's transaction must not wait for other writers, and its events are on disk only "
+        f"when the host commits: use store.conversation({conversation_id!r}), without a connection"
     )
 
 
-def within(store: EventStore, conversation_id: str, connection: Connection) -> Conversation:
-    """A handle on a conversation inside the transaction of a connection."""
-    return HostedConversation(HostedStore(store, connection), conversation_id)
+def bind_to_connection(session: LogSession, connection: Connection) -> Session:
+    """Return a session inside the transaction of a connection.
+
+    Raises:
+        TypeError: the store is not on an SQL database, or it is not a SQLAlchemy `Connection`.
+    """
+    return ConnectionSession(session, ConnectionStorage(session.storage, connection))

@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-import os
-import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from eventstore.appending import Appender
-from eventstore.bell import forget_bells
+from eventstore.clock import system_clock
 from eventstore.conversation import Conversation
-from eventstore.events import Recorded
-from eventstore.feed import Cursor, Feed, cursor_at
-from eventstore.fingerprint import parse
-from eventstore.storage import Damage, Storage
+from eventstore.domain.events import Recorded
+from eventstore.domain.fingerprint import parse
+from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
+from eventstore.storage.interface import Damage, Storage
+from eventstore.storage.verification import verify
+from eventstore.subscriptions.feed import Cursor, Feed, cursor_at
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from sqlalchemy import Connection
 
-    from eventstore.following import Follow, Stop
-    from eventstore.watch import Watch
-
-
-def system_clock() -> int:
-    """Microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
+    from eventstore.session import Session
+    from eventstore.subscriptions.subscription import Follow
+    from eventstore.subscriptions.waiting import StopSignal
 
 
 class EventStore:
-    """An append-only log of conversations; safe to share between threads, and over a fork.
+    """An append-only log of conversations; safe to share between threads, and across a fork.
 
     Open one with `EventStore.open(url)`. `storage` may be any `Storage`; `clock` gives
-    microseconds since 1970 UTC.
+    microseconds since 1970 UTC; `settings` are for tests and for unusual logs.
     """
 
-    def __init__(self, storage: Storage, clock: Callable[[], int] = system_clock) -> None:
-        self._use(Appender(storage, clock), storage)
-
-    def _use(self, appender: Appender, storage: Storage) -> None:
-        """Append through `appender` alone; a host's transaction has one of its own."""
-        self.appender = appender
-        self._storage = storage
-        self._watch()
-        _stores.add(self)
-
-    def _watch(self) -> None:
-        from eventstore.watch import Watch  # noqa: PLC0415 - of who opens a store
-
-        self.watch: Watch = Watch(self._storage, self.appender.bell)
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Callable[[], int] = system_clock,
+        *,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        self.session = LogSession(storage, clock, _bind_to_connection, settings)
+        """What its handles share; for the package's own use."""
 
     @classmethod
     def open(
@@ -69,9 +58,9 @@ class EventStore:
         `mysql://user@host/name` (MariaDB, too), with the extra of that name installed.
 
         `create=False` refuses a database that holds no store yet, and leaves it as it is.
-        `durability="full"`: what was appended is on disk. `"normal"` is faster and may lose the
-        last commits in a power cut (not in a crash of the process). `busy_timeout` (seconds) is
-        how long an append waits for other writers, or for a server that is gone to come back.
+        With `durability="full"` an append that returned is on disk. `"normal"` is faster and may
+        lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
+        (seconds) is how long an append waits for other writers, or for a server to come back.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -80,121 +69,123 @@ class EventStore:
         if not isinstance(tenant, str):
             raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
         _check_storable("tenant", tenant)
-        from eventstore.storage.opening import open_storage  # noqa: PLC0415 - loads SQLAlchemy
+        from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
         return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
 
     def __repr__(self) -> str:
-        from sqlalchemy import make_url  # noqa: PLC0415 - loaded by whoever has a store
+        from eventstore.storage.urls import shown  # loads SQLAlchemy
 
-        where = make_url(self.url).render_as_string(hide_password=True)
-        return f"<{type(self).__name__} {where!r}{self.tenant and f' of {self.tenant!r}'}>"
+        tenant = self.tenant and f" of {self.tenant!r}"
+        return f"<{type(self).__name__} {shown(self.url)!r}{tenant}>"
 
     @property
     def url(self) -> str:
-        """Where the log is: what opens it once more, so with the password.
+        """The URL of the log, with the password: it opens the log once more.
 
-        A file is named in full. `repr(store)` is for printing: it hides the password.
+        A file is named in full. `repr(store)` is for printing: it hides all secrets.
         """
-        return self._storage.url
+        return self.session.committer.storage.url
 
     @property
     def tenant(self) -> str:
-        """Whose log it is."""
-        return self._storage.tenant
+        """The tenant whose log it is."""
+        return self.session.committer.storage.tenant
 
     def conversation(
         self, conversation_id: str, *, connection: Connection | None = None
     ) -> Conversation:
-        """A handle on a conversation; the first append creates it.
+        """Return a handle on a conversation; the first append creates it.
 
         With `connection`, a SQLAlchemy `Connection` to the store's database (of an ORM session,
-        `session.connection()`), all is read and appended inside the host's own transaction:
-        events are there when the host commits, and never where it rolls back. From the first
-        append to that end other writers of the lane (on SQLite, all) wait; so does the thread
-        itself, in vain, when it appends without the connection meanwhile.
+        `session.connection()`), everything is read and appended inside the host's own transaction:
+        the events are there when the host commits, and never if it rolls back. Your first append
+        locks the lane (on SQLite, the database) until you commit. Appending without the
+        connection meanwhile, in the same thread, would wait for yourself: it raises `StoreBusy`
+        after `busy_timeout`.
 
         Raises:
-            ValueError: the id is empty, or no text that a database can hold.
-            TypeError, ValueError: the connection is none that can be used, said here or by the
-                first use.
+            ValueError: the id is empty, or is not text that a database can hold.
+            TypeError, ValueError: the connection cannot be used, found here or at the first use.
         """
-        if not isinstance(conversation_id, str) or not conversation_id:
-            raise ValueError(
-                f"a conversation id is text and not empty, got {conversation_id!r}: "
-                "pass for example 'support-42'"
-            )
-        _check_storable("conversation id", conversation_id)
+        check_conversation_id(conversation_id)
+        session: Session = self.session
         if connection is not None:
-            from eventstore.hosted import within  # noqa: PLC0415 - loads SQLAlchemy
-
-            return within(self, conversation_id, connection)
-        return Conversation(self, conversation_id)
+            session = session.in_transaction(connection)
+        return Conversation(session, conversation_id)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
-        """Every conversation's id with its version, oldest first."""
-        return self.appender.opened().conversations()
+        """Return every conversation's id with its version, oldest first."""
+        return self.session.storage.conversations()
 
     def read(self, after: Cursor | str | None = None, limit: int | None = None) -> Feed:
-        """The events of all conversations after a cursor, in bounded memory.
+        """Return the events of all conversations after a cursor, in bounded memory.
 
         Raises:
-            ValueError: the cursor is none, or of another store; the limit makes no sense.
+            ValueError: it is not a cursor, or of another store; or the limit is negative.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is {limit!r}: pass None, 0 or more")
-        return Feed(self.appender.opened(), after, limit)
+        return Feed(self.session.storage, after, limit)
 
     def follow(
         self,
         after: Cursor | str | None = None,
         *,
-        stop: Stop | None = None,
+        stop: StopSignal | None = None,
         timeout: float | None = None,
         poll: float = 0.05,
     ) -> Follow[Cursor]:
-        """The events of all conversations after a cursor, and then those to come, as they come.
+        """Return the events of all conversations after a cursor, and then those to come.
 
-        It ends when `stop` (a `threading.Event`) is set, when nothing came for `timeout` seconds,
-        or when the store is closed. What this process appends comes at once, what others append
-        within `poll` seconds. Nothing is ever passed over: a gap raises `StoreCorrupt`.
+        The iteration ends when `stop` (a `threading.Event`) is set, when nothing came for
+        `timeout` seconds, or when the store is closed. Appends of this process are seen at once,
+        those of other processes within `poll` seconds. No event is ever passed over: a gap raises
+        `StoreCorrupt`.
 
-        `store.follow(store.end())` gives news alone.
+        `store.follow(store.end())` returns only what is appended from now on.
 
         Raises:
-            ValueError: the cursor is none, or of another store; a time makes no sense.
+            ValueError: it is not a cursor, or of another store; or a time is negative.
         """
-        from eventstore.following import Follow, Following, StoreSource  # noqa: PLC0415
+        from eventstore.subscriptions.sources import StoreSource
+        from eventstore.subscriptions.subscription import Follow, Subscription
 
-        return Follow(Following(self, StoreSource(self, after), stop, timeout, poll))
+        source = StoreSource(self.session, after)
+        return Follow(Subscription(self.session, source, stop, timeout, poll))
 
     def end(self) -> Cursor:
-        """The cursor behind the last event: what is read after it is news."""
-        storage = self.appender.opened()
+        """Return the cursor after the last event."""
+        storage = self.session.storage
         return cursor_at(storage.epoch, storage.heads())
 
     def read_call(self, conversation_id: str, call_id: str) -> Iterator[Recorded]:
-        """The events of one call, in order."""
-        events = self.appender.opened().conversation(conversation_id)
+        """Return the events of one call, in order."""
+        events = self.session.events(conversation_id)
         return (recorded for recorded in events if recorded.call_id == call_id)
 
     def read_fingerprint(self, fingerprint: str) -> Iterator[Recorded]:
-        """The events of every call with these arguments in force, in any conversation.
+        """Return the events of every call with these arguments in force, in any conversation.
 
         Raises:
-            ValueError: not a fingerprint (`x1:` and 32 hex digits).
+            ValueError: it is not a fingerprint (`x1:` and 32 hex digits).
         """
-        return self.appender.opened().by_fingerprint(parse(fingerprint))
+        return self.session.storage.by_fingerprint(parse(fingerprint))
 
     def verify(self) -> Iterator[Damage]:
-        """What is wrong with the stored log; nothing when all is well."""
-        return self.appender.opened().verify()
+        """Return what is wrong with the log: nothing, for a log as it was written.
+
+        First every stored row is checked, of all tenants, and then what the events of this tenant
+        say; see `eventstore.storage.verification`. `toolledger verify` prints the same.
+
+        Raises:
+            StorageError: the log could not be checked, for example because the server is gone.
+        """
+        return verify(self.session.storage)
 
     def close(self) -> None:
         """Give up the connections; appends and reads raise `StoreClosed` from now on."""
-        self.appender.closed = True
-        self._storage.close()
-        self.watch.wake_all()
+        self.session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -207,12 +198,22 @@ class EventStore:
     ) -> None:
         self.close()
 
-    def _forked(self) -> None:
-        self.appender.forked()
-        self._watch()
+
+def check_conversation_id(conversation_id: object) -> None:
+    """Refuse what cannot name a conversation.
+
+    Raises:
+        ValueError: it is empty, or is not text that a database can hold.
+    """
+    if not isinstance(conversation_id, str) or not conversation_id:
+        raise ValueError(
+            f"a conversation id is text and not empty, got {conversation_id!r}: "
+            "pass for example 'support-42'"
+        )
+    _check_storable("conversation id", conversation_id)
 
 
-def _check_storable(what: str, text: str) -> None:
+def _check_storable(name: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -221,18 +222,11 @@ def _check_storable(what: str, text: str) -> None:
         if "\x00" not in text:
             return
     raise ValueError(
-        f"{what} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
+        f"{name} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
     )
 
 
-_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
+def _bind_to_connection(session: LogSession, connection: Connection) -> Session:
+    from eventstore.host_transaction import bind_to_connection  # loads SQLAlchemy
 
-
-def _after_fork() -> None:
-    forget_bells()
-    for store in list(_stores):
-        store._forked()  # noqa: SLF001 - one room
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    return bind_to_connection(session, connection)

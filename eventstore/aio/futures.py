@@ -1,4 +1,4 @@
-"""`Settling`: what a thread will have to say to a task of an event loop."""
+"""`UncancellableFuture`: the outcome of work in a thread, awaited by a task of an event loop."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-Outcome = tuple[Any, BaseException | None]
-"""What something gave, or the error that it raised."""
+Outcome = tuple[T, None] | tuple[None, BaseException]
+"""A result, or the error that was raised."""
 
 
-class Settling(asyncio.Future[Outcome], Generic[T]):
-    """A future that is not cancelled by whoever waits for it.
+class UncancellableFuture(asyncio.Future[Outcome[T]], Generic[T]):
+    """A future that a cancelled task does not cancel: the work it stands for is carried out.
 
-    A task that is cancelled meanwhile gets its `CancelledError` when the future is done.
+    The task gets its `CancelledError` when the future is done.
     """
 
     def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002 - asyncio's signature
-        """Refuse: what was asked for is carried out."""
+        """Refuse."""
         return False
 
 
-async def outcome(settling: Settling[T]) -> T:
-    """What came of it."""
-    value: T
-    value, error = await settling
-    if error is not None:
-        raise error
-    return value
+async def wait_result(future: UncancellableFuture[T]) -> T:
+    """Wait for the future, and return its result or raise its error."""
+    outcome = await future
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]
 
 
-def settle(answers: Iterable[tuple[Settling[Any], Outcome]]) -> None:
-    """Tell the tasks, from any thread: each event loop is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Settling[Any], Outcome]]] = {}
-    for settling, answer in answers:
-        by_loop.setdefault(settling.get_loop(), []).append((settling, answer))
-    for loop, some in by_loop.items():
-        with suppress(RuntimeError):  # it is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle, some)
+def resolve(outcomes: Iterable[tuple[UncancellableFuture[Any], Outcome[Any]]]) -> None:
+    """Give futures their outcomes, from any thread; each event loop is woken once."""
+    by_loop: dict[
+        asyncio.AbstractEventLoop, list[tuple[UncancellableFuture[Any], Outcome[Any]]]
+    ] = {}
+    for future, outcome in outcomes:
+        by_loop.setdefault(future.get_loop(), []).append((future, outcome))
+    for loop, resolved in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: no task waits any more
+            loop.call_soon_threadsafe(_set_results, resolved)
 
 
-def _settle(answers: Iterable[tuple[Settling[Any], Outcome]]) -> None:
-    for settling, answer in answers:
-        settling.set_result(answer)
+def _set_results(outcomes: Iterable[tuple[UncancellableFuture[Any], Outcome[Any]]]) -> None:
+    for future, outcome in outcomes:
+        future.set_result(outcome)

@@ -1,95 +1,61 @@
-"""A conversation inside the host's transaction on an `AsyncConnection`.
+"""A session inside the host's transaction on an `AsyncConnection`.
 
-All is run by SQLAlchemy on the host's connection, in the host's task: who is cancelled is
-cancelled at once, and the host's transaction with him.
+SQLAlchemy runs everything on the host's connection, in the host's task. A task that is cancelled
+ends at once, and its transaction with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from eventstore.aio import AsyncConversation
-from eventstore.errors import EventStoreError
-from eventstore.hosted import HostedStore, cannot_wait
-from eventstore.settling import outcome
-from eventstore.storage.host_transaction import synchronous
-from eventstore.tool import Tool
+from eventstore.aio.session import AsyncLogSession, AsyncSession, IfCancelled
+from eventstore.append.commands import Command
+from eventstore.host_transaction import must_not_wait
+from eventstore.storage.sql.host_connection import synchronous
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from eventstore.settling import Outcome
-    from eventstore.store import EventStore
+    from eventstore.session import Session
 
 T = TypeVar("T")
 
 
-class Inside:
-    """Where the conversation reads and appends: what `AsyncConversation` asks of its store.
+class AsyncConnectionSession:
+    """A session inside the transaction of a host's connection."""
 
-    It is the `Appender` of the conversation's verbs, too, and gives what is to be awaited.
-    """
-
-    def __init__(self, store: EventStore, connection: AsyncConnection) -> None:
-        self._store = HostedStore(store, synchronous(connection))
+    def __init__(self, blocking: Session, connection: AsyncConnection) -> None:
+        self.blocking = blocking
         self._connection = connection
-        self._reader = self._asking = self
-        # for what verbs look up while they decide
-        appender = self._appender = self._store.appender
-        self.settled, self.events = appender.settled, appender.events
 
-    def conversation(self, conversation_id: str, *, connection: Any) -> Any:
-        """Refused: one connection is enough."""
-        return self._store.conversation(conversation_id, connection=connection)
+    async def run(self, command: Command[T], _: IfCancelled[T] | None = None, /) -> T:
+        """Append what a command decides, and return its result.
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """What the function gives, which uses the connection."""
+        Nothing is to be done for a cancelled task: its transaction is rolled back.
+        """
+        return await self.call(partial(self.blocking.run, command))
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function that uses the connection, and return what it returns."""
         return await self._connection.run_sync(lambda _: function())
 
-    async def do(self, *what: Any, **options: Any) -> Outcome:
-        """See `Appender.do`."""
-        return await self.run(lambda: self._appender.do(*what, **options)), None
+    def in_transaction(self, connection: AsyncConnection) -> AsyncSession:
+        """Raise `TypeError`: the session has its connection."""
+        blocking = self.blocking.in_transaction(synchronous(connection))
+        return AsyncConnectionSession(blocking, connection)
 
-    async def tool(self, *what: Any) -> Outcome:
-        """See `Appender.tool`."""
-        return await self.run(lambda: self._appender.tool(*what)), None
-
-    async def tools(self, *what: Any) -> Outcome:
-        """See `Appender.tools`."""
-        return await self.run(lambda: self._appender.tools(*what)), None
+    def outside_transaction(self, conversation_id: str, /) -> NoReturn:
+        """Raise `EventStoreError`: nothing may wait inside a host's transaction."""
+        raise must_not_wait(conversation_id)
 
 
-class HostedAsyncConversation(AsyncConversation):
-    """A conversation inside a transaction of the host's own."""
+def bind_to_connection(session: AsyncLogSession, connection: AsyncConnection) -> AsyncSession:
+    """Return a session inside the transaction of a connection.
 
-    @property
-    def blocking(self) -> NoReturn:
-        """Refuse: its connection is of who awaits it.
-
-        So does an `AsyncDispatcher`, whose steps have to be on disk before they happen.
-        """
-        raise EventStoreError(
-            "only who awaits can use an AsyncConnection, and a dispatcher's steps must not wait "
-            f"for its commit: pass store.conversation({self.id!r}), without a connection"
-        )
-
-    def follow(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `cannot_wait`."""
-        raise cannot_wait(self.id)
-
-    async def decision(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `cannot_wait`."""
-        raise cannot_wait(self.id)
-
-    async def _begin(self, call_id: str, attempt: int | None) -> Tool:
-        tool: Tool = await outcome(self._verbs.start(call_id, attempt))
-        return tool
-
-
-def within(
-    store: EventStore, conversation_id: str, connection: AsyncConnection
-) -> AsyncConversation:
-    """A handle on a conversation inside the transaction of a connection."""
-    inside: Any = Inside(store, connection)
-    return HostedAsyncConversation(inside, inside._store.conversation(conversation_id))  # noqa: SLF001
+    Raises:
+        TypeError, ValueError: it is not an `AsyncConnection`, or is not open.
+    """
+    blocking = session.blocking.in_transaction(synchronous(connection))
+    return AsyncConnectionSession(blocking, connection)

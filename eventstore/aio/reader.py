@@ -1,4 +1,4 @@
-"""What `AsyncEventStore` reads with: a few threads, and the iterations that they feed."""
+"""`ReadExecutor`: the threads that read for asyncio, and the iterations that they feed."""
 
 from __future__ import annotations
 
@@ -12,59 +12,69 @@ from contextlib import suppress
 from contextvars import copy_context
 from itertools import islice
 from threading import Lock
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
-from eventstore.events import Recorded
-from eventstore.feed import Cursor, cursor_at
-from eventstore.following import Following, Lag, Patience, Sought
-from eventstore.settling import Outcome, Settling, outcome, settle
+from eventstore.aio.futures import Outcome, UncancellableFuture, resolve, wait_result
+from eventstore.domain.events import Recorded
+from eventstore.subscriptions.feed import Cursor, cursor_at
+from eventstore.subscriptions.subscription import Lag, Subscription
+from eventstore.subscriptions.waiting import Deadline, WaitCondition
 
 T = TypeVar("T")
 C = TypeVar("C")
 
-PAGE = 500
-"""Events that an iteration fetches at once."""
+PAGE_EVENTS = 500
+"""Events that an iteration fetches in one go."""
 
-READERS = 4
-"""Threads that read at once."""
+MAX_THREADS = 4
+"""Threads that read at the same time."""
 
 
-class Reader:
+class Caller(Protocol):
+    """Calls blocking functions without blocking the event loop."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function, and return what it returns."""
+        ...
+
+
+class ReadExecutor:
     """The threads that read, so that no event loop waits for a database."""
 
     def __init__(self) -> None:
-        self.forked()
-        _readers.add(self)
+        self.reset_after_fork()
+        _executors.add(self)
 
-    def forked(self) -> None:
-        """Begin anew: in a forked child the threads are not here."""
+    def reset_after_fork(self) -> None:
+        """Start again without threads: a forked child does not have them."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """What the function gives in a thread, in the caller's context."""
-        return await outcome(self.ask(function))
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function in a thread, in the caller's context, and return what it returns."""
+        return await wait_result(self.submit(function))
 
-    def ask(self, function: Callable[[], T]) -> Settling[T]:
-        """The same, to be awaited."""
-        settling: Settling[T] = Settling(loop=asyncio.get_running_loop())
+    def submit(self, function: Callable[[], T]) -> UncancellableFuture[T]:
+        """Call a function on a reader thread; return the future of its result."""
+        future: UncancellableFuture[T] = UncancellableFuture(loop=asyncio.get_running_loop())
         context = copy_context()
 
         def work() -> None:
+            outcome: Outcome[T]
             try:
-                result: Outcome = context.run(function), None
-            except BaseException as error:  # noqa: BLE001 - it is the caller's
-                result = None, error
-            settle([(settling, result)])
+                outcome = context.run(function), None
+            except BaseException as error:  # noqa: BLE001 - it is raised in the caller
+                outcome = None, error
+            resolve([(future, outcome)])
 
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(READERS, "toolledger-reader")
+                self._pool = ThreadPoolExecutor(MAX_THREADS, "toolledger-reader")
             self._pool.submit(work)
-        return settling
+        return future
 
-    def end(self) -> None:
-        """Give up the threads; what comes later gets new ones."""
+    def shut_down(self) -> None:
+        """Give up the threads; a later call gets new ones."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -72,10 +82,10 @@ class Reader:
 
 
 class Reading(Generic[T]):
-    """An asynchronous iteration over what is read page by page, in bounded memory."""
+    """An asynchronous iteration that reads page by page, in bounded memory."""
 
-    def __init__(self, reader: Reader, items: Iterator[T]) -> None:
-        self._reader = reader
+    def __init__(self, caller: Caller, items: Iterator[T]) -> None:
+        self._caller = caller
         self._items = items
         self._page: deque[T] = deque()
         self._error: BaseException | None = None
@@ -91,31 +101,31 @@ class Reading(Generic[T]):
                 raise error
             if self._ended:
                 raise StopAsyncIteration
-            await self._reader.run(self._fetch)
+            await self._caller.call(self._fetch)
         return self._page.popleft()
 
     def _fetch(self) -> None:
         before = len(self._page)
         try:
-            self._page.extend(islice(self._items, PAGE))
-        except Exception as error:  # noqa: BLE001 - raised behind what came before it
+            self._page.extend(islice(self._items, PAGE_EVENTS))
+        except Exception as error:  # noqa: BLE001 - raised after the items before it
             self._error = error
             self._ended = True
         else:
-            self._ended = len(self._page) - before < PAGE
+            self._ended = len(self._page) - before < PAGE_EVENTS
 
 
 class AsyncFeed(Reading[Recorded]):
-    """Events after a cursor, as they are read; `cursor` is the place behind the last one given."""
+    """Events after a cursor; `cursor` is the place after the last one that was returned."""
 
-    def __init__(self, reader: Reader, feed: Iterator[Recorded], start: Cursor) -> None:
-        super().__init__(reader, feed)
+    def __init__(self, caller: Caller, feed: Iterator[Recorded], start: Cursor) -> None:
+        super().__init__(caller, feed)
         self._epoch = start.epoch
         self._positions = dict(start.positions)
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on: behind the last event that was given out."""
+        """Where to read on: after the last event that was returned."""
         return cursor_at(self._epoch, self._positions)
 
     async def __anext__(self) -> Recorded:
@@ -127,65 +137,65 @@ class AsyncFeed(Reading[Recorded]):
 class AsyncFollow(Generic[C]):
     """Events after a cursor, and then those to come, as they come; see `Follow`.
 
-    A wait for the next event that is cancelled, or timed out, loses none. Tasks may share one:
+    A wait for the next event may be cancelled, or time out: no event is lost. Tasks may share one:
     each event goes to one of them.
     """
 
-    def __init__(self, reader: Reader, following: Following[C]) -> None:
-        self._reader = reader
-        self._following = following
+    def __init__(self, caller: Caller, subscription: Subscription[C]) -> None:
+        self._caller = caller
+        self._subscription = subscription
 
     @property
     def cursor(self) -> C:
-        """Where to go on: behind the last event that was given out."""
-        return self._following.cursor
+        """Where to go on: after the last event that was returned."""
+        return self._subscription.cursor
 
     async def lag(self) -> Lag:
-        """How many events have not been given out yet, and how old the oldest of them is."""
-        return await self._reader.run(self._following.lag)
+        """Return how many events have not been returned yet, and how old the oldest of them is."""
+        return await self._caller.call(self._subscription.lag)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Recorded:
-        following = self._following
-        while (found := following.next()) is None:
-            if not await wait(following, self._reader) or following.over:
+        subscription = self._subscription
+        while (found := subscription.next()) is None:
+            if not await wait(subscription, self._caller) or subscription.ended:
                 raise StopAsyncIteration
         return found
 
 
-async def wait(sought: Sought, reader: Reader) -> bool:
-    """Until what is sought is there; see `following.wait`."""
-    watch = sought.store.watch
-    patience = Patience(sought.timeout)
+async def wait(condition: WaitCondition, caller: Caller) -> bool:
+    """Wait until the condition is met; return False when its timeout came first."""
+    watcher = condition.session.watcher
+    deadline = Deadline(condition.timeout)
     loop = asyncio.get_running_loop()
-    rung = asyncio.Event()
+    woken = asyncio.Event()
 
     def wake() -> None:
-        if not rung.is_set():  # else he has yet to look
-            loop.call_soon_threadsafe(rung.set)
+        if not woken.is_set():  # otherwise the task has yet to check
+            loop.call_soon_threadsafe(woken.set)
 
-    with watch.joined(sought, wake) as waiter:
-        while not await reader.run(sought.look):
-            left = patience.left()
-            if left == 0:
+    with watcher.joined(condition, wake) as waiter:
+        while not await caller.call(condition.is_met):
+            remaining = deadline.remaining()
+            if remaining == 0:
                 return False
-            watch.expect(waiter)
+            watcher.expect(waiter)
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await rung.wait()
-            rung.clear()
+                async with asyncio.timeout(remaining):
+                    await woken.wait()
+            woken.clear()
     return True
 
 
-_readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+_executors: weakref.WeakSet[ReadExecutor] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    for reader in list(_readers):
-        reader.forked()
+def _reset_after_fork() -> None:
+    for executor in list(_executors):
+        executor.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,151 +1,123 @@
-"""What `AsyncEventStore` appends with: the thread that does it, and what waits for it.
+"""`Writer`: the thread that appends for asyncio.
 
-What is asked for goes into a queue, and the thread carries out together whatever is in it.
+Appends go into a queue, and the thread commits together all that is in it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context
 from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
-from time import monotonic
 from typing import Any
 
-from eventstore.appending import TOGETHER, Appender
+from eventstore.aio.futures import Outcome, UncancellableFuture, resolve
+from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
+from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import StoreClosed
-from eventstore.settling import Outcome, Settling, settle
-from eventstore.storage import Draft
-from eventstore.task import Decide, Task
+from eventstore.storage.interface import Draft
 
 
-class Asked(Task, kw_only=True):
+class QueuedAppend(PendingAppend, kw_only=True):
     """An append that a task of an event loop waits for."""
 
     context: Context
-    then: Callable[[Task], Any]
-    """Makes of it what its caller gets."""
-    settling: Settling[Any]
+    result: Callable[[PendingAppend], Any]
+    """Selects the caller's result."""
+    future: UncancellableFuture[Any]
 
     def stage(self) -> Sequence[Draft]:
         """Decide, in the caller's context."""
-        return self.context.run(Task.stage, self)
+        return self.context.run(PendingAppend.stage, self)
 
-    def outcome(self) -> Outcome:
-        """What its caller gets."""
+    def outcome(self) -> Outcome[Any]:
+        """Return the caller's result, or the error to raise there."""
         if self.error is not None:
             return None, self.error
         try:
-            return self.context.run(self.then, self), None
-        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            return self.context.run(self.result, self), None
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller
             return None, error
 
 
 class Writer:
-    """The thread that appends; it starts with the first append, and ends when it is told to."""
+    """The thread that appends; it starts with the first append, and ends with `end`."""
 
-    def __init__(self, appender: Appender) -> None:
-        self._appender = appender
+    def __init__(self, committer: GroupCommitter) -> None:
+        self._committer = committer
         self._ended = False
-        self.forked()
+        self.reset_after_fork()
         _writers.add(self)
 
-    def forked(self) -> None:
-        """Begin anew: in a forked child the thread is not here, nor who waits for it."""
-        self._queue: SimpleQueue[Asked | None] = SimpleQueue()
+    def reset_after_fork(self) -> None:
+        """Start again: a forked child has neither the thread nor the tasks that wait for it."""
+        self._queue: SimpleQueue[QueuedAppend | None] = SimpleQueue()
         self._lock = Lock()
         self._thread: Thread | None = None
 
-    def ask(self, asked: Asked) -> None:
+    def __len__(self) -> int:
+        """Return how many appends are queued."""
+        return self._queue.qsize()
+
+    def put(self, append: QueuedAppend) -> None:
         """Queue an append.
 
         Raises:
-            StoreClosed: no more are taken.
+            StoreClosed: the writer takes no more appends.
         """
         with self._lock:
             if self._ended:
-                raise StoreClosed("the store is closed: AsyncEventStore.open() it again")
+                raise StoreClosed("the store is closed: open it again with AsyncEventStore.open()")
             if self._thread is None:
-                work = partial(_write, self._appender, self._queue)
-                # Not one that the interpreter waits for: it is told to end only behind those.
+                work = partial(_write, self._committer, self._queue)
+                # A daemon: the interpreter joins all others before `_at_exit` ends this one.
                 self._thread = Thread(target=work, name="toolledger-writer", daemon=True)
                 self._thread.start()
-            self._queue.put(asked)
+            self._queue.put(append)
 
     def end(self) -> None:
-        """Take no more; what is queued is still carried out."""
+        """Take no more appends; those in the queue are still committed."""
         with self._lock:
             if not self._ended:
                 self._ended = True
                 self._queue.put(None)
 
     def join(self) -> None:
-        """Wait until all is carried out."""
+        """Block until the queue is empty and the thread has ended."""
         thread = self._thread
         if thread is not None and thread is not current_thread():
             thread.join()
 
 
-def _write(appender: Appender, queue: SimpleQueue[Asked | None]) -> None:
-    """Carry out together what waits together, in the order of the queue."""
+def _write(committer: GroupCommitter, queue: SimpleQueue[QueuedAppend | None]) -> None:
+    """Commit together what waits together, in the order of the queue, until None comes."""
     while True:
-        waiting = [queue.get()]
+        taken = [queue.get()]
         with suppress(Empty):
-            while len(waiting) < TOGETHER:
-                waiting.append(queue.get_nowait())
-        asked = [one for one in waiting if one is not None]
-        # Those that go alone would be carried out behind the others.
-        for alone, group in groupby(asked, lambda one: one.alone):
-            tasks = list(group)
-            for some in [[task] for task in tasks] if alone else [tasks]:
-                appender.append_together(some)
-                settle((task.settling, task.outcome()) for task in some)
-        if len(asked) < len(waiting):
+            while len(taken) < MAX_GROUP_APPENDS:
+                taken.append(queue.get_nowait())
+        appends = [append for append in taken if append is not None]
+        for group in _in_order(appends):
+            committer.commit_together(group)
+            resolve((append.future, append.outcome()) for append in group)
+        if len(appends) < len(taken):
             return
-        del waiting, asked
+        del taken, appends
 
 
-class Asking:
-    """The `Appender` of a `Conversation` whose verbs give what is to be awaited."""
-
-    def __init__(self, appender: Appender) -> None:
-        self._appender = appender
-        self.writer = Writer(appender)
-        # for what verbs look up while they decide, in the writer's thread
-        self.settled, self.events = appender.settled, appender.events
-
-    def do(
-        self,
-        conversation_id: str,
-        decide: Decide,
-        then: Callable[[Task], Any],
-        expected_version: int | None = None,
-        ids: Sequence[bytes] = (),
-        *,
-        alone: bool = False,
-    ) -> Settling[Any]:
-        """See `Appender.do`."""
-        settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
-        self.writer.ask(Asked(
-            self._appender, conversation_id, decide, expected_version, ids, alone or bool(ids),
-            asked=monotonic(), context=copy_context(), then=then, settling=settling,
-        ))  # fmt: skip
-        return settling
-
-    def tool(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        """See `Appender.tool`."""
-        return self.do(conversation_id, decide, Task.tool)
-
-    def tools(self, conversation_id: str, decide: Decide) -> Settling[Any]:
-        """See `Appender.tools`."""
-        return self.do(conversation_id, decide, Task.tools, alone=True)
+def _in_order(appends: Iterable[QueuedAppend]) -> Iterable[list[QueuedAppend]]:
+    """Yield groups to commit; exclusive appends one by one, or they would come after the others."""
+    for exclusive, group in groupby(appends, lambda append: append.exclusive):
+        if exclusive:
+            yield from ([append] for append in group)
+        else:
+            yield list(group)
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -153,7 +125,7 @@ _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 @atexit.register
 def _at_exit() -> None:
-    """Carry out what was asked for before the process ends."""
+    """Commit what is queued before the process ends."""
     writers = list(_writers)
     for writer in writers:
         writer.end()
@@ -161,10 +133,10 @@ def _at_exit() -> None:
         writer.join()
 
 
-def _after_fork() -> None:
+def _reset_after_fork() -> None:
     for writer in list(_writers):
-        writer.forked()
+        writer.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)

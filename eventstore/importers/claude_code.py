@@ -1,50 +1,66 @@
-"""Session logs of Claude Code: one record a line, Anthropic content blocks inside.
+"""Session logs of Claude Code: one record a line, with content blocks of Anthropic.
 
-A message of the model stands in several records with one message id, some of them twice. The
-records of sub-agents (side chains) stand between those of the session that started them.
+A message of the model is split over several records with one message id, and some records occur
+twice. The records of sub-agents (side chains) stand between those of the session that started them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TypeGuard
 
 import msgspec
 
-from projections.sources.problems import Problems
-from projections.sources.transcripts import Transcript
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.problems import Problems
+from eventstore.importers.transcript import Transcript
 
-NAME = "claude-code"
-
-_SAYS_NOTHING = frozenset(
+_WITHOUT_MESSAGE = frozenset(
     {"summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment"}
 )
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-def is_record(value: Any) -> bool:
-    """Whether a value is a record of a session log."""
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+def is_record(value: object) -> TypeGuard[JsonObject]:
+    """Return whether a value is a record of a session log."""
+    if not is_json_object(value) or not isinstance(value.get("type"), str):
         return False
     if value["type"] in ("user", "assistant"):
         return isinstance(value.get("message"), dict) and ("sessionId" in value or "uuid" in value)
     return "sessionId" in value or "leafUuid" in value or value["type"] == "file-history-snapshot"
 
 
+class SessionLogs:
+    """The file format: one record a line."""
+
+    name = "claude-code"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a line or an item is a record of a session log."""
+        return unit != "file" and is_record(value)
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the conversations: each session before its side chains."""
+        log = SessionLog(content.problems)
+        log.extend(content.values)
+        yield from log.transcripts(content.file_stem, content.name)
+
+
 class _Chain:
-    """One conversation of a log, as its records come."""
+    """One conversation of a log, built up from its records."""
 
     def __init__(self, parent: _Chain | None = None, agent: str | None = None) -> None:
         self.parent = parent
         self.agent = agent
         self.sessions: list[str] = []
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[JsonObject] = []
         self.lines: list[int] = []
-        self.said: dict[str, set[bytes]] = {}  # message id -> its content blocks so far
-        self.chains = 0  # of sub-agents
+        self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
+        self.side_chains = 0
 
-    def add(self, line: int, message: dict[str, Any]) -> None:
-        """Take in a message."""
+    def add(self, line: int, message: JsonObject) -> None:
+        """Add a message."""
         self.messages.append(message)
         self.lines.append(line)
 
@@ -59,8 +75,8 @@ class SessionLog:
         self._by_session: dict[str, _Chain] = {}
         self._by_agent: dict[str, _Chain] = {}
 
-    def extend(self, values: Iterable[tuple[int, Any]]) -> None:
-        """Take in the records of a file, with their lines."""
+    def extend(self, values: Iterable[tuple[int, object]]) -> None:
+        """Add the records of a file, with their lines."""
         for line, value in values:
             if is_record(value):
                 self._record(line, value)
@@ -68,7 +84,7 @@ class SessionLog:
                 self._problems.add("not a record of a session log", line)
 
     def transcripts(self, stem: str, name: str | None) -> Iterator[Transcript]:
-        """The conversations: each session before its side chains."""
+        """Yield the conversations: each session before its side chains."""
         ids: dict[int, str] = {}
         mains = [chain for chain in self._chains if chain.parent is None]
         for chain in mains:
@@ -77,9 +93,9 @@ class SessionLog:
         sides = [chain for chain in self._chains if chain.parent is not None]
         for chain in sides:
             if chain.parent is not None:
-                chain.parent.chains += 1
+                chain.parent.side_chains += 1
                 ids[id(chain)] = (
-                    f"{ids[id(chain.parent)]}/sidechain-{chain.agent or chain.parent.chains}"
+                    f"{ids[id(chain.parent)]}/sidechain-{chain.agent or chain.parent.side_chains}"
                 )
         calls: dict[int, list[tuple[str, str]]] = {id(c): list(_agent_calls(c)) for c in mains}
         for chain in mains + sides:
@@ -95,9 +111,7 @@ class SessionLog:
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
             )
 
-    # records
-
-    def _record(self, line: int, record: dict[str, Any]) -> None:
+    def _record(self, line: int, record: JsonObject) -> None:
         uuid = record.get("uuid")
         if isinstance(uuid, str) and uuid in self._by_record:
             self._problems.add("the same record again", line)
@@ -105,7 +119,7 @@ class SessionLog:
         if record["type"] not in ("user", "assistant"):
             if isinstance(uuid, str) and (chain := self._parent(record)):
                 self._by_record[uuid] = chain
-            if record["type"] not in _SAYS_NOTHING:
+            if record["type"] not in _WITHOUT_MESSAGE:
                 self._problems.add(f"a {record['type']} record, which holds no message", line)
             return
         if not isinstance(uuid, str):
@@ -118,26 +132,26 @@ class SessionLog:
         else:
             self._assistant(line, chain, message)
 
-    def _assistant(self, line: int, chain: _Chain, message: dict[str, Any]) -> None:
+    def _assistant(self, line: int, chain: _Chain, message: JsonObject) -> None:
         key, content = message.get("id"), message.get("content")
         if not isinstance(key, str):
             chain.add(line, {"role": "assistant", "content": content})
             return
-        said = chain.said.setdefault(key, set())
-        blocks = content if isinstance(content, list) else [content]
-        marked = [(_mark(block), block) for block in blocks]
-        new = [block for mark, block in marked if mark not in said]
-        said.update(mark for mark, _ in marked)
+        known = chain.blocks.setdefault(key, set())
+        blocks = content if is_json_list(content) else [content]
+        keyed = [(_canonical_key(block), block) for block in blocks]
+        new = [block for block_key, block in keyed if block_key not in known]
+        known.update(block_key for block_key, _ in keyed)
         if len(new) < len(blocks):
             self._problems.add("the same assistant message again", line, detail=key)
         if new:
-            fresh = new if isinstance(content, list) else content
-            chain.add(line, {"role": "assistant", "id": key, "content": fresh})
+            remaining = new if isinstance(content, list) else content
+            chain.add(line, {"role": "assistant", "id": key, "content": remaining})
 
-    def _parent(self, record: dict[str, Any]) -> _Chain | None:
+    def _parent(self, record: JsonObject) -> _Chain | None:
         return self._by_record.get(_text(record, "parentUuid"))
 
-    def _chain(self, record: dict[str, Any]) -> _Chain:
+    def _chain(self, record: JsonObject) -> _Chain:
         chain = self._parent(record)
         if record.get("isSidechain") is True:
             return chain if chain and chain.parent else self._side(record)
@@ -149,7 +163,7 @@ class SessionLog:
         self._by_session.setdefault(session, chain)
         return chain
 
-    def _side(self, record: dict[str, Any]) -> _Chain:
+    def _side(self, record: JsonObject) -> _Chain:
         agent, session = _text(record, "agentId"), _text(record, "sessionId")
         if agent in self._by_agent:
             return self._by_agent[agent]
@@ -168,12 +182,12 @@ class SessionLog:
         return chain
 
 
-def _text(record: dict[str, Any], key: str) -> str:
+def _text(record: JsonObject, key: str) -> str:
     value = record.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _mark(block: Any) -> bytes:
+def _canonical_key(block: object) -> bytes:
     try:
         return _canonical(block)
     except (TypeError, ValueError, RecursionError):
@@ -181,27 +195,27 @@ def _mark(block: Any) -> bytes:
 
 
 def _agent_calls(chain: _Chain) -> Iterator[tuple[str, str]]:
-    """The calls that start a sub-agent: prompt and id."""
+    """Yield prompt and id of the calls that start a sub-agent."""
     for message in chain.messages:
         content = message["content"]
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "tool_use":
-                given, call_id = block.get("input"), block.get("id")
-                prompt = given.get("prompt") if isinstance(given, dict) else None
+        for block in content if is_json_list(content) else ():
+            if is_json_object(block) and block.get("type") == "tool_use":
+                arguments, call_id = block.get("input"), block.get("id")
+                prompt = arguments.get("prompt") if is_json_object(arguments) else None
                 if isinstance(prompt, str) and isinstance(call_id, str):
                     yield prompt, call_id
 
 
 def _opening(chain: _Chain) -> str:
-    """What a sub-agent was asked."""
+    """Return what a sub-agent was asked."""
     content = chain.messages[0]["content"]
-    if isinstance(content, list) and content and isinstance(content[0], dict):
+    if is_json_list(content) and content and is_json_object(content[0]):
         content = content[0].get("text")
     return content if isinstance(content, str) else ""
 
 
 def _claim(calls: list[tuple[str, str]], prompt: str) -> str | None:
-    """The first call with this prompt that no other side chain has claimed."""
+    """Take the first call with this prompt that no other side chain has claimed."""
     for place, (asked, call_id) in enumerate(calls):
         if asked == prompt:
             del calls[place]

@@ -9,48 +9,51 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from projections.sources.problems import Problems, SourceError
+from eventstore.importers.problems import Problems, SourceError
 
-LINE = 64 * 1024 * 1024
-"""Bytes that a line, or a value over several lines, may have."""
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""Size limit of a line, and of a value over several lines."""
 
-WHOLE = 512 * 1024 * 1024
-"""Bytes that a file may have that can only be read as a whole."""
+MAX_FILE_BYTES = 512 * 1024 * 1024
+"""Size limit of a file that can only be read as a whole."""
 
 NOT_JSON = "not JSON"
 
-_SIGNS = (
+_SIGNATURES = (
     (b"\xff\xfe", "is UTF-16: save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16: save it as UTF-8"),
     (b"\x1f\x8b", "is compressed: unpack it first"),
     (b"PK\x03\x04", "is a ZIP archive: unpack it first"),
     (b"SQLite format 3\x00", "is a SQLite database: name it with --url"),
 )
-_MARK = b"\xef\xbb\xbf"
-_OPENS = {b"{": b"}", b"[": b"]"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CLOSING_BRACKETS = {b"{": b"}", b"[": b"]"}
 
 
 class TextFile:
-    """A file of JSON text. `position` and `size` (bytes) say how far it was read."""
+    """A file of JSON text; `position` of `size` bytes have been read."""
 
-    def __init__(self, path: Path, problems: Problems) -> None:
+    def __init__(
+        self, path: Path, problems: Problems, max_line_bytes: int = MAX_LINE_BYTES
+    ) -> None:
         self.path = path
         self.position = 0
         self._problems = problems
+        self._max_line_bytes = max_line_bytes
         self.size = _check(path)
 
     def whole(self) -> Any:
-        """The file as one JSON value.
+        """Return the file as one JSON value.
 
         Raises:
-            SourceError: it is none, or too large.
+            SourceError: it is not JSON, or too large.
         """
-        if self.size > WHOLE:
+        if self.size > MAX_FILE_BYTES:
             raise SourceError(
                 f"{self.path} is too large to be read at once ({self.size:,} bytes): "
                 "write one message, or one conversation, a line (.jsonl)"
             )
-        data = self.path.read_bytes().removeprefix(_MARK)
+        data = self.path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
         self.position = self.size
         try:
             return decode(data)
@@ -60,15 +63,16 @@ class TextFile:
             raise SourceError(f"{self.path} is not JSON: {error}") from error
 
     def first_line(self) -> tuple[bytes, bool]:
-        """The first line, and whether more than white space follows it."""
+        """Return the first line, and whether more than white space follows it."""
         with self.path.open("rb") as file:
-            first = file.readline(LINE).removeprefix(_MARK).strip()
+            first = file.readline(self._max_line_bytes).removeprefix(_BYTE_ORDER_MARK).strip()
             return first, bool(file.read(4096).strip())
 
     def values(self) -> Iterator[tuple[int, Any]]:
-        """Each value with its line, in bounded memory; what is none becomes a problem.
+        """Yield each value with its line, in bounded memory; other text becomes a problem.
 
-        A value is one line, or begins with a bracket alone on its line and ends so.
+        A value takes one line, or several from an opening bracket that stands alone on its line to
+        a closing one that does.
         """
         with self.path.open("rb") as file:
             yield from self._values(file)
@@ -76,45 +80,46 @@ class TextFile:
     def _values(self, file: BinaryIO) -> Iterator[tuple[int, Any]]:
         lines = self._lines(file)
         for number, line in lines:
-            text = line.removeprefix(_MARK).strip() if number == 1 else line.strip()
+            text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
             if not text:
                 continue
             try:
                 yield number, decode(text)
             except ValueError as error:
-                if text in _OPENS and _is_outer(line):
-                    yield from self._longer(number, line, _OPENS[text], lines)
+                if text in _CLOSING_BRACKETS and _is_outer(line):
+                    yield from self._multi_line_value(number, line, _CLOSING_BRACKETS[text], lines)
                 else:
-                    self._bad(number, text, error)
+                    self._report(number, text, error)
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         number = 0
-        while line := file.readline(LINE):
+        while line := file.readline(self._max_line_bytes):
             number += 1
             self.position += len(line)
-            if len(line) < LINE or line.endswith(b"\n"):
+            if len(line) < self._max_line_bytes or line.endswith(b"\n"):
                 yield number, line
                 continue
-            while (more := file.readline(LINE)) and not more.endswith(b"\n"):
+            while (more := file.readline(self._max_line_bytes)) and not more.endswith(b"\n"):
                 self.position += len(more)
-            self._problems.add(f"longer than {LINE:,} bytes", number)
+            self._problems.add(f"longer than {self._max_line_bytes:,} bytes", number)
 
-    def _longer(
+    def _multi_line_value(
         self, first: int, line: bytes, end: bytes, lines: Iterator[tuple[int, bytes]]
     ) -> Iterator[tuple[int, Any]]:
-        """A value over several lines."""
+        """Yield a value over several lines."""
         text, last, size = [line], first, 0
-        for last, more in lines:  # noqa: B007 - where it ended
+        for number, more in lines:
             text.append(more)
+            last = number
             size += len(more)
-            if (more.strip() == end and _is_outer(more)) or size > LINE:
+            if (more.strip() == end and _is_outer(more)) or size > self._max_line_bytes:
                 break
         try:
             yield first, decode(b"".join(text))
         except ValueError:
             self._problems.add(NOT_JSON, first, last=last)
 
-    def _bad(self, number: int, text: bytes, error: ValueError) -> None:
+    def _report(self, number: int, text: bytes, error: ValueError) -> None:
         if isinstance(error, UnicodeDecodeError):
             self._problems.add("not UTF-8", number)
         else:
@@ -122,10 +127,10 @@ class TextFile:
 
 
 def decode(data: bytes) -> Any:
-    """The JSON value of `data`; NaN and half surrogate pairs are taken, as Python takes them.
+    """Return the JSON value of `data`; NaN and half surrogate pairs are accepted, as in Python.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not JSON.
     """
     try:
         return msgspec.json.decode(data)
@@ -142,16 +147,16 @@ def _is_outer(line: bytes) -> bool:
 
 
 def _check(path: Path) -> int:
-    """The size of a file that may be text.
+    """Return the size of a file, after checking that it may be text.
 
     Raises:
-        SourceError: it is missing, no file, empty, or of another kind.
+        SourceError: it is missing, empty, not a file, or of another kind.
     """
     try:
         if path.is_dir():
             raise SourceError(f"{path} is a folder: name the files in it")
         if path.exists() and not path.is_file():
-            raise SourceError(f"{path} is no regular file: save it as one first")
+            raise SourceError(f"{path} is not a regular file: save it as one first")
         size = path.stat().st_size
         with path.open("rb") as file:
             head = file.read(4096)
@@ -159,11 +164,11 @@ def _check(path: Path) -> int:
         raise SourceError(f"there is no file {path}") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from error
-    for sign, what in _SIGNS:
-        if head.startswith(sign):
+    for signature, what in _SIGNATURES:
+        if head.startswith(signature):
             raise SourceError(f"{path} {what}")
     if b"\x00" in head:
         raise SourceError(f"{path} is a binary file: JSON text is needed")
-    if not head.removeprefix(_MARK).strip() and size <= len(head):
+    if not head.removeprefix(_BYTE_ORDER_MARK).strip() and size <= len(head):
         raise SourceError(f"{path} is empty")
     return size

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.text import one_line
+from eventstore.domain.one_line import one_line
 
-KEPT = 1000
+MAX_KEPT_PROBLEMS = 1000
 """Problems of one file that are kept; all are counted."""
 
 
 class SourceError(ValueError):
-    """A file that no conversation can be read from."""
+    """No conversation can be read from the file."""
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
-    """Something wrong in the lines `line` to `last` (from 1), or in the file as a whole."""
+    """A fault in the lines `line` to `last` (from 1), or in the file as a whole."""
 
     what: str
     line: int | None = None
@@ -31,7 +31,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 
 
 class Problems:
-    """The problems of one file; equal ones in neighbouring lines are told once."""
+    """The problems of one file; equal ones in neighbouring lines are kept as one."""
 
     def __init__(self) -> None:
         self.kept: list[Problem] = []
@@ -45,7 +45,7 @@ class Problems:
         last: int | None = None,
         detail: str | None = None,
     ) -> None:
-        """Note a problem."""
+        """Add a problem."""
         end = line if last is None else last
         before = self.kept[-1] if self.kept else None
         if (
@@ -57,5 +57,5 @@ class Problems:
             self.kept[-1] = msgspec.structs.replace(before, last=end)
             return
         self.count += 1
-        if len(self.kept) < KEPT:
+        if len(self.kept) < MAX_KEPT_PROBLEMS:
             self.kept.append(Problem(what, line, end, detail))

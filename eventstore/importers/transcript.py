@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from eventstore.domain.json_types import is_json_list, is_json_object
+
 _REFUSALS = (
     "The user doesn't want to proceed with this tool use.",
     "The user doesn't want to take this action right now.",
@@ -19,8 +21,8 @@ class Transcript(msgspec.Struct):
     """A conversation: a provider's messages under a stable id.
 
     `messages` may be an iterator that reads the file as it goes. `lines` are the lines of the
-    messages read so far, where each has its own. A sub-agent's names the conversation and the
-    call that it serves.
+    messages read so far, where each message has its own line. The transcript of a sub-agent names
+    the conversation and the call that started it.
     """
 
     id: str
@@ -31,17 +33,17 @@ class Transcript(msgspec.Struct):
     parent_call_id: str | None = None
 
     def place(self, message: int) -> str:
-        """Where the file has a message (from 0)."""
+        """Return where a message (counted from 0) stands in the file."""
         if self.lines is not None and message < len(self.lines):
             return f"line {self.lines[message]}"
         return f"{self.id}: message {message + 1}"
 
 
-def is_refusal(result: Any) -> bool:
-    """Whether a result, as Anthropic's messages have it, says that a person refused the call."""
-    if not isinstance(result, dict) or result.get("is_error") is not True:
+def is_refusal(result: object) -> bool:
+    """Return whether a `tool_result` block of Anthropic says that a person refused the call."""
+    if not is_json_object(result) or result.get("is_error") is not True:
         return False
     content = result.get("content")
-    if isinstance(content, list) and content and isinstance(content[0], dict):
+    if is_json_list(content) and content and is_json_object(content[0]):
         content = content[0].get("text")
     return isinstance(content, str) and content.startswith(_REFUSALS)

@@ -1,0 +1,303 @@
+"""A conversation for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from eventstore.aio.reader import AsyncFollow, Reading, wait
+from eventstore.append import commands
+from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, checked_pauses, is_pause
+from eventstore.conversation import Conversation
+from eventstore.domain.events import Event, Recorded, RunStarted
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.fork import forked_events
+from eventstore.domain.messages import Part
+from eventstore.domain.times import Moment, microseconds_of
+from eventstore.domain.tool import Tool
+from eventstore.errors import EventStoreError, SilentAttempt
+from eventstore.subscriptions.decision import PendingDecision
+from eventstore.subscriptions.sources import ConversationSource
+from eventstore.subscriptions.subscription import Subscription
+from eventstore.subscriptions.waiting import StopSignal
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from eventstore.aio.session import AsyncSession
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.history_import import Imported
+    from eventstore.providers.registry import AnyProvider
+
+
+NOT_RUN = Failure(
+    ErrorKind.INTERNAL, "cancelled before it ran: nothing has happened", code="not_run"
+)
+"""The failure of an attempt that was cancelled while its start was being recorded."""
+
+
+class AsyncConversation:
+    """One conversation: append to it, read it. `Conversation` has the same names, and says more."""
+
+    def __init__(self, session: AsyncSession, conversation_id: str) -> None:
+        self.session = session
+        """What it reads and appends through; for the package's own use."""
+        self.id = conversation_id
+        self._blocking = Conversation(session.blocking, conversation_id)
+
+    def __repr__(self) -> str:
+        return f"<AsyncConversation {self.id!r}>"
+
+    @property
+    def blocking(self) -> Conversation:
+        """The synchronous handle on the same conversation.
+
+        Raises:
+            EventStoreError: the conversation is inside a host's transaction.
+        """
+        self.session.outside_transaction(self.id)  # otherwise only its task may use it
+        return self._blocking
+
+    # reading
+
+    def events(self, after: int = 0) -> AsyncIterator[Recorded]:
+        """Return the events after a version, in order, in bounded memory."""
+        return Reading(self.session, self._blocking.events(after))
+
+    @property
+    def version(self) -> Coroutine[Any, Any, int]:
+        """The version of the last event; 0 before the first. To be awaited."""
+        return self.session.call(lambda: self._blocking.version)
+
+    @property
+    def tools(self) -> Coroutine[Any, Any, dict[str, Tool]]:
+        """Every call by its id, as it stands in the log now. To be awaited."""
+        return self.session.call(lambda: self._blocking.tools)
+
+    def follow(
+        self,
+        after: int = 0,
+        *,
+        stop: StopSignal | None = None,
+        timeout: float | None = None,
+        poll: float = 0.05,
+    ) -> AsyncFollow[int]:
+        """Return the events after a version, and then those to come; see `EventStore.follow`."""
+        session = self.session.outside_transaction(self.id)
+        source = ConversationSource(session.blocking, self.id, after)
+        return AsyncFollow(
+            session.executor, Subscription(session.blocking, source, stop, timeout, poll)
+        )
+
+    async def decision(
+        self,
+        call_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the same parameters as `Conversation`
+        *,
+        poll: float = 0.25,
+    ) -> Tool:
+        """Wait until a call is approved or rejected; see `Conversation.decision`."""
+        session = self.session.outside_transaction(self.id)
+        decision = PendingDecision(session.blocking, self.id, call_id, timeout, poll)
+        await wait(decision, session.executor)
+        return decision.decided
+
+    # appending
+
+    async def append(
+        self,
+        *events: Event,
+        expected_version: int | None = None,
+        event_ids: Sequence[UUID | str | bytes] | None = None,
+        connection: AsyncConnection | None = None,
+    ) -> list[Recorded]:
+        """Append events, all or none; see `Conversation.append`."""
+        command = commands.append(self.id, events, expected_version, event_ids)
+        if connection is not None:
+            return await self.session.in_transaction(connection).run(command)
+        return await self.session.run(command)
+
+    async def fork(self, at: int, to: str) -> AsyncConversation:
+        """Copy the events up to version `at` to the new conversation `to`, in one append."""
+        events = [recorded async for recorded in self.events()]
+        copy = AsyncConversation(self.session, to)
+        await copy.append(*forked_events(self.id, events, at), expected_version=0)
+        return copy
+
+    async def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
+        """Add a message: text, or parts."""
+        return await self.session.run(commands.add_message(self.id, role, content))
+
+    async def request(
+        self, name: str, arguments: object = None, call_id: str | None = None
+    ) -> Tool:
+        """Record that the model asks for a call: pending."""
+        return await self.session.run(commands.request(self.id, name, arguments, call_id))
+
+    async def approve(
+        self,
+        call_id: str,
+        edited_arguments: JsonObject | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Tool:
+        """Allow a call; `edited_arguments`, if given, are in force from now on."""
+        return await self.session.run(
+            commands.approve(self.id, call_id, edited_arguments, by, reason)
+        )
+
+    async def reject(
+        self,
+        call_id: str,
+        reason: str | None = None,
+        source: str = "human",
+        by: str | None = None,
+        details: JsonObject | None = None,
+    ) -> Tool:
+        """Refuse a call for good."""
+        return await self.session.run(
+            commands.reject(self.id, call_id, reason, source, by, details)
+        )
+
+    async def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:
+        """Let a call that has not started wait until a time; see `Conversation.defer`."""
+        moment = microseconds_of("until", until)
+        return await self.session.run(commands.pause(self.id, call_id, moment, reason))
+
+    async def start(self, call_id: str, attempt: int | None = None) -> Tool:
+        """Record that an attempt begins, before it does; see `Conversation.start`."""
+        return await self.session.run(commands.start(self.id, call_id, attempt))
+
+    async def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
+        """Record a call's result: any value."""
+        return await self.session.run(
+            commands.complete(self.id, call_id, result, synthetic=synthetic)
+        )
+
+    async def fail(
+        self,
+        call_id: str,
+        error: BaseException | Failure | str,
+        *,
+        delay: float | None = None,
+    ) -> Tool:
+        """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
+        return await self.session.run(commands.fail(self.id, call_id, error, delay))
+
+    @asynccontextmanager
+    async def running(
+        self, call_id: str, attempt: int | None = None, *, pauses: Pauses = ()
+    ) -> AsyncGenerator[AsyncAttempt, None]:
+        """Run a call: started durably on entry, and its end recorded on exit.
+
+        All is as in `Conversation.running`. A task that is cancelled while the start is being
+        recorded does not enter the block, and it is recorded that nothing has run.
+        """
+        checked_pauses(pauses)
+        command = commands.start(self.id, call_id, attempt)
+        tool = await self.session.run(command, self._record_not_run)
+        run = AsyncAttempt(self.session, self.id, tool)
+        try:
+            yield run
+        except BaseException as error:
+            if not run.ended:
+                try:
+                    await self.session.run(run.end(error, pauses))
+                except EventStoreError as unrecorded:
+                    end = "pause" if is_pause(error, pauses) else "failure"
+                    error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
+            raise
+        if not run.ended:
+            await run.fail(NO_RESULT)
+            raise SilentAttempt(call_id)
+
+    async def record(
+        self,
+        message: object,
+        provider: AnyProvider = "openai",
+        *,
+        event_ids: Sequence[UUID | str | bytes] | None = None,
+        expected_version: int | None = None,
+    ) -> list[Tool]:
+        """Record a provider's message; see `Conversation.record`."""
+        from eventstore.history_import import record  # loads the providers
+
+        return await self.session.run(
+            record(self.id, message, provider, event_ids, expected_version)
+        )
+
+    async def record_messages(
+        self,
+        messages: Sequence[Any] | dict[str, Any],
+        provider: AnyProvider = "openai",
+        *,
+        is_error: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool] | None = None,
+    ) -> list[Tool]:
+        """Record messages, as one append; see `Conversation.record_messages`."""
+        from eventstore.history_import import record_messages  # loads the providers
+
+        return await self.session.run(
+            record_messages(self.id, messages, provider, is_error, is_rejection)
+        )
+
+    async def import_messages(
+        self,
+        messages: Iterable[Any],
+        provider: AnyProvider = "openai",
+        *,
+        is_error: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool] | None = None,
+        started: RunStarted | None = None,
+    ) -> Imported:
+        """Record a whole history, in a thread of its own; see `Conversation.import_messages`.
+
+        A task that is cancelled waits for its end.
+        """
+        return await self.session.call(
+            lambda: self._blocking.import_messages(
+                messages, provider, is_error=is_error, is_rejection=is_rejection, started=started
+            )
+        )
+
+    async def _record_not_run(self, tool: Tool, cancelled: asyncio.CancelledError) -> None:
+        """Fail an attempt whose task was cancelled before the block was entered."""
+        try:
+            await self.session.run(commands.fail(self.id, tool.id, NOT_RUN, attempt=tool.attempts))
+        except EventStoreError as unrecorded:
+            cancelled.add_note(
+                f"call {tool.id!r} did not run, which was not recorded: {unrecorded}"
+            )
+
+
+class AsyncAttempt(StartedAttempt):
+    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
+
+    def __init__(self, session: AsyncSession, conversation_id: str, tool: Tool) -> None:
+        super().__init__(conversation_id, tool)
+        self._session = session
+
+    async def complete(self, result: object) -> Tool:
+        """Record the result: any value."""
+        # The tool has done its work: if that cannot be recorded now, it has still not failed.
+        self.ended = True
+        self.tool = await self._session.run(self.completion(result))
+        return self.tool
+
+    async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
+        """Record that it pauses: the call waits again; see `Attempt.pause`."""
+        self.tool = await self._session.run(self.suspension(until, reason))
+        self.ended = True
+        return self.tool
+
+    async def fail(
+        self, error: BaseException | Failure | str, *, delay: float | None = None
+    ) -> Tool:
+        """Record the failure; `delay` is the wait in seconds before the next attempt."""
+        self.tool = await self._session.run(self.failure(error, delay))
+        self.ended = True
+        return self.tool

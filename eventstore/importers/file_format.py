@@ -1,0 +1,79 @@
+"""The seam for a new importer: what a file format declares, and what it is given to read.
+
+A format is one module with a class that keeps `FileFormat`, and one line in `source.FORMATS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Protocol, TypeAlias
+
+from eventstore.importers.problems import Problems
+from eventstore.importers.transcript import Transcript
+
+Unit: TypeAlias = Literal["line", "item", "file"]
+"""What a value is: one line of a file, one item of its JSON list, or the whole file."""
+
+NumberedValues: TypeAlias = Iterator[tuple[int, object]]
+"""JSON values with the number (from 1) of their line or item."""
+
+
+class FileContent:
+    """The values of one file, and what their conversations are named for.
+
+    `name` is the caller's name for the conversations, in place of the file's own; `provider` is the
+    form of the messages, where the caller says so.
+    """
+
+    def __init__(
+        self,
+        values: NumberedValues,
+        unit: Unit,
+        *,
+        file_stem: str,
+        name: str | None,
+        provider: str | None,
+        problems: Problems,
+    ) -> None:
+        self.values = values
+        self.unit = unit
+        self.file_stem = file_stem
+        self.name = name
+        self.provider = provider
+        self.problems = problems
+        self._used_names: set[str] = set()
+
+    @property
+    def stem(self) -> str:
+        """What a conversation without a name of its own is named for."""
+        return self.name or self.file_stem
+
+    def report(self, what: str, number: int) -> None:
+        """Report a problem with a value."""
+        if self.unit == "line":
+            self.problems.add(what, number)
+        else:
+            self.problems.add(f"{self.unit} {number} is {what}")
+
+    def unused_name(self, name: str) -> str:
+        """Return `name`, with a number after it where the file has used it before."""
+        chosen, number = name, 2
+        while chosen in self._used_names:
+            chosen, number = f"{name}#{number}", number + 1
+        self._used_names.add(chosen)
+        return chosen
+
+
+class FileFormat(Protocol):
+    """A format of files that hold conversations."""
+
+    name: str
+    """The name with which a caller chooses the format."""
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a value of a file is of this format."""
+        ...
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the conversations of a file; values that cannot be read become problems."""
+        ...

@@ -1,0 +1,153 @@
+"""Files of messages: OpenAI Chat and Anthropic Messages, as lists, objects and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeGuard
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.transcript import Transcript
+
+MAX_DETECTED_VALUES = 200
+"""Messages that are looked at to detect their form."""
+
+_NAMES = ("conversation_id", "session_id", "thread_id", "id")
+_OPENAI_ROLES = ("tool", "function", "developer")
+_OPENAI_PARTS = ("image_url", "input_audio", "file", "refusal")
+_ANTHROPIC_BLOCKS = (
+    "tool_use",
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "image",
+    "document",
+    "server_tool_use",
+)
+
+
+def is_conversation(value: object) -> TypeGuard[JsonObject]:
+    """Return whether a value is an object with a list of messages."""
+    return is_json_object(value) and isinstance(value.get("messages"), list)
+
+
+def is_message(value: object) -> TypeGuard[JsonObject]:
+    """Return whether a value is a message."""
+    return is_json_object(value) and isinstance(value.get("role"), str)
+
+
+def detect(messages: Iterable[object]) -> str | None:
+    """Return the provider whose form the messages have; None where both could be meant."""
+    return next((name for message in messages if (name := _provider_of(message))), None)
+
+
+def _provider_of(message: object) -> str | None:
+    if not is_json_object(message):
+        return None
+    if message.get("role") in _OPENAI_ROLES or "tool_calls" in message or "refusal" in message:
+        return "openai"
+    content = message.get("content")
+    for block in content if is_json_list(content) else ():
+        kind = block.get("type") if is_json_object(block) else None
+        if kind in _ANTHROPIC_BLOCKS:
+            return "anthropic"
+        if kind in _OPENAI_PARTS:
+            return "openai"
+    return None
+
+
+def _of_object(value: JsonObject, conversation_id: str, provider: str | None) -> Transcript:
+    """Return the transcript of an object with `messages` (and `system`)."""
+    messages: list[Any] = value["messages"]
+    system: Any = value.get("system")
+    has_system = isinstance(system, (str, list)) and system not in ("", [])
+    named = value.get("provider")
+    form = provider or (named if named in ("openai", "anthropic") else None) or detect(messages)
+    if has_system:
+        messages = [{"role": "system", "content": system}, *messages]
+        form = form or "anthropic"
+    return Transcript(conversation_id, form or "openai", messages)
+
+
+def _of_list(values: list[Any], conversation_id: str, provider: str | None) -> Transcript:
+    """Return the transcript of a list of messages."""
+    return Transcript(conversation_id, provider or detect(values) or "openai", values)
+
+
+class Messages:
+    """Files of one conversation: each line, or each item of the JSON list, is a message."""
+
+    name = "messages"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a line or an item is a message."""
+        return unit != "file" and is_message(value)
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the one conversation; lines are read as its messages are taken."""
+        lines: list[int] = []
+
+        def messages() -> Iterator[JsonObject]:
+            for number, value in content.values:
+                if is_message(value):
+                    lines.append(number)
+                    yield value
+                else:
+                    content.report("not a message: it has no role", number)
+
+        if content.unit == "line":
+            remaining = messages()
+            head = list(islice(remaining, 0 if content.provider else MAX_DETECTED_VALUES))
+            form = content.provider or detect(head) or "openai"
+            # Messages that were only looked at must not count as read.
+            yield Transcript(content.stem, form, chain(head, remaining), lines)
+        elif found := list(messages()):
+            yield _of_list(found, content.stem, content.provider)
+
+
+class Conversations:
+    """Files of conversations: objects with `messages` (and `system`), or lists of messages."""
+
+    name = "conversations"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a value is a conversation; a list is one only on a line of its own."""
+        return is_conversation(value) or (unit == "line" and isinstance(value, list))
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the conversations."""
+        for number, value in content.values:
+            if is_conversation(value):
+                yield _of_object(value, self._name(value, number, content), content.provider)
+            elif is_json_list(value) and any(map(is_message, value)):
+                name = content.unused_name(f"{content.stem}/{number}")
+                yield _of_list(value, name, content.provider)
+            else:
+                content.report("not a conversation: it has no messages", number)
+
+    def _name(self, value: JsonObject, number: int, content: FileContent) -> str:
+        place = () if content.unit == "file" else (number,)
+        name, is_own = name_of(value, content.stem, place)
+        if content.unit == "file":
+            return content.name or (name if is_own else content.stem)
+        if is_own:
+            return f"{content.name}/{name}" if content.name else name
+        return content.unused_name(name)
+
+
+def name_of(value: JsonObject, stem: str, place: Sequence[object]) -> tuple[str, bool]:
+    """Return the id of a conversation object, and whether the object itself names it.
+
+    Otherwise the id is made of `stem` and `place`.
+    """
+    for key in _NAMES:
+        own = value.get(key)
+        if isinstance(own, str) and own.strip():
+            return own, True
+    task = value.get("task_id")
+    if isinstance(task, str | int) and str(task).strip():
+        name = task if isinstance(task, str) else f"task-{task}"
+        trial = value.get("trial")
+        return f"{stem}/{name}" + (f"/trial-{trial}" if isinstance(trial, int) else ""), False
+    return "/".join(map(str, (stem, *place))), False

@@ -1,0 +1,204 @@
+"""`LogSession`: what all handles of one open log share; `Session`: what a conversation needs of it.
+
+`EventStore` makes a `LogSession`. Conversations, subscriptions and imports take it. A conversation
+inside the host's own transaction takes another `Session`, see `host_transaction`.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
+
+from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
+from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
+from eventstore.notifications import local
+from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from eventstore.append.commands import Command
+    from eventstore.domain.events import Recorded
+    from eventstore.domain.tool import Tool
+    from eventstore.storage.interface import Storage
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """What one conversation is read and appended through."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether an append that returned is on disk."""
+        ...
+
+    def run(self, command: Command[T]) -> T:
+        """Append what a command decides, and return its result.
+
+        Raises:
+            EventStoreError: nothing was appended.
+        """
+        ...
+
+    def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+        """Return the events of a conversation after a version, in order."""
+        ...
+
+    def version(self, conversation_id: str) -> int:
+        """Return the version of a conversation now."""
+        ...
+
+    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Return which of the event ids are stored in the conversation, with their versions."""
+        ...
+
+    def in_transaction(self, connection: Connection) -> Session:
+        """Return a session inside the host's transaction on a connection.
+
+        Raises:
+            TypeError, ValueError: the connection cannot be used.
+        """
+        ...
+
+    def outside_transaction(self, conversation_id: str, /) -> LogSession:
+        """Return the session on the store's own connections, which may wait for other writers.
+
+        Raises:
+            EventStoreError: this session is inside a host's transaction.
+        """
+        ...
+
+
+BindToConnection = Callable[["LogSession", "Connection"], Session]
+"""Makes a session inside the transaction of a connection."""
+
+
+PAGE_EVENTS = 500
+"""Events that a subscription reads in one go."""
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes and times (in seconds) that an open log works with.
+
+    Attributes:
+        max_cached_states: conversations whose state is kept in memory.
+        recheck_interval: see `GroupCommitter`.
+        min_shared_wait: see `SharedTimeouts`.
+        idle_timeout: see `Watcher`.
+        page_events: events that a subscription reads in one go.
+    """
+
+    max_cached_states: int = MAX_CACHED_STATES
+    recheck_interval: float = RECHECK_SECONDS
+    min_shared_wait: float = MIN_WAIT_SECONDS
+    idle_timeout: float = IDLE_SECONDS
+    page_events: int = PAGE_EVENTS
+
+
+DEFAULT_SETTINGS = SessionSettings()
+
+
+class LogSession:
+    """The session of an open store: its group commit, its watcher and its clock."""
+
+    durable = True
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Callable[[], int],
+        bind_to_connection: BindToConnection,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        self.clock = clock
+        self.settings = settings
+        self.committer = GroupCommitter(
+            storage,
+            clock,
+            max_cached_states=settings.max_cached_states,
+            recheck_interval=settings.recheck_interval,
+            min_shared_wait=settings.min_shared_wait,
+        )
+        self.watcher = self._new_watcher()
+        self._bind_to_connection = bind_to_connection
+        _sessions.add(self)
+
+    @property
+    def storage(self) -> Storage:
+        """The storage.
+
+        Raises:
+            StoreClosed: the store was closed.
+        """
+        return self.committer.opened()
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` if the store was closed."""
+        self.committer.opened()
+
+    def run(self, command: Command[T]) -> T:
+        """Append what a command decides, and return its result; see `GroupCommitter.run`."""
+        return self.committer.run(command)
+
+    def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+        """Return the events of a conversation after a version, in order."""
+        return self.storage.conversation(conversation_id, after)
+
+    def version(self, conversation_id: str) -> int:
+        """Return the version of a conversation now."""
+        return self.committer.version(conversation_id)
+
+    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Return which of the event ids are stored in the conversation, with their versions."""
+        return self.storage.known_ids(conversation_id, event_ids)
+
+    def tool_now(self, conversation_id: str, call_id: str) -> tuple[int, Tool]:
+        """Return the version of a conversation, and one of its calls as it stands now.
+
+        Raises:
+            UnknownCall: the conversation has no such call.
+        """
+        return self.committer.tool_now(conversation_id, call_id)
+
+    def in_transaction(self, connection: Connection) -> Session:
+        """Return a session inside the host's transaction on a connection."""
+        return self._bind_to_connection(self, connection)
+
+    def outside_transaction(self, _: str, /) -> LogSession:
+        """Return this session: it is on the store's own connections."""
+        return self
+
+    def close(self) -> None:
+        """Give up the connections; appends and reads raise `StoreClosed` from now on."""
+        self.committer.closed = True
+        self.committer.storage.close()
+        self.watcher.wake_all()
+
+    def reset_after_fork(self) -> None:
+        """Start again: a forked child does not have the threads that held a lock or waited."""
+        self.committer.reset_after_fork()
+        self.watcher = self._new_watcher()
+
+    def _new_watcher(self) -> Watcher:
+        committer = self.committer
+        return Watcher(
+            committer.storage, committer.notifier, idle_timeout=self.settings.idle_timeout
+        )
+
+
+_sessions: weakref.WeakSet[LogSession] = weakref.WeakSet()
+
+
+def _reset_after_fork() -> None:
+    local.reset_after_fork()
+    for session in list(_sessions):
+        session.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
