@@ -1,51 +1,74 @@
-"""The read side: folds over the log. They append nothing and never raise on a log.
+"""The read side: folds over the log. They append nothing, and never raise on a damaged log.
 
 from projections import error_statistics, model_history
 
 prompt = model_history(chat.events()).render("openai")
+print(error_statistics(store.read()))
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.recovery import OpenAttempt
+from eventstore.domain.recovery import OpenAttempt
 from projections.approvals import PendingApproval, pending_approvals
-from projections.durations import Percentiles
-from projections.entries import HistoryEntry, repair_history
-from projections.figures import Statistics
-from projections.fold import Anomaly, Projection
-from projections.gates import gate_context
-from projections.history import History, model_history
-from projections.messages import RepairedMessages, repair_messages
-from projections.recovery import ResumePlan, Step, resume_plan
-from projections.repair import Repair
-from projections.repeats import Cycle, Repeat, Repeats, repeats
+from projections.current_tools import CurrentTools, current_tools
+from projections.debugging.event_filter import EventFilter
+from projections.debugging.event_lines import load_events
+from projections.debugging.log_diff import LogDiff, diff
+from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
+from projections.debugging.suspects import Cause
+from projections.debugging.why import Diagnosis, why
+from projections.history.entries import Repair
+from projections.history.gate_context import gate_context
+from projections.history.history_entries import history_entries
+from projections.history.model_history import ModelHistory
+from projections.history.projection import History, model_history
+from projections.history.repair_history import HistoryEntry, repair_history
+from projections.history.repair_messages import RepairedMessages, repair_messages
+from projections.history.token_counter import token_counter
+from projections.projection import Anomaly, Projection
+from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
 from projections.replay import Frame, Replay, replay
-from projections.statistics import ErrorStatistics, error_statistics
-from projections.tokens import token_counter
-from projections.tools import CurrentTools, current_tools
-from projections.view import ModelHistory
+from projections.resume_plan import ResumePlan, Step, resume_plan
+from projections.statistics.durations import Percentiles
+from projections.statistics.projection import ErrorStatistics, error_statistics
+from projections.statistics.results import Statistics
 
-if TYPE_CHECKING:  # loaded late, as it needs SQLAlchemy
-    from projections.projector import Parked, Progress, Projector, TimeBucket
+if TYPE_CHECKING:  # at run time loaded on first use: it needs SQLAlchemy
+    from projections.projector import (
+        Parked,
+        Progress,
+        ProjectedLane,
+        Projector,
+        TableProjection,
+        TimeBucket,
+    )
 
 __all__ = [
     "Anomaly",
+    "Cause",
     "CurrentTools",
     "Cycle",
+    "Diagnosis",
+    "Divergence",
     "ErrorStatistics",
+    "EventFilter",
     "Frame",
     "History",
     "HistoryEntry",
+    "LogDiff",
     "ModelHistory",
     "OpenAttempt",
     "Parked",
     "PendingApproval",
     "Percentiles",
     "Progress",
+    "ProjectedLane",
     "Projection",
     "Projector",
+    "RecordedFailure",
+    "RecordedTools",
     "Repair",
     "RepairedMessages",
     "Repeat",
@@ -54,10 +77,14 @@ __all__ = [
     "ResumePlan",
     "Statistics",
     "Step",
+    "TableProjection",
     "TimeBucket",
     "current_tools",
+    "diff",
     "error_statistics",
     "gate_context",
+    "history_entries",
+    "load_events",
     "model_history",
     "pending_approvals",
     "repair_history",
@@ -66,16 +93,19 @@ __all__ = [
     "replay",
     "resume_plan",
     "token_counter",
+    "why",
 ]
 
-_LATE = frozenset({"Parked", "Progress", "Projector", "TimeBucket"})
+_LAZY = frozenset(
+    {"Parked", "Progress", "ProjectedLane", "Projector", "TableProjection", "TimeBucket"}
+)
 
 
 def __getattr__(name: str) -> object:
-    """Load the projector when it is asked for."""
-    if name not in _LATE:
+    """Load the projector on first use."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from projections import projector  # noqa: PLC0415 - it loads SQLAlchemy
+    from projections import projector  # loads SQLAlchemy
 
     return getattr(projector, name)
 

@@ -1,4 +1,4 @@
-"""The inbox of people who decide: the calls of all conversations that wait for an approval."""
+"""The approval inbox: the calls of all conversations that wait for a decision."""
 
 from __future__ import annotations
 
@@ -7,25 +7,34 @@ from typing import Any
 import msgspec
 
 from eventstore import (
+    Completed,
     EventStore,
     FunctionCall,
     Pending,
     Recorded,
+    Rejected,
     Tool,
     ToolEvent,
     ToolPending,
     evolve,
 )
-from projections.fold import Projection
-from projections.text import arguments_text, one_line
+from eventstore.domain.one_line import one_line
+from projections.formatting import arguments_text, quoted_name
+from projections.projection import Projection
+
+_SETTLED = (Completed, Rejected)
 
 
 class PendingApproval(msgspec.Struct, frozen=True, gc=False):
-    """A call that waits for a person, as it is shown to that person.
+    """A call that waits for a decision, as it is shown to the person who decides.
 
-    `arguments` are what the model asked for; None where that was no JSON object, and `raw` has
-    its text. `fingerprint` finds the call again, in any conversation. `requested_at` is in
-    microseconds since 1970 UTC.
+    `arguments` are those in force: a JSON object, otherwise None, with the text in `raw`.
+    `fingerprint` finds the same call again, in any conversation. `requested_at` is in microseconds
+    since 1970 UTC.
+
+    A call that paused has had `attempts`. `until` is the time at which a deferred call may start
+    without a decision, in microseconds since 1970 UTC; `reason` says why a call paused or was
+    deferred.
     """
 
     conversation_id: str
@@ -35,33 +44,51 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False):
     raw: str | None
     fingerprint: str | None
     requested_at: int | None
+    attempts: int = 0
+    until: int | None = None
+    reason: str | None = None
 
     @classmethod
     def of(cls, conversation_id: str, tool: Tool) -> PendingApproval:
-        """The approval that a pending call waits for."""
-        call = tool.call
-        return cls(conversation_id, tool.id, call.name, call.arguments, call.raw,
-                   tool.fingerprint, tool.requested_at)  # fmt: skip
+        """Return the approval that a pending call waits for."""
+        call, status = tool.effective_call, tool.status
+        waits = status if isinstance(status, Pending) else Pending()
+        return cls(
+            conversation_id=conversation_id,
+            call_id=tool.id,
+            name=call.name,
+            arguments=call.arguments,
+            raw=call.raw,
+            fingerprint=tool.fingerprint,
+            requested_at=tool.requested_at,
+            attempts=tool.attempts,
+            until=waits.until,
+            reason=waits.reason,
+        )
 
     def __str__(self) -> str:
-        asked = f"{one_line(self.name, 32)}({arguments_text(self.call, 60)})"
-        return f"{self.conversation_id} {self.call_id}: {asked}"
+        name, call_id, conversation_id = map(
+            quoted_name, (self.name, self.call_id, self.conversation_id)
+        )
+        call = f"{one_line(name, 32)}({arguments_text(self.call, 60)})"
+        return f"{conversation_id} {call_id}: {call}"
 
     @property
     def call(self) -> FunctionCall:
-        """The call as the model asked for it."""
+        """The call in force: as the model asked for it, or as it was edited before it paused."""
         return FunctionCall(self.name, self.arguments, self.call_id, self.raw)
 
 
 class PendingApprovals(Projection):
-    """The calls that wait for a person, in any number of conversations.
+    """The calls that wait for a decision, in any number of conversations.
 
-    Memory grows with the calls that wait, not with the log. Calls of a history that was made
-    elsewhere do not wait: there they may have run.
+    Memory grows with the calls that are not settled (completed or rejected), because each of them
+    may pause, and not with the log. Calls of an imported history do not wait: they may have run
+    elsewhere.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], Tool] = {}
+        self._unsettled: dict[tuple[str, str], Tool] = {}
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
@@ -69,35 +96,41 @@ class PendingApprovals(Projection):
         if not isinstance(event, ToolEvent) or not event.call_id:
             return
         key = recorded.conversation_id, event.call_id
-        waiting = self._waiting.get(key)
-        if waiting is None:
+        before = self._unsettled.get(key)
+        if before is None:
             if type(event) is ToolPending and not event.imported:
                 tool = evolve(None, event, recorded.recorded_at, recorded.fingerprint)
-                self._waiting[key] = tool
+                self._unsettled[key] = tool
             return
         try:
-            after = evolve(waiting, event, recorded.recorded_at, recorded.fingerprint)
-        except Exception:  # noqa: BLE001 - an IllegalTransition, which changes nothing
+            after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+        except Exception:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
             return
-        if type(after.status) is not Pending:
-            del self._waiting[key]
+        if type(after.status) in _SETTLED:
+            del self._unsettled[key]
+        else:
+            self._unsettled[key] = after
 
     @property
     def approvals(self) -> list[PendingApproval]:
-        """What waits now, the longest first."""
-        found = [PendingApproval.of(name, tool) for (name, _), tool in self._waiting.items()]
+        """The calls that wait now, the longest wait first."""
+        found = [
+            PendingApproval.of(name, tool)
+            for (name, _), tool in self._unsettled.items()
+            if tool.is_pending
+        ]
         return sorted(found, key=order)
 
 
 def order(approval: PendingApproval) -> tuple[int, str, str]:
-    """What waits longest comes first."""
+    """Return the sort key by which the longest wait comes first."""
     return (approval.requested_at or 0, approval.conversation_id, approval.call_id)
 
 
 def pending_approvals(store: EventStore) -> list[PendingApproval]:
-    """The calls of all conversations that wait for a person, the longest first.
+    """Return the calls of all conversations that wait for a decision, the longest wait first.
 
     The log is read from its beginning, in bounded memory; `Projector` keeps the same in a table.
-    Every pending call counts: which ones a person must decide on is for your agent to say.
+    Every pending call is listed: which of them a person must decide on is for your agent to say.
     """
     return PendingApprovals().extend(store.read()).approvals

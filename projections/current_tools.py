@@ -1,4 +1,10 @@
-"""Current tools: every call of a log, as it stands after the last event."""
+"""Current tools: every call of a log with its status after the last event.
+
+1. An event moves its call along the table of transitions (`evolve`).
+2. An event that the table forbids changes nothing. It is noted as an anomaly.
+3. An event that comes again or late changes nothing either: a log that is delivered twice gives
+   the same tools as one that is delivered once.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self, get_args
 
 from eventstore import Recorded, Tool, ToolEvent, ToolPending, UnknownEvent, evolve
-from projections.fold import NAMELESS, Anomaly, Projection, anomaly, misplaced, unreadable
+from projections.projection import (
+    NO_CALL_ID,
+    Anomaly,
+    Projection,
+    anomaly,
+    version_problem,
+)
 
 _TOOL_EVENTS = frozenset(get_args(ToolEvent))
 
 
 class CurrentTools(Projection):
-    """The calls of any number of conversations; `anomalies` names the events that did not fit.
-
-    An event that the table of transitions forbids changes nothing, and neither does one that
-    comes again or late: what was delivered twice is as if delivered once.
-    """
+    """The calls of any number of conversations; `anomalies` names the events that did not fit."""
 
     def __init__(self) -> None:
         self.anomalies: list[Anomaly] = []
@@ -28,7 +36,7 @@ class CurrentTools(Projection):
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events, each conversation in its order."""
-        # The loop that every event of a log goes through: nothing is called that need not be.
+        # Every event of a log goes through this loop: it makes no call that it can do without.
         streams = self._streams
         for recorded in events:
             version = recorded.version
@@ -38,26 +46,26 @@ class CurrentTools(Projection):
             elif version == stream.version + 1:
                 stream.version = version
             else:
-                self._note(recorded, misplaced(version, stream.version))
+                self._note(recorded, version_problem(version, stream.version))
                 if version <= stream.version:
                     continue
                 stream.version = version
             event: Any = recorded.event
-            kind: Any = type(event)
+            kind = type(recorded.event)
             if kind not in _TOOL_EVENTS:
                 if kind is UnknownEvent:
-                    self._note(recorded, unreadable(event))
+                    self._note(recorded, event.problem)
                 continue
             call_id = event.call.id if kind is ToolPending else event.call_id
             if not call_id:
-                self._note(recorded, NAMELESS)
+                self._note(recorded, NO_CALL_ID)
                 continue
             tools = stream.tools
             try:
                 tools[call_id] = evolve(
                     tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint
                 )
-            except Exception as error:  # noqa: BLE001 - an IllegalTransition, or a value not JSON
+            except Exception as error:  # noqa: BLE001 - IllegalTransition, or not JSON
                 self._note(recorded, str(error))
         return self
 
@@ -66,19 +74,19 @@ class CurrentTools(Projection):
             self.anomalies.append(anomaly(recorded, problem))
 
     def get(self, conversation_id: str, call_id: str) -> Tool | None:
-        """One call, if the log has it."""
+        """Return one call, or None if the log does not have it."""
         stream = self._streams.get(conversation_id)
         return stream.tools.get(call_id) if stream else None
 
     def calls(self) -> Iterator[tuple[str, Tool]]:
-        """Each call with its conversation: one conversation after the other, in call order."""
+        """Yield each call with its conversation id: conversation by conversation, in call order."""
         for conversation_id, stream in self._streams.items():
             for tool in stream.tools.values():
                 yield conversation_id, tool
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """Each call by its id; see `current_tools` for logs of several conversations."""
+        """The calls by their ids; see `current_tools` for logs of several conversations."""
         tools: dict[str, Tool] = {}
         for conversation_id, tool in self.calls():
             key = tool.id
@@ -99,9 +107,9 @@ class _Stream:
 
 
 def current_tools(events: Iterable[Recorded]) -> dict[str, Tool]:
-    """Every call of `events` by its id, as it stands after the last of them.
+    """Return every call of `events` by its id, with its status after the last of them.
 
-    Ids are unique in their conversation only. Where two conversations of one log use the same
-    id, the call of the one that came later is under `conversation_id/call_id`.
+    Ids are unique within their conversation only. Where two conversations of one log use the
+    same id, the call of the later conversation is under `conversation_id/call_id`.
     """
     return CurrentTools().extend(events).tools

@@ -1,88 +1,130 @@
-"""Plain text for a terminal: tables, durations, and words that cannot harm it."""
+"""Plain text: tables, times, durations, rates, counts and arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
-from eventstore import FunctionCall
+from eventstore import FunctionCall, HookAnswer, ToolsOffered
+from eventstore.domain.one_line import one_line
 
-_SHORT = (("us", 1), ("ms", 1_000), ("s", 1_000_000))
-_LONG = (("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400))
+_PLAIN_NAME = re.compile(r"[\w.:/@+#|-]+")
+_UNITS_IN_MICROSECONDS = (("us", 1), ("ms", 1_000), ("s", 1_000_000))
+_UNITS_IN_SECONDS = (("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400))
+_MINUTE_SECONDS = 60
+_JOINER = "\u200d"
+_WITHOUT_WIDTH = ("Mn", "Me", "Cf")
+"""Unicode's categories of characters that combine with the one before, or are not shown."""
+
+
+def utc_text(microseconds: int) -> str:
+    """Return a time (microseconds since 1970 UTC): `2026-01-31 12:00:00.000`."""
+    try:
+        then = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+    except (OverflowError, OSError, ValueError):  # a log made by hand
+        return str(microseconds)
+    return then.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def duration(microseconds: int | None) -> str:
-    """A duration in the unit that suits it: `850 us`, `1.20 s`, `3 h 20 m`; `-` for None."""
+    """Return a duration in a unit that suits it: `850 us`, `1.20 s`, `3 h 20 m`; `-` for None."""
     if microseconds is None:
         return "-"
     seconds = microseconds // 1_000_000
-    if seconds < _LONG[1][1]:
-        unit, size = next(u for u in reversed(_SHORT) if microseconds >= u[1] or u[1] == 1)
+    if seconds < _MINUTE_SECONDS:
+        fitting = (unit for unit in reversed(_UNITS_IN_MICROSECONDS) if microseconds >= unit[1])
+        unit, size = next(fitting, _UNITS_IN_MICROSECONDS[0])
         return f"{_three_digits(microseconds / size) if size > 1 else microseconds} {unit}"
-    place = max(n for n, (_, size) in enumerate(_LONG) if seconds >= size)
-    (small, part), (large, whole) = _LONG[place - 1 : place + 1]
-    return f"{seconds // whole:,} {large} {seconds % whole // part} {small}"
+    place = max(n for n, (_, size) in enumerate(_UNITS_IN_SECONDS) if seconds >= size)
+    (small, small_size), (large, large_size) = _UNITS_IN_SECONDS[place - 1 : place + 1]
+    return f"{seconds // large_size:,} {large} {seconds % large_size // small_size} {small}"
 
 
 def _three_digits(value: float) -> str:
-    places = 2 if value < 10 else 1 if value < 100 else 0  # noqa: PLR2004
-    return f"{value:.{places}f}"
+    integer_digits = len(str(int(value)))
+    return f"{value:.{max(3 - integer_digits, 0)}f}"
 
 
 def share(rate: float | None) -> str:
-    """A rate in percent; `-` for None. Only the exact rates read 0.0% and 100.0%."""
+    """Return a rate in percent; `-` for None. Only the exact rates read 0.0% and 100.0%."""
     if rate is None:
         return "-"
     return f"{rate if rate in (0, 1) else min(max(rate, 0.001), 0.999):.1%}"
 
 
+def offer_text(event: ToolsOffered) -> str:
+    """Return how many tools were offered, and what each gate said."""
+    allowed = event.available if event.allowed is None else event.allowed
+    text = f"{len(allowed)} of {len(event.available)} tools"
+    said = [
+        f"{answer.gate}: {'no opinion' if answer.allow is None else _names(answer.allow)}"
+        for answer in event.gates
+    ]
+    conflict = event.conflict or {}
+    if suppressed := conflict.get("suppressed"):
+        said.append(f"suppressed: {_names(suppressed)}")
+    if reason := conflict.get("reason"):
+        said.append(f"conflict: {reason}")
+    return f"{text}; {'; '.join(said)}" if said else text
+
+
+def _names(names: Collection[str]) -> str:
+    return ", ".join(names) or "no tool"
+
+
+def hooks_text(answers: Iterable[HookAnswer]) -> str:
+    """Return what each hook, and the approver, said of a call."""
+    return "; ".join(
+        f"{'approver ' if answer.approver else ''}{answer.hook}: "
+        f"{answer.decision or 'no decision'}{f' ({answer.reason})' if answer.reason else ''}"
+        for answer in answers
+    )
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """A count with its noun."""
+    """Return a count with its noun: `1 call`, `1,200 calls`."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
-def one_line(text: str, width: int) -> str:
-    """`text` on one line of at most `width` characters, its control characters escaped.
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `, did you mean 'x'?` for the known name that is nearest; empty if none is near."""
+    from difflib import get_close_matches  # slow to load, and rarely needed
 
-    Of a longer text the beginning and the end are shown: calls often differ in the end only.
-    """
-    text = text.strip()
-    if len(text) <= width:
-        text = _escaped(text)
-    if len(text) <= width:
-        return text
-    end = width // 3
-    start = width - end - 3
-    return f"{_escaped(text[:start])[:start]}...{_escaped(text[-end:])[-end:]}"
-
-
-def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+    near = get_close_matches(name, sorted(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def arguments_text(call: FunctionCall, width: int = 200) -> str:
-    """The arguments of a call as JSON text on one line, shortened."""
+    """Return the arguments of a call as JSON text on one line of at most `width` characters."""
     if call.raw is not None:
         return one_line(call.raw, width)
     try:
         return one_line(msgspec.json.encode(call.arguments).decode(), width)
-    except Exception:  # noqa: BLE001 - arguments that are no JSON, in a log made by hand
+    except Exception:  # noqa: BLE001 - a log made by hand may hold anything
         return f"<{type(call.arguments).__name__}>"
+
+
+def quoted_name(text: str) -> str:
+    """Return a name or an id as a person may trust it: in quotes if it has blanks or signs.
+
+    Otherwise a call could be named so that it reads like another one with its arguments.
+    """
+    if _PLAIN_NAME.fullmatch(text):
+        return text
+    shown = one_line(text, max(len(text), 1) * 10)
+    return '"' + shown.replace('"', '\\"') + '"'
 
 
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str | int]], left: Collection[str]
 ) -> list[str]:
-    """The lines of a table: the columns named `left` begin at the left, numbers end at the right.
+    """Return the lines of a table: columns in `left` are left-aligned, the others right-aligned.
 
-    Columns that say 0 or nothing throughout are left out, and so is a table without rows.
+    Columns in which every row has 0 or `-` are left out. A table without rows has no lines.
     """
     if not rows:
         return []
@@ -91,11 +133,42 @@ def table(
         for column in zip(heads, *rows, strict=True)
         if column[0] in left or set(column[1:]) - {0, "-"}
     ]
-    aligned = [_aligned(column, left=column[0] in left) for column in columns]
+    cells = [[cell if isinstance(cell, str) else f"{cell:,}" for cell in c] for c in columns]
+    return aligned_lines(cells, [column[0] not in left for column in columns])
+
+
+def aligned_lines(columns: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Return the lines of a table, given its columns and which of them are right-aligned."""
+    aligned = [_aligned(column, right=at) for column, at in zip(columns, right, strict=True)]
     return ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
 
 
-def _aligned(column: Sequence[str | int], *, left: bool) -> list[str]:
-    cells = [cell if isinstance(cell, str) else f"{cell:,}" for cell in column]
-    width = max(map(len, cells))
-    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]
+def _aligned(cells: Sequence[str], *, right: bool) -> list[str]:
+    widths = [display_width(cell) for cell in cells]
+    spaces = [" " * (max(widths) - width) for width in widths]
+    return [s + cell if right else cell + s for cell, s in zip(cells, spaces, strict=True)]
+
+
+def display_width(text: str) -> int:
+    """Return how many columns of a terminal a line of text takes.
+
+    East Asian wide characters and emoji take two, combining and invisible characters none. Emoji
+    that are joined to one take the columns of one.
+    """
+    if text.isascii():
+        return len(text)
+    width = 0
+    before = ""
+    for character in text:
+        is_wide = unicodedata.east_asian_width(character) in "WF"
+        if is_wide:
+            width += 0 if before == _JOINER else 2
+        elif not _combines(character):
+            width += 1
+        before = character
+    return width
+
+
+def _combines(character: str) -> bool:
+    is_within_syllable = "\u1160" <= character <= "\u11ff"  # Hangul's later letters
+    return is_within_syllable or unicodedata.category(character) in _WITHOUT_WIDTH

@@ -1,4 +1,4 @@
-"""What every projection is: a fold over recorded events that can be continued.
+"""The protocol of every projection: a fold over recorded events that can be continued.
 
 Folding a prefix and then the rest equals folding the whole.
 """
@@ -6,15 +6,15 @@ Folding a prefix and then the rest equals folding the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, Self, get_args
+from typing import Protocol, Self
 
 import msgspec
 
-from eventstore import Event, FunctionCall, Recorded, UnknownEvent
+from eventstore import FunctionCall, Recorded
 
 
 class Anomaly(msgspec.Struct, frozen=True, gc=False):
-    """An event that does not fit the log around it, and why."""
+    """An event that does not fit the log around it; `problem` says why."""
 
     conversation_id: str
     version: int
@@ -30,8 +30,8 @@ class Anomaly(msgspec.Struct, frozen=True, gc=False):
 class Projection(Protocol):
     """A state, and how an event changes it.
 
-    It takes the events of any log, also a damaged, foreign, shuffled or repeated one, and never
-    raises; it neither changes nor needs anything but the events.
+    It takes the events of any log, including a damaged, foreign, shuffled or repeated one, and
+    never raises. It depends on the events alone, and does not change them.
     """
 
     def apply(self, recorded: Recorded) -> None:
@@ -45,39 +45,31 @@ class Projection(Protocol):
         return self
 
 
-NAMELESS = "the call has no id"
-"""What is wrong with a call that no later event can name."""
-
-_TAGS = frozenset(kind.tag for kind in get_args(Event) if kind is not UnknownEvent)
+NO_CALL_ID = "the call has no id"
+"""The problem of a call that no later event can name."""
 
 
-def anomaly(recorded: Recorded, problem: object) -> Anomaly:
-    """The anomaly that `recorded` is."""
+def anomaly(recorded: Recorded, problem: str) -> Anomaly:
+    """Return the anomaly of an event that does not fit."""
     return Anomaly(
-        recorded.conversation_id, recorded.version, recorded.position, recorded.event_id,
-        recorded.call_id, str(problem),
-    )  # fmt: skip
+        conversation_id=recorded.conversation_id,
+        version=recorded.version,
+        position=recorded.position,
+        event_id=recorded.event_id,
+        call_id=recorded.call_id,
+        problem=problem,
+    )
 
 
-def misplaced(version: int, last: int) -> str:
-    """What is wrong with a `version` that is not the one after `last`."""
+def version_problem(version: int, last: int) -> str:
+    """Return the problem of a `version` that is not the one after `last`."""
     if version <= last:
         return f"it comes again or late, version {last} stands before it"
     return f"versions {last + 1} to {version - 1} are missing before it"
 
 
-def unreadable(event: UnknownEvent) -> str | None:
-    """What is wrong with an event that could not be read; None for a tag that is not ours."""
-    if event.tag not in _TAGS:
-        return None
-    name = f"{event.tag} (schema {event.schema})"
-    if event.is_newer:
-        return f"{name} is of a newer version of toolledger: upgrade to read it"
-    return f"{name} cannot be read: it is damaged"
-
-
 def fingerprint_of(recorded: Recorded, call: FunctionCall) -> str | None:
-    """The fingerprint that the log names, else the call's own; None where it has none."""
+    """Return the fingerprint in the log, otherwise the call's own, or None."""
     if recorded.fingerprint:
         return recorded.fingerprint
     try:

@@ -1,15 +1,17 @@
-"""Replay: a log event by event, with what each one changed and what the model would then see."""
+"""Replay: a log event by event, with what each event changed and what the model then sees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from eventstore import (
     Document,
+    Event,
     Image,
     MessageAdded,
+    ModelResponded,
     Part,
     Recorded,
     RunEnded,
@@ -19,50 +21,70 @@ from eventstore import (
     ToolApproved,
     ToolCompleted,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
+    UsageLimitBreach,
 )
-from projections.fold import Anomaly
-from projections.history import History
-from projections.text import arguments_text, one_line
-from projections.tools import CurrentTools
-from projections.view import ModelHistory, result_text
+from eventstore.domain.json_types import JsonObject
+from eventstore.domain.one_line import one_line
+from eventstore.providers import AnyProvider
+from projections.current_tools import CurrentTools
+from projections.formatting import arguments_text, hooks_text, offer_text, utc_text
+from projections.history.model_history import ModelHistory
+from projections.history.options import HistoryKeywords
+from projections.history.projection import History
+from projections.history.turns import result_text
+from projections.projection import Anomaly
 
-WIDTH = 100
+SHOWN_CHARACTERS = 100
 """Characters of a message, a result or a reason that a line shows."""
+
+_ALL_CHARACTERS = 10**9
+_MAX_ESCAPE_CHARACTERS = 10  # of one character that a terminal cannot show
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event, the call that it names before and after it, and what does not fit.
+    """One event, with the call that it names before and after it, and what does not fit.
 
-    `before` and `after` are None where the event concerns no call, or one that is not there.
+    `before` and `after` are None if the event is not about a call, or about an unknown one.
     """
 
     recorded: Recorded
     before: Tool | None
     after: Tool | None
     anomalies: tuple[Anomaly, ...]
-    _past: _Past = field(repr=False, compare=False)
+    _past: _PastEvents = field(repr=False, compare=False)
     _length: int = field(repr=False, compare=False)
 
-    def history(self, **options: Any) -> ModelHistory:
-        """What the model would have seen right after the event; `options` as in `model_history`.
+    def history(self, **options: Unpack[HistoryKeywords]) -> ModelHistory:
+        """Return what the model would have seen right after the event.
 
-        Made when it is asked for. Frames that are asked in their order share the work.
+        The `options` are those of `model_history`. The history is made on demand; frames that
+        are asked in their order share the work.
+
+        Raises:
+            NonResolvedToolError: a call is open and `open_calls` is "raise".
+            ValueError: an option makes no sense.
         """
         return self._past.at(self._length).view(**options)
 
-    def prompt(self, provider: str, **options: Any) -> dict[str, Any]:
-        """`history` as the keyword arguments of the provider's SDK call."""
+    def prompt(self, provider: AnyProvider, **options: Unpack[HistoryKeywords]) -> JsonObject:
+        """Return `history` as the keyword arguments of the provider's SDK call.
+
+        Raises:
+            NonResolvedToolError: a call is open and `open_calls` is "raise".
+            ValueError: the provider is unknown, or an option makes no sense.
+        """
         return self.history(**options).render(provider)
 
     @property
     def change(self) -> str:
-        """The call's status before and after, where the event changed it: `Pending → Running`."""
+        """The status before and after, if the event changed it: `Pending → Running`."""
         if self.after is None or self.after is self.before:
             return ""
         before = self.before.status.name if self.before else ""
@@ -71,12 +93,14 @@ class Frame:
             return f"{after}, attempt {self.after.attempts}" if self.after.attempts > 1 else ""
         return f"{before} → {after}" if before else after
 
-    def line(self, width: int | None = WIDTH) -> str:
-        """The frame on one line, and one for each anomaly."""
+    def line(self, width: int | None = SHOWN_CHARACTERS) -> str:
+        """Return the frame on one line, and one more line for its hooks and for each anomaly."""
         recorded = self.recorded
         line = f"{recorded.version:>6}  {recorded.event.tag:<13}  {describe(recorded, width)}"
         if change := self.change:
             line += f"  [{change}]"
+        if hooks := getattr(recorded.event, "hooks", ()):
+            line += f"\n        asked: {_shown(hooks_text(hooks), width)}"
         return line + "".join(f"\n        ! {anomaly.problem}" for anomaly in self.anomalies)
 
     def __str__(self) -> str:
@@ -88,25 +112,29 @@ class Replay:
 
     def __init__(self) -> None:
         self._tools = CurrentTools()
-        self._pasts: dict[str, _Past] = {}
+        self._pasts: dict[str, _PastEvents] = {}
 
     def frame(self, recorded: Recorded) -> Frame:
-        """The frame of the next event."""
+        """Return the frame of the next event."""
         tools, conversation_id = self._tools, recorded.conversation_id
         call_id = _call_id(recorded)
         before = tools.get(conversation_id, call_id) if call_id else None
-        known = len(tools.anomalies)
+        anomalies_before = len(tools.anomalies)
         tools.apply(recorded)
         after = tools.get(conversation_id, call_id) if call_id else None
         past = self._pasts.get(conversation_id)
         if past is None:
-            past = self._pasts[conversation_id] = _Past()
+            past = self._pasts[conversation_id] = _PastEvents()
         past.events.append(recorded)
-        found = tuple(tools.anomalies[known:])
-        return Frame(recorded, before, after, found, past, len(past.events))
+        anomalies = tuple(tools.anomalies[anomalies_before:])
+        return Frame(recorded, before, after, anomalies, past, len(past.events))
 
     def frames(self, events: Iterable[Recorded], until: int | None = None) -> Iterator[Frame]:
-        """The frames of the next events; see `replay`."""
+        """Return the frames of the next events; see `replay`.
+
+        Raises:
+            ValueError: `until` is not a version.
+        """
         if until is not None and (type(until) is not int or until < 0):
             raise ValueError(f"until is {until!r}: pass a version, 0 or more")
         return (
@@ -116,8 +144,8 @@ class Replay:
         )
 
 
-class _Past:
-    """The events of one conversation so far, and their history up to the frame last asked for."""
+class _PastEvents:
+    """The events of one conversation so far, and their history up to the last frame asked."""
 
     __slots__ = ("_history", "_length", "events")
 
@@ -127,7 +155,7 @@ class _Past:
         self._length = 0
 
     def at(self, length: int) -> History:
-        """The history of the first `length` events."""
+        """Return the history of the first `length` events."""
         if length < self._length:
             self._history, self._length = History(), 0
         self._history.extend(self.events[self._length : length])
@@ -136,37 +164,40 @@ class _Past:
 
 
 def replay(events: Iterable[Recorded], until: int | None = None) -> Iterator[Frame]:
-    """Each event of a log with what it changed, up to and with version `until`.
+    """Return each event of a log with what it changed, up to version `until` inclusive.
 
-    What the model would have seen after an event is made when a frame is asked for it, so that
-    a replay takes time in proportion to the log. Never raises on a log.
+    What the model would have seen after an event is made on demand, so that a replay takes time
+    in proportion to the log. A damaged log never raises.
 
     Raises:
-        ValueError: `until` is no version.
+        ValueError: `until` is not a version.
     """
     return Replay().frames(events, until)
 
 
-def describe(recorded: Recorded, width: int | None = WIDTH) -> str:
-    """An event on one line: what it says, shortened to `width` where that is given."""
-    event: Any = recorded.event
+def describe(recorded: Recorded, width: int | None = SHOWN_CHARACTERS) -> str:
+    """Return what an event says on one line, of at most `width` characters; None for all."""
+    event = recorded.event
     try:
-        text = _TOLD[type(event)](event)
+        text = _DESCRIPTIONS[type(event)](event)
     except Exception:  # noqa: BLE001 - an event made by hand may hold anything
         text = f"<{type(event).__name__}>"
-    most = len(text) * 10 if width is None else width  # an escape is at most so much longer
-    return one_line(text, most)
+    return _shown(text, width)
+
+
+def _shown(text: str, width: int | None) -> str:
+    return one_line(text, len(text) * _MAX_ESCAPE_CHARACTERS if width is None else width)
 
 
 def _call_id(recorded: Recorded) -> str | None:
-    event: Any = recorded.event
-    if isinstance(event, MessageAdded):  # it names a call that is not there
+    event = recorded.event
+    if isinstance(event, MessageAdded):  # a result that answers no known call
         return None
     call_id = getattr(event, "call_id", None)
     return call_id if isinstance(call_id, str) else None
 
 
-def _message(event: MessageAdded) -> str:
+def _describe_message(event: MessageAdded) -> str:
     return f"{event.role}: {' '.join(map(_part, event.parts))}"
 
 
@@ -175,73 +206,101 @@ def _part(part: Part) -> str:
         return part.text
     if isinstance(part, Image | Document):
         return f"<{type(part).__name__.lower()}>"
-    data = part.data if isinstance(part.data, dict) else {}
+    return _describe_opaque(part.data)
+
+
+def _describe_opaque(data: JsonObject | None) -> str:
+    if not isinstance(data, dict):
+        return "<part>"
     text = data.get("text")
     return text if isinstance(text, str) else f"<{data.get('type', 'part')}>"
 
 
-def _pending(event: ToolPending) -> str:
-    return f"{event.call_id}: {event.call.name} {arguments_text(event.call, 10**9)}"
+def _describe_pending(event: ToolPending) -> str:
+    return f"{event.call_id}: {event.call.name} {arguments_text(event.call, _ALL_CHARACTERS)}"
 
 
-def _approved(event: ToolApproved) -> str:
-    edit = f" as {arguments_text(event.edited_call, 10**9)}" if event.edited_call else ""
-    return f"{event.call_id}{edit}{_by(event.by)}{_why(event.reason)}"
+def _describe_approved(event: ToolApproved) -> str:
+    edit = f" as {arguments_text(event.edited_call, _ALL_CHARACTERS)}" if event.edited_call else ""
+    return f"{event.call_id}{edit}{_actor(event.by)}{_reason(event.reason)}"
 
 
-def _running(event: ToolRunning) -> str:
+def _describe_running(event: ToolRunning) -> str:
     return f"{event.call_id}: attempt {event.attempt}"
 
 
-def _completed(event: ToolCompleted) -> str:
-    return f"{event.call_id}: {result_text(event.response.result)}"
+def _describe_paused(event: ToolPaused) -> str:
+    what = f"attempt {event.attempt} " if event.attempt else ""
+    until = "for a decision" if event.until is None else f"until {utc_text(event.until)} UTC"
+    return f"{event.call_id}: {what}waits {until}{_reason(event.reason)}"
 
 
-def _failed(event: ToolFailed) -> str:
+def _describe_completed(event: ToolCompleted) -> str:
+    said = f"{event.call_id}: {result_text(event.response.result)}"
+    if event.synthetic:
+        return f"{said} (not run{_actor(event.by)}{_reason(event.reason)})"
+    return f"{said} (changed{_actor(event.by)}{_reason(event.reason)})" if event.by else said
+
+
+def _describe_failed(event: ToolFailed) -> str:
     return f"{event.call_id}: {event.failure.kind}: {event.failure.message}"
 
 
-def _rejected(event: ToolRejected) -> str:
-    return f"{event.call_id} by {event.by or event.source}{_why(event.reason)}"
+def _describe_rejected(event: ToolRejected) -> str:
+    return f"{event.call_id} by {event.by or event.source}{_reason(event.reason)}"
 
 
-def _offered(event: ToolsOffered) -> str:
-    allowed = event.available if event.allowed is None else event.allowed
-    return f"iteration {event.iteration}: {len(allowed)} of {len(event.available)} tools"
+def _describe_offered(event: ToolsOffered) -> str:
+    return f"iteration {event.iteration}: {offer_text(event)}"
 
 
-def _started(event: RunStarted) -> str:
+def _describe_response(event: ModelResponded) -> str:
+    usage = event.usage
+    tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens" if usage else "unknown usage"
+    return f"{event.model or event.provider or 'a model'}: {tokens}{_reason(event.finish_reason)}"
+
+
+def _describe_breach(event: UsageLimitBreach) -> str:
+    return str(event)
+
+
+def _describe_started(event: RunStarted) -> str:
     parent = event.parent_conversation_id
+    if event.forked_at is not None:
+        return f"a copy of {parent} up to version {event.forked_at}"
     call = f", call {event.parent_call_id}" if event.parent_call_id else ""
     return (event.agent or "a run") + (f" for {parent}{call}" if parent else "")
 
 
-def _ended(event: RunEnded) -> str:
+def _describe_ended(event: RunEnded) -> str:
     return event.reason + (f": {event.failure.message}" if event.failure else "")
 
 
-def _unknown(event: UnknownEvent) -> str:
+def _describe_unknown(event: UnknownEvent) -> str:
     return f"schema {event.schema}: {event.payload}"
 
 
-def _by(who: str | None) -> str:
-    return f" by {who}" if who else ""
+def _actor(name: str | None) -> str:
+    return f" by {name}" if name else ""
 
 
-def _why(reason: str | None) -> str:
+def _reason(reason: str | None) -> str:
     return f": {reason}" if reason else ""
 
 
-_TOLD: dict[Any, Any] = {
-    MessageAdded: _message,
-    RunEnded: _ended,
-    RunStarted: _started,
-    ToolApproved: _approved,
-    ToolCompleted: _completed,
-    ToolFailed: _failed,
-    ToolPending: _pending,
-    ToolRejected: _rejected,
-    ToolRunning: _running,
-    ToolsOffered: _offered,
-    UnknownEvent: _unknown,
+_DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
+    MessageAdded: _describe_message,
+    ModelResponded: _describe_response,
+    RunEnded: _describe_ended,
+    RunStarted: _describe_started,
+    ToolApproved: _describe_approved,
+    ToolCompleted: _describe_completed,
+    ToolFailed: _describe_failed,
+    ToolPaused: _describe_paused,
+    ToolPending: _describe_pending,
+    ToolRejected: _describe_rejected,
+    ToolRunning: _describe_running,
+    ToolsOffered: _describe_offered,
+    UnknownEvent: _describe_unknown,
+    UsageLimitBreach: _describe_breach,
 }

@@ -1,4 +1,13 @@
-"""What to do with each call after a crash: start it, wait for a person, or ask about it."""
+"""Resume plan: what to do with each call after a crash.
+
+1. A call that never started may be started, once a person has approved it where one must.
+2. A call that was deferred is started when its time has come, one that paused until a person
+   decides when that has happened.
+3. A call that failed is started again only if its next attempt was announced.
+4. A call that may have taken effect is never started again without asking the outside system,
+   unless its tool is idempotent.
+5. A call that completed, was rejected, or failed without a next attempt is done.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +16,31 @@ from typing import Any
 
 import msgspec
 
-from eventstore import (
-    Completed,
-    Failed,
-    Pending,
-    Recorded,
-    Rejected,
-    Tool,
+from eventstore import Completed, Failed, Pending, Recorded, Rejected, Tool
+from eventstore.domain.one_line import one_line
+from eventstore.domain.recovery import (
+    Action,
+    AttemptTrail,
+    OpenAttempt,
+    next_action,
+    tells_of_attempts,
 )
-from eventstore.recovery import Action, OpenAttempt, Trail, next_action, tells_of_attempts
-from projections.fold import Anomaly, Projection
-from projections.text import one_line
-from projections.tools import CurrentTools
+from eventstore.domain.times import Moment, microseconds_of
+from projections.current_tools import CurrentTools
+from projections.formatting import utc_text
+from projections.projection import Anomaly, Projection
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """What to do with one call, and why.
+    """What to do with one call, and the reason.
 
-    - start: it never started. Start it.
-    - retry: it failed, and the next attempt was announced. Start it at `not_before` (microseconds
-      since 1970 UTC).
-    - waiting: it never started, and a person has to decide first.
-    - unknown: each of `attempts` may have taken effect. Ask the outside system, then complete it,
-      fail it, or start the next attempt.
+    - start: it never started, or paused or was deferred and may go on. Start it.
+    - retry: it failed, and the next attempt was announced, or its outcome is unknown and it may
+      run again. Start it at `not_before` (microseconds since 1970 UTC), if there is one.
+    - scheduled: it was deferred. Start it at `not_before`.
+    - waiting: it never started or paused, and a person has to decide first.
+    - unknown: each of `attempts` may have taken effect. Ask the outside system, then complete the
+      call, fail it, or start the next attempt.
     - done: there is nothing to do.
     """
 
@@ -46,20 +57,33 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return self.tool.id
 
     def __str__(self) -> str:
-        return f"{self.action:8} {one_line(f'{self.id} {self.tool.call.name}', 48)}: {self.reason}"
+        return f"{self.action:9} {one_line(f'{self.id} {self.tool.call.name}', 48)}: {self.reason}"
 
 
 class ResumePlan(Projection):
     """The plan for every call of a log, in call order, one conversation after the other.
 
-    `needs_approval` tells of a pending call whether a person has to decide; without it every
-    pending call waits. One that it lets through may be started.
+    `needs_approval` returns whether a person has to decide on a pending call. A call for which
+    it returns False may be started; without `needs_approval` every pending call waits, except one
+    that was deferred until `now` or before. `is_idempotent` returns whether a call of unknown
+    outcome may run again; without it none may.
+
+    Raises:
+        TypeError, ValueError: `now` is not a time.
     """
 
-    def __init__(self, needs_approval: Callable[[Tool], bool] | None = None) -> None:
+    def __init__(
+        self,
+        needs_approval: Callable[[Tool], bool] | None = None,
+        *,
+        now: Moment | None = None,
+        is_idempotent: Callable[[Tool], bool] | None = None,
+    ) -> None:
         self._needs_approval = needs_approval
+        self._is_idempotent = is_idempotent
+        self._now = None if now is None else microseconds_of("now", now)
         self._tools = CurrentTools()
-        self._trails: dict[tuple[str, str], Trail] = {}
+        self._trails: dict[tuple[str, str], AttemptTrail] = {}
 
     @property
     def anomalies(self) -> list[Anomaly]:
@@ -77,14 +101,14 @@ class ResumePlan(Projection):
         self._tools.apply(recorded)
         after = self._tools.get(*key)
         if after is not None and after is not before:
-            self._follow(key, after, event)
+            self._follow_attempts(key, after, event)
 
-    def _follow(self, key: tuple[str, str], tool: Tool, event: Any) -> None:
+    def _follow_attempts(self, key: tuple[str, str], tool: Tool, event: Any) -> None:
         status = tool.status
         if type(status) in (Completed, Rejected):
             self._trails.pop(key, None)
         else:
-            self._trails.setdefault(key, Trail()).follow(tool, event)
+            self._trails.setdefault(key, AttemptTrail()).follow(tool, event)
 
     @property
     def steps(self) -> list[Step]:
@@ -93,12 +117,20 @@ class ResumePlan(Projection):
 
     @property
     def safe(self) -> list[Step]:
-        """The calls to start now: nothing of them can have taken effect, or they may be retried."""
+        """The calls to start: they have not taken effect, or may run again.
+
+        Among them are the deferred calls whose time has come.
+        """
         return self._of("start", "retry")
 
     @property
+    def scheduled(self) -> list[Step]:
+        """The calls that are deferred to a later time, each with its own time, in call order."""
+        return self._of("scheduled")
+
+    @property
     def waiting(self) -> list[Step]:
-        """The calls that wait for a person."""
+        """The calls on which a person has to decide first."""
         return self._of("waiting")
 
     @property
@@ -108,7 +140,7 @@ class ResumePlan(Projection):
 
     @property
     def done(self) -> list[Step]:
-        """The calls that nothing is left to do for."""
+        """The calls for which there is nothing left to do."""
         return self._of("done")
 
     def _of(self, *actions: Action) -> list[Step]:
@@ -120,11 +152,17 @@ class ResumePlan(Projection):
 
     def _step(self, conversation_id: str, tool: Tool) -> Step:
         trail = self._trails.get((conversation_id, tool.id))
-        action = next_action(tool, trail, self._needs_approval)
-        doubts = tuple(trail.attempts) if trail else ()
-        reason = _doubt(doubts) if doubts else _reason(action, tool)
+        action = next_action(tool, trail, self._needs_approval, self._now, self._is_idempotent)
+        attempts = tuple(trail.attempts) if trail else ()
+        if attempts and action in ("unknown", "retry"):
+            reason = _reason_of_unknown(action, attempts)
+        else:
+            reason = _reason(action, tool)
+        status = tool.status
         due = trail.due if trail else None
-        return Step(action, tool, reason, conversation_id, due, doubts)
+        if type(status) is Pending:
+            due = status.until
+        return Step(action, tool, reason, conversation_id, due, attempts)
 
 
 def _reason(action: Action, tool: Tool) -> str:
@@ -136,17 +174,30 @@ def _reason(action: Action, tool: Tool) -> str:
     if type(status) is Failed:
         failed = f"it failed ({status.failure.kind}): {one_line(status.error, 80)}"
         return f"{failed}; the next attempt was announced" if action == "retry" else failed
+    if type(status) is Pending and tool.is_paused:
+        return _reason_of_pause(status)
     if not tool.effective_call.is_object:
-        return "its arguments are no JSON object: approve it with others, or fail it"
-    if type(status) is not Pending:
-        return "it was approved and never started"
-    undecided = action == "waiting"
-    return f"it never started, and {'nobody has decided' if undecided else 'needs no approval'}"
+        return "its arguments are not a JSON object: approve it with others, or fail it"
+    return _reason_of_wait(action, tool)
 
 
-def _doubt(attempts: tuple[OpenAttempt, ...]) -> str:
+def _reason_of_wait(action: Action, tool: Tool) -> str:
+    if type(tool.status) is not Pending:
+        return f"it was approved{' after it paused' if tool.attempts else ' and never started'}"
+    waits = action == "waiting"
+    return f"it never started, and {'waits for a decision' if waits else 'needs no approval'}"
+
+
+def _reason_of_pause(status: Pending) -> str:
+    why = f": {one_line(status.reason, 80)}" if status.reason else ""
+    if status.until is None:
+        return f"it paused, and waits for a decision{why}"
+    return f"it was deferred to {utc_text(status.until)} UTC{why}"
+
+
+def _reason_of_unknown(action: Action, attempts: tuple[OpenAttempt, ...]) -> str:
     ends = "; ".join(_end(attempt) for attempt in attempts)
-    return f"{ends}: it may have taken effect"
+    return f"{ends}: it may {'run again' if action == 'retry' else 'have taken effect'}"
 
 
 def _end(attempt: OpenAttempt) -> str:
@@ -158,11 +209,22 @@ def _end(attempt: OpenAttempt) -> str:
 
 
 def resume_plan(
-    events: Iterable[Recorded], needs_approval: Callable[[Tool], bool] | None = None
+    events: Iterable[Recorded],
+    needs_approval: Callable[[Tool], bool] | None = None,
+    *,
+    now: Moment | None = None,
+    is_idempotent: Callable[[Tool], bool] | None = None,
 ) -> ResumePlan:
-    """What to do with each call of `events`: a plan with `safe`, `waiting`, `unknown`, `done`.
+    """Return what to do with each call: `safe`, `scheduled`, `waiting`, `unknown` and `done`.
 
-    `needs_approval` tells of a pending call whether a person has to decide; without it every
-    pending call waits.
+    `needs_approval` returns whether a person has to decide on a pending call; without it every
+    pending call waits, except one that was deferred. A deferred call is `scheduled` until `now`, a
+    `datetime` with a time zone or microseconds since 1970 UTC. After that it is `safe`, unless
+    `needs_approval` says that it waits. Without `now` it stays scheduled. A call that may have
+    taken effect is `unknown`, unless `is_idempotent` says that it may run again: it is `safe` then.
+    A `Toolbox` has both functions, `needs_approval_for` and `is_idempotent`.
+
+    Raises:
+        TypeError, ValueError: `now` is not a time.
     """
-    return ResumePlan(needs_approval).extend(events)
+    return ResumePlan(needs_approval, now=now, is_idempotent=is_idempotent).extend(events)

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 
 from eventstore import EventStoreError
-from projections.cli import (
-    approving,
-    checking,
-    demo,
-    importing,
-    linting,
-    options,
-    reading,
-    replaying,
-)
+from projections.cli import options
+from projections.cli.commands.approve import approvals, approve, reject
+from projections.cli.commands.check import check
+from projections.cli.commands.demo import demo
+from projections.cli.commands.diff import diff
+from projections.cli.commands.fork import fork
+from projections.cli.commands.import_ import import_
+from projections.cli.commands.pytest_ import pytest_
+from projections.cli.commands.replay import replay, tail
+from projections.cli.commands.search import search
+from projections.cli.commands.show import prompt, show, stats, tools
+from projections.cli.commands.verify import migrate, verify
+from projections.cli.commands.why import why
+from projections.cli.interrupts import remembered_interrupts
 from projections.cli.output import complain
 
-REFUSED, USAGE, INTERRUPTED, PIPE = 1, 2, 130, 141
-"""The statuses of a command that did not do what it was asked: data refused, wrong usage,
-Ctrl-C, nobody reads the output any more."""
+REFUSED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+"""Exit statuses of a command that did not do what it was asked to: the data was refused, the usage
+is wrong, Ctrl-C was pressed, or the reader of the output has closed it."""
 
 app = typer.Typer(
     name="toolledger",
@@ -34,20 +39,25 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 for command in (
-    demo.demo,
-    importing.import_,
-    reading.show,
-    reading.prompt,
-    linting.check,
-    reading.tools,
-    reading.stats,
-    approving.approvals,
-    approving.approve,
-    approving.reject,
-    replaying.replay,
-    replaying.tail,
-    checking.verify,
-    checking.migrate,
+    demo,
+    import_,
+    show,
+    search,
+    prompt,
+    check,
+    tools,
+    stats,
+    approvals,
+    approve,
+    reject,
+    why,
+    diff,
+    fork,
+    replay,
+    pytest_,
+    tail,
+    verify,
+    migrate,
 ):
     app.command(command.__name__.rstrip("_"))(command)
 
@@ -60,13 +70,15 @@ def _begin(
     tenant: Annotated[
         str,
         typer.Option(
-            "--tenant", envvar="TOOLLEDGER_TENANT", help="Whose log, if several have one."
+            "--tenant",
+            envvar="TOOLLEDGER_TENANT",
+            help="The tenant, if several share the database.",
         ),
     ] = "",
 ) -> None:
     options.tenant.set(tenant)
     if version:
-        from importlib.metadata import version as installed  # noqa: PLC0415 - slow, and rare
+        from importlib.metadata import version as installed  # slow to load, and rarely needed
 
         typer.echo(installed("toolledger"))
     elif context.invoked_subcommand is None:
@@ -74,29 +86,30 @@ def _begin(
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command; the status to exit with."""
+    """Run a command, and return the status to exit with."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what the terminal cannot show is escaped
+        if isinstance(stream, TextIOWrapper):  # escape what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(_decoded(sys.argv[1:]) if arguments is None else arguments)
-        sys.stdout.flush()
+        with remembered_interrupts():
+            status = _run(_decoded(sys.argv[1:]) if arguments is None else arguments)
+            sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at the end: let it go nowhere.
+        # Python flushes once more at exit: send that to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE
+        return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
 def _decoded(arguments: list[str]) -> list[str]:
-    """The arguments as UTF-8, whatever the locale says."""
-    return [os.fsencode(given).decode("utf-8", "surrogateescape") for given in arguments]
+    """Return the arguments read as UTF-8, whatever the locale is."""
+    return [os.fsencode(each).decode("utf-8", "surrogateescape") for each in arguments]
 
 
 def _run(arguments: list[str]) -> int:
-    command: Any = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     try:
         with command.make_context("toolledger", list(arguments)) as context:
             command.invoke(context)
@@ -110,9 +123,11 @@ def _run(arguments: list[str]) -> int:
         complain(_line(error))
         return REFUSED
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own, for wrong usage
+        format_message = getattr(error, "format_message", None)
+        if not callable(format_message):
             raise
-        complain(f"{error.format_message().rstrip('.')} (see toolledger --help)")
+        # Wrong usage: typer's own errors have this method, and no class that typer exports.
+        complain(f"{str(format_message()).rstrip('.')} (see toolledger --help)")
         return USAGE
     return 0
 

@@ -1,19 +1,28 @@
-"""The options that commands share, and the stores and conversations they name."""
+"""The options that commands share, and the stores, conversations and tables that they name."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventstore import Conversation, EventStore
-from eventstore.wire import PROVIDERS
+from eventstore.providers import PROVIDERS, AnyProvider
+from eventstore.providers import known_provider as provider_name
+from projections.cli.output import console
+from projections.formatting import did_you_mean
+
+if TYPE_CHECKING:
+    from projections.projector import Progress, Projector
 
 URL = "sqlite:///toolledger.db"
 
 tenant: ContextVar[str] = ContextVar("tenant", default="")
-"""Whose log a command is about; it is said once, before the command."""
+"""The tenant whose log a command reads or writes; the option stands before the command."""
 
 Url = Annotated[
     str,
@@ -26,12 +35,23 @@ AnyConversationId = Annotated[
 ]
 Provider = Annotated[
     str,
-    typer.Option("--provider", help=f"Whose form: {', '.join(sorted(PROVIDERS))}."),
+    typer.Option("--provider", help=f"The provider: {', '.join(sorted(PROVIDERS))}."),
+]
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        metavar="URL",
+        help="Keep projections in tables there, and read those: for long logs.",
+    ),
+]
+Rebuild = Annotated[
+    bool, typer.Option("--rebuild", help="Rebuild the tables of --tables, after an upgrade.")
 ]
 
 
 def open_store(url: str, *, create: bool = False) -> EventStore:
-    """The store at a URL; one that is not there is made only by those that write."""
+    """Open the store at a URL; only commands that write create one that does not exist."""
     try:
         return EventStore.open(url, create=create, tenant=tenant.get())
     except ValueError as error:
@@ -39,22 +59,80 @@ def open_store(url: str, *, create: bool = False) -> EventStore:
 
 
 def existing(store: EventStore, conversation_id: str) -> Conversation:
-    """A conversation that has events.
+    """Return a conversation that has events, by its id.
 
     Raises:
-        ValueError: it has none.
+        ValueError: it has no events.
     """
     chat = store.conversation(conversation_id)
     if next(chat.events(), None) is None:
+        near = did_you_mean(conversation_id, (name for name, _ in store.conversations()))
         raise ValueError(
-            f"there is no conversation {conversation_id!r}: `toolledger show` lists them"
+            f"there is no conversation {conversation_id!r}: `toolledger show` lists them{near}"
         )
     return chat
 
 
-def known_provider(name: str) -> str:
-    """The name of a provider whose form can be rendered."""
+def named(store: EventStore, name: str) -> Conversation:
+    """Return a conversation that has events, by its id or by a beginning that only its id has.
+
+    For commands that read; a decision needs the whole id.
+
+    Raises:
+        ValueError: there is none, or several ids begin so.
+    """
+    chat = store.conversation(name)
+    if next(chat.events(), None) is not None:
+        return chat
+    found = [each for each, _ in store.conversations() if each.startswith(name)]
+    if len(found) > 1:
+        raise ValueError(
+            f"{len(found):,} conversations begin with {name!r}, among them {found[0]!r} and "
+            f"{found[1]!r}: pass more of the id"
+        )
+    return existing(store, found[0] if found else name)
+
+
+def known_provider(name: str) -> AnyProvider:
+    """Return the name of a provider, after checking that it is known."""
     if name not in PROVIDERS:
         known = ", ".join(sorted(PROVIDERS))
         raise typer.BadParameter(f"{name!r}: pass one of {known}", param_hint="--provider")
-    return name
+    return provider_name(name)
+
+
+@contextmanager
+def caught_up(
+    store: EventStore, tables: str, *, rebuild: bool = False
+) -> Generator[Projector, None, None]:
+    """Open the projections of a store in the database at `tables`, brought up to the log's end.
+
+    With `rebuild` they are rebuilt.
+    """
+    from projections.projector import Projector  # loads SQLAlchemy
+
+    try:
+        projector = Projector(store, tables)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--tables") from error
+    with projector:
+        with progress_bar("projecting") as show:
+
+            def show_progress(progress: Progress) -> None:
+                show(progress.done, progress.total)
+
+            (projector.rebuild if rebuild else projector.catch_up)(show_progress)
+        yield projector
+
+
+@contextmanager
+def progress_bar(what: str) -> Generator[Callable[[int, int], None], None, None]:
+    """Give a function that shows how much is done, and of how much; on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import Progress as ProgressBar  # slow to load
+
+    with ProgressBar(console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

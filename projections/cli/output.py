@@ -1,31 +1,33 @@
 """What commands print: tables and lines for people, JSON for programs.
 
-A terminal gets colours and folded columns; a file or a pipe gets whole lines without any control
-code. What the log holds is never taken for markup or for control codes.
+A terminal gets colours and folded columns; a file or a pipe gets whole lines without control codes.
+Text from the log is never read as markup or as control codes. JSON is always valid: what a terminal
+must not get, and what the output's encoding has not, is written as JSON's own escapes.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDE = 1_000_000
-"""The width of what is no terminal: nothing is cut or folded."""
+from projections.formatting import aligned_lines
+
+UNLIMITED_COLUMNS = 1_000_000
+"""Width of an output that is not a terminal: nothing is cut or folded."""
 
 _KEPT = "\n\t"
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The terminal, or what stands in its place."""
+    """Return the console that writes to standard output, or to standard error."""
     return _console(sys.stderr if stderr else sys.stdout)
 
 
@@ -34,13 +36,18 @@ def _console(stream: TextIO) -> Console:
     if stream.isatty():
         return Console(file=stream, highlight=False, markup=False, emoji=False)
     return Console(
-        file=stream, width=WIDE, highlight=False, markup=False, emoji=False, no_color=True,
+        file=stream,
+        width=UNLIMITED_COLUMNS,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        no_color=True,
         force_terminal=False,
-    )  # fmt: skip
+    )
 
 
 def clean(text: str, kept: str = _KEPT) -> str:
-    """`text` without control codes, but for those `kept`: they are shown as escapes."""
+    """Return `text` with its control codes, except those in `kept`, shown as escapes."""
     if text.isprintable():
         return text
     return "".join(
@@ -60,7 +67,7 @@ def say(text: str = "", style: str = "") -> None:
 
 
 def complain(text: str) -> None:
-    """Print one line about what is wrong."""
+    """Print what is wrong in one line to standard error."""
     line = " ".join(clean(text).split())
     console(stderr=True).print(Text(f"toolledger: {line}"), soft_wrap=True)
 
@@ -68,10 +75,11 @@ def complain(text: str) -> None:
 def show_table(
     heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
 ) -> None:
-    """Print a table, a line for each row; the columns named in `right` hold numbers."""
+    """Print a table, one line for each row; the columns named in `right` are aligned right."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not is_terminal():
-        for line in _aligned([heads, *cells], [head in right for head in heads]):
+        columns = [list(column) for column in zip(heads, *cells, strict=True)]
+        for line in aligned_lines(columns, [head in right for head in heads]):
             sys.stdout.write(line + "\n")
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
@@ -83,37 +91,56 @@ def show_table(
 
 
 def _cell(value: object) -> str:
-    """A value as it stands in a row: it makes no second one."""
+    """Return a value as text on one line."""
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else clean(str(value), kept="")
 
 
-def _aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = []
-        for cell, width, is_right in zip(line, widths, right, strict=True):
-            space = " " * (width - cell_len(cell))
-            cells.append(space + cell if is_right else cell + space)
-        yield "  ".join(cells).rstrip()
-
-
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print one value over several lines."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    sys.stdout.write(_shown_json(msgspec.json.format(msgspec.json.encode(value))) + "\n")
 
 
-def print_json_line(value: Any) -> None:
+def print_json_line(value: object) -> None:
     """Print one value on a line of its own."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(_shown_json(msgspec.json.encode(value)) + "\n")
+
+
+def _shown_json(encoded: bytes) -> str:
+    """Return JSON as text for standard output: what that must not get is escaped.
+
+    Only strings in the JSON hold such characters, beside the line breaks between its members.
+    """
+    text, encoding, raw = encoded.decode(), sys.stdout.encoding or "utf-8", not is_terminal()
+    if (raw or all(map(str.isprintable, text.split("\n")))) and _can_encode(text, encoding):
+        return text
+    return "".join(
+        char
+        if (raw or char == "\n" or char.isprintable()) and _can_encode(char, encoding)
+        else _json_escape(char)
+        for char in text
+    )
+
+
+def _can_encode(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at the output."""
+    """Return whether the output goes to a terminal."""
     return sys.stdout.isatty()
 
 
-def room(width: int) -> int:
-    """How much of a text is shown: to a person `width` characters, to a program all."""
+def shown_width(width: int) -> int:
+    """Return how many characters of a text to show: `width` on a terminal, otherwise all."""
     return width if is_terminal() else sys.maxsize

@@ -1,11 +1,18 @@
-"""The history that the model sees next: every call answered once, nothing real lost.
+"""`model_history`, and `History`: the fold from recorded events to what was said and called.
 
-`History` is the fold over a log; what it shows the model is made in `view`.
+1. Messages and calls become entries, in the order of the log; a call stands in its turn, in the
+   order in which the model made the calls.
+2. An event moves its call along the table of transitions (`evolve`).
+3. A result that the table has no place for becomes text. Any other event that does not fit is
+   left out, and a repair says so.
+4. Events of another conversation than the first are left out.
+
+The rule of what is then shown is in the package's docstring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Self, get_args
 
 import msgspec
@@ -23,25 +30,67 @@ from eventstore import (
     ToolFailed,
     ToolPending,
     ToolRejected,
+    ToolsOffered,
     evolve,
 )
-from eventstore.wire import refers
-from projections.fold import NAMELESS
-from projections.repair import Repair
-from projections.view import (
-    Collapse,
-    Entry,
-    MadeCall,
-    ModelHistory,
-    OpenCalls,
-    orphan_text,
-    show,
-    shown,
-)
-from projections.window import Window
+from eventstore.providers import references_server_call
+from projections.history.bounded_results import ResultLimitsByTool
+from projections.history.entries import Entry, LoggedCall, Repair
+from projections.history.model_history import ModelHistory, history_to_show
+from projections.history.options import Collapse, HistoryOptions, OpenCalls
+from projections.history.token_counter import TokenCounter
+from projections.history.trace import Trace
+from projections.history.turns import orphan_text, shown_result
+from projections.projection import NO_CALL_ID
 
-_STEPS = frozenset(get_args(ToolEvent))
+_TOOL_EVENTS = frozenset(get_args(ToolEvent))
 _ANSWERS = (ToolCompleted, ToolFailed, ToolRejected)
+
+
+def model_history(  # noqa: PLR0913 - each with a default
+    events: Iterable[Recorded],
+    *,
+    open_calls: OpenCalls = "answer",
+    collapse: Collapse = "failed",
+    result_limits: ResultLimitsByTool | None = None,
+    last_turns: int | None = None,
+    max_tokens: int | None = None,
+    count_tokens: TokenCounter | None = None,
+    since: int | None = None,
+    summary: str | None = None,
+) -> ModelHistory:
+    """Return the history to show the model next: valid for any provider, from any part of a log.
+
+    A call without a result is answered with what the log knows; `open_calls="raise"` refuses
+    instead, `"drop"` leaves the call out. `collapse="failed"` leaves out failed calls that a later
+    one with the same arguments repeats before the user speaks again; `"all"` keeps one call of
+    each fingerprint, as `repair_history` does; `"none"` keeps everything.
+
+    `result_limits` cut the results that are longer in the middle, with a mark that says how much is
+    left out: of every tool, or of those of a mapping by name (`Toolbox.result_limits`).
+
+    Windows cut off older turns as a whole: `last_turns` keeps that many turns of the model,
+    `max_tokens` those that fit (counted by `count_tokens`, otherwise by `token_counter()`),
+    `since` those to which something happened from that version on. `summary` is shown in place
+    of what is cut off.
+
+    The same events give the same bytes.
+
+    Raises:
+        NonResolvedToolError: a call is open and `open_calls` is "raise".
+        ValueError: an option makes no sense.
+    """
+    options = HistoryOptions(
+        open_calls=open_calls,
+        collapse=collapse,
+        result_limits=result_limits,
+        last_turns=last_turns,
+        max_tokens=max_tokens,
+        count_tokens=count_tokens,
+        since=since,
+        summary=summary,
+    )
+    return History().extend(events).view_with(options)
 
 
 class History:
@@ -52,8 +101,9 @@ class History:
         self.repairs: list[Repair] = []
         self._entries: list[Entry] = []
         self._turns: dict[int, Entry] = {}
-        self._calls: dict[str, MadeCall] = {}
-        self._refers = False  # to calls that the provider's server keeps
+        self._calls: dict[str, LoggedCall] = {}
+        self._trace = Trace()
+        self._has_references = False  # to calls that the provider's server keeps
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events."""
@@ -65,10 +115,8 @@ class History:
         """Take in one event; what breaks the rules becomes text or a repair, never an error."""
         if recorded.conversation_id != self.conversation_id:
             if self.conversation_id is not None:
-                self._repaired(
-                    recorded.version, recorded.call_id, "dropped", "conversation",
-                    "of another conversation",
-                )  # fmt: skip
+                why = "of another conversation"
+                self._add_repair("dropped", "conversation", why, recorded.call_id, recorded.version)
                 return
             self.conversation_id = recorded.conversation_id
         self.take(recorded.event, recorded.version, recorded.recorded_at, recorded.fingerprint)
@@ -76,22 +124,23 @@ class History:
     def take(
         self, event: Event, version: int, at: int | None = None, fingerprint: str | None = None
     ) -> None:
-        """Take in one event of this conversation that has no envelope; see `apply`."""
-        kind = type(event)
-        if kind is MessageAdded:
-            self._message(version, event)
-        elif kind is ToolPending:
-            self._pending(version, event, at, fingerprint)
-        elif kind in _STEPS:
-            self._step(version, event, at, fingerprint)
+        """Take in one event of this conversation without an envelope; see `apply`."""
+        if type(event) is MessageAdded:
+            self._add_message(version, event)
+        elif type(event) is ToolPending:
+            self._add_call(version, event, at, fingerprint)
+        elif type(event) in _TOOL_EVENTS:
+            self._advance_call(version, event, at, fingerprint)
+        elif type(event) is ToolsOffered:
+            self._trace.add_offer(event, self._entries)
 
-    def _message(self, version: int, event: Any) -> None:
+    def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:
-            self._close(version, event)
+            self._keep_results_message(version, event)
             if not event.parts:
                 return
-        if type(event.native) is list and not self._refers:  # items, one of which may refer
-            self._refers = refers(event.parts)
+        if type(event.native) is list and not self._has_references:
+            self._has_references = references_server_call(event.parts)
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
@@ -100,77 +149,91 @@ class History:
         entry = Entry(event.role, event, version)
         self._entries.append(entry)
         if event.role == "tool":
-            entry.held = self._refers and event.provider is not None and bool(event.call_id)
-        if event.role == "assistant" and event.turn is not None:
-            self._turns.setdefault(event.turn, entry)
+            entry.may_be_server_call = (
+                self._has_references and event.provider is not None and bool(event.call_id)
+            )
+        if event.role == "assistant":
+            self._trace.begin_turn(version)
+            if event.turn is not None:
+                self._turns.setdefault(event.turn, entry)
 
-    def _close(self, version: int, event: MessageAdded) -> None:
+    def _keep_results_message(self, version: int, event: MessageAdded) -> None:
         """Keep the message in which results came with their turn, if it may go back there."""
         call = self._calls.get(event.results[0])
         entry = self._turns.get(call.tool.turn) if call is not None else None
         if entry is None:
             return
-        if entry.closing is not None:
+        if entry.results_message is not None:
             why = "the results of one turn came in several messages"
-            self._repaired(version, None, "merged", "results", why)
+            self._add_repair("merged", "results", why, None, version)
         if not event.parts or self._entries[-1] is entry:
-            entry.closing = event
+            entry.results_message = event
 
-    def _pending(self, version: int, event: Any, at: int | None, mark: str | None) -> None:
+    def _add_call(
+        self, version: int, event: ToolPending, at: int | None, fingerprint: str | None
+    ) -> None:
         call_id = event.call.id
         if not call_id:
-            self._repaired(version, call_id, "dropped", "no-id", NAMELESS)
+            self._add_repair("dropped", "no-id", NO_CALL_ID, call_id, version)
             return
-        call = self._calls.get(call_id)
+        known = self._calls.get(call_id)
         try:
-            tool = evolve(call.tool if call else None, event, at, mark)
+            tool = evolve(known.tool if known else None, event, at, fingerprint)
         except IllegalTransition as error:
-            self._repaired(version, call_id, "dropped", "transition", str(error))
+            self._add_repair("dropped", "transition", str(error), call_id, version)
             return
-        if call is not None:
+        if known is not None:
             return
-        call = self._calls[call_id] = MadeCall(tool, [version], event.imported)
+        call = self._calls[call_id] = LoggedCall(tool, [version], event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
             entry = Entry("assistant", None, version)
             self._entries.append(entry)
+            self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns[event.turn] = entry
         entry.calls.append(call)
         if len(entry.calls) > 1 and entry.calls[-2].tool.index > tool.index:
-            entry.calls.sort(key=lambda made: made.tool.index)
+            entry.calls.sort(key=lambda each: each.tool.index)
 
-    def _step(self, version: int, event: Any, at: int | None, mark: str | None) -> None:
+    def _advance_call(
+        self, version: int, event: Any, at: int | None, fingerprint: str | None
+    ) -> None:
         call = self._calls.get(event.call_id)
         try:
-            tool = evolve(call.tool if call else None, event, at, mark)
+            tool = evolve(call.tool if call else None, event, at, fingerprint)
         except IllegalTransition as error:
-            self._misplaced(version, event, error)
+            self._keep_as_text(version, event, error)
             return
-        assert call is not None  # noqa: S101 - evolve refuses a step of no call
+        if call is None:  # never: `evolve` refuses a step of a call that is not there
+            return
         call.versions.append(version)
+        if event.hooks:
+            self._trace.add_answers(event.call_id, event.hooks)
         if tool is call.tool:
             return
         call.tool = tool
         if not isinstance(event, ToolApproved):
             call.answer = event if isinstance(event, _ANSWERS) else None
 
-    def _misplaced(self, version: int, event: Any, error: IllegalTransition) -> None:
-        """A result that the lifecycle has no place for: what it says is kept as text."""
-        text: str = event.failure.model_text if isinstance(event, ToolFailed) else ""
-        parts: tuple[Part, ...] = ()
-        if isinstance(event, ToolCompleted):
-            text, parts = shown(event)
-        if not text:
-            self._repaired(version, event.call_id, "dropped", "transition", str(error))
-            return
-        entry = Entry("user", None, version)
-        seen = (part for part in parts if not isinstance(part, Text))
-        entry.stray = (Text(orphan_text(event.call_id, text)), *seen)
-        self._entries.append(entry)
-        self._repaired(version, event.call_id, "wrapped", "transition", str(error))
+    def _keep_as_text(self, version: int, event: ToolEvent, error: IllegalTransition) -> None:
+        """Keep what an event says that the lifecycle has no place for, if it says anything."""
+        text, parts = "", tuple[Part, ...]()
+        if isinstance(event, ToolFailed):
+            text = event.failure.model_text
+        elif isinstance(event, ToolCompleted):
+            text, parts = shown_result(event)
+        what = "wrapped" if text else "dropped"
+        if text:
+            entry = Entry("user", None, version)
+            others = (part for part in parts if not isinstance(part, Text))
+            entry.misplaced_result = (Text(orphan_text(event.call_id, text)), *others)
+            self._entries.append(entry)
+        self._add_repair(what, "transition", str(error), event.call_id, version)
 
-    def _repaired(self, version: int, call_id: str | None, what: str, rule: str, why: str) -> None:
+    def _add_repair(
+        self, what: str, rule: str, why: str, call_id: str | None, version: int
+    ) -> None:
         self.repairs.append(Repair(what, rule, why, call_id, (version,)))
 
     def view(
@@ -178,71 +241,40 @@ class History:
         *,
         open_calls: OpenCalls = "answer",
         collapse: Collapse = "failed",
+        result_limits: ResultLimitsByTool | None = None,
         last_turns: int | None = None,
         max_tokens: int | None = None,
-        count_tokens: Callable[[str], int] | None = None,
+        count_tokens: TokenCounter | None = None,
         since: int | None = None,
         summary: str | None = None,
     ) -> ModelHistory:
-        """What the model sees; see `model_history`."""
-        return show(
-            self._entries,
-            self.repairs,
+        """Return what the model sees; the options and errors are those of `model_history`."""
+        options = HistoryOptions(
             open_calls=open_calls,
             collapse=collapse,
-            window=Window(last_turns, max_tokens, count_tokens, since, summary),
-        )
-
-
-def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:
-    lists = isinstance(message.native, list) and isinstance(piece.native, list)
-    return msgspec.structs.replace(
-        message,
-        parts=message.parts + piece.parts,
-        calls=message.calls + piece.calls,
-        native=[*message.native, *piece.native] if lists else None,
-        exact=lists and message.exact and piece.exact,
-    )
-
-
-def model_history(
-    events: Iterable[Recorded],
-    *,
-    open_calls: OpenCalls = "answer",
-    collapse: Collapse = "failed",
-    last_turns: int | None = None,
-    max_tokens: int | None = None,
-    count_tokens: Callable[[str], int] | None = None,
-    since: int | None = None,
-    summary: str | None = None,
-) -> ModelHistory:
-    """The history to show the model next, valid for any provider, from any prefix of any log.
-
-    A call without a result is answered with what the log knows; `open_calls="raise"` refuses
-    instead, `"drop"` leaves it out. `collapse="failed"` leaves out failed calls that a later one
-    with the same arguments repeats before the user speaks again; `"all"` keeps one call of each
-    fingerprint, as `repair_history` does; `"none"` keeps everything.
-
-    Windows cut older turns off, whole: `last_turns` keeps the model's last so many, `max_tokens`
-    what fits (counted by `count_tokens`, else by `token_counter()`), `since` what something
-    happened to from that version on. `summary` is shown in place of what is cut off.
-
-    The same events give the same bytes.
-
-    Raises:
-        NonResolvedToolError: a call is open and `open_calls` is "raise".
-        ValueError: an option makes no sense.
-    """
-    return (
-        History()
-        .extend(events)
-        .view(
-            open_calls=open_calls,
-            collapse=collapse,
+            result_limits=result_limits,
             last_turns=last_turns,
             max_tokens=max_tokens,
             count_tokens=count_tokens,
             since=since,
             summary=summary,
         )
+        return self.view_with(options)
+
+    def view_with(self, options: HistoryOptions) -> ModelHistory:
+        """Return what the model sees; see `view`."""
+        return history_to_show(self._entries, self.repairs, options, self._trace.copy())
+
+
+def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:
+    """Return an assistant message with a further piece of it."""
+    first: object = message.native
+    more: object = piece.native
+    are_lists = isinstance(first, list) and isinstance(more, list)
+    return msgspec.structs.replace(
+        message,
+        parts=message.parts + piece.parts,
+        calls=message.calls + piece.calls,
+        native=[*message.native, *piece.native] if are_lists else None,
+        exact=are_lists and message.exact and piece.exact,
     )

@@ -1,4 +1,7 @@
-"""`repair_history`: one entry for each call that was made, however often it was tried."""
+"""`repair_history`: one entry for each distinct call, however often it was tried.
+
+The rule, and its algebra, are in the docstring of `repair_history`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _DEFAULT = DefaultRetryClassifier()
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A call and its end: `output` when it completed, `retry_class` and `message` when not."""
+    """A call and how it ended: with `output`, or with `retry_class` and `message`.
+
+    Called `HistoryEntry` in rig-compose, too; `history_entries` makes them of a log.
+    """
 
     call: FunctionCall
     output: Any = None
@@ -29,7 +35,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @classmethod
     def completed(cls, call: FunctionCall, output: Any) -> Self:
-        """An entry for a call that completed."""
+        """Return the entry of a call that completed."""
         return cls(call, output)
 
     @classmethod
@@ -40,14 +46,15 @@ class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         classifier: RetryClassifier = _DEFAULT,
         message: str | None = None,
     ) -> Self:
-        """An entry for a call that failed.
+        """Return the entry of a call that failed.
 
-        With an exception, with the failure that the log has, or with a retry class as it is.
+        `error` is an exception, the failure that the log has, or a retry class as it is.
+        `message` replaces the text of the error.
         """
         if isinstance(error, RetryClass):
             retry_class, text = error, str(error)
         elif isinstance(error, Failure):
-            retry_class, text = classifier.classify(error.kind), error.message
+            retry_class, text = classifier.classify(error), error.message
         else:
             retry_class, text = classifier.classify(error), Failure.from_exception(error).message
         return cls(call, None, retry_class, text if message is None else message)
@@ -59,36 +66,36 @@ class HistoryEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def digest(self) -> bytes:
-        """What tells this call from every other: tool name and canonical arguments."""
+        """The hash of tool name and canonical arguments: equal calls have equal digests."""
         return self.call.digest()
 
     @property
     def fingerprint(self) -> str:
-        """The digest as text, as the log has it."""
+        """The digest as text, as it is in the log."""
         return self.call.fingerprint
 
 
 def repair_history(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """One entry for each distinct call (same tool, same arguments).
+    """Return one entry for each distinct call (same tool, same arguments).
 
     1. Calls are grouped by fingerprint over the whole history, not just neighbours.
     2. Where a group has a completion, its first completion stays.
     3. Otherwise its last failure stays, with that failure's class and message.
     4. The order is that of each fingerprint's first occurrence.
 
-    Total, deterministic and idempotent; the input is left alone. A call that no fingerprint can
-    be taken of (JSON cannot say its arguments) is like no other, and stays.
+    Total, deterministic and idempotent; the input is not changed. A call without a fingerprint
+    (its arguments are not JSON) equals no other call, and stays.
     """
     kept: dict[object, HistoryEntry] = {}
     for entry in entries:
-        mark = _mark(entry)
-        former = kept.get(mark)
+        key = _key(entry)
+        former = kept.get(key)
         if former is None or not former.is_completed:
-            kept[mark] = entry
+            kept[key] = entry
     return list(kept.values())
 
 
-def _mark(entry: HistoryEntry) -> object:
+def _key(entry: HistoryEntry) -> object:
     try:
         return entry.digest
     except UnhashableArguments:

@@ -1,4 +1,10 @@
-"""`repair_messages`: a valid history for those who have only a list of messages."""
+"""`repair_messages`: a valid history from a list of messages, without a log.
+
+1. The messages are read as the log that they would be, and shown by the rule of `model_history`.
+2. Messages that are valid already come back equal.
+3. Its own output comes back unchanged.
+4. It never raises on a bad history, and never changes its input.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,29 @@ from typing import Any
 import msgspec
 
 from eventstore import ToolPending
-from eventstore.wire import copy, is_valid, list_key, parse_in_place, transcribe_alone, unwrapped
-from projections.history import History
-from projections.repair import Repair
-from projections.view import Collapse
+from eventstore.providers import (
+    AnyProvider,
+    adapter_of,
+    copy,
+    events_of_history,
+    is_valid,
+    list_key,
+    parse_in_place,
+    unwrapped,
+)
+from projections.history.entries import Repair
+from projections.history.options import Collapse, HistoryOptions
+from projections.history.projection import History
+
+_REPAIRED_IN_VIEW = ("used-id", "orphan")
+"""Rules whose repairs come from the view of the history."""
 
 
 class RepairedMessages(msgspec.Struct):
-    """A valid message list; `system` is the text that the provider keeps outside of it.
+    """A valid message list, with the repairs made for it.
 
-    A text that was the whole input of OpenAI Responses is `messages` as it was.
+    `system` is the text that the provider keeps outside of the list, otherwise None. `messages`
+    is a text where a text was the whole input of OpenAI Responses.
     """
 
     messages: Any
@@ -27,23 +46,24 @@ class RepairedMessages(msgspec.Struct):
 
 def repair_messages(
     messages: Sequence[Any] | dict[str, Any],
-    provider: str,
-    to: str | None = None,
+    provider: AnyProvider,
+    to: AnyProvider | None = None,
     *,
     is_error: Callable[[Any], bool] | None = None,
     collapse: Collapse = "none",
 ) -> RepairedMessages:
-    """`messages` of one provider as a valid list for the same, or for another.
+    """Return `messages` of one provider as a valid list for the same provider, or for another.
 
-    Never raises on a bad history, leaves its input alone, gives valid input back equal, and
-    changes nothing when run on its own output. A call without a result is answered, a result
-    moves behind its call, and one that answers no call becomes text. Of a whole request, its
-    list is repaired. `is_error` tells of a result, as its provider wrote it, whether it is a
-    failure; `collapse` is as in `model_history`.
+    A call without a result is answered, a result moves after its call, and a result that answers
+    no call becomes text. `messages` may be a whole request, whose list is then repaired.
+
+    `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse` is as
+    in `model_history`.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
+    options = HistoryOptions(collapse=collapse)
     target = to or provider
     messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
@@ -51,42 +71,38 @@ def repair_messages(
         whole = messages if isinstance(messages, str) else given
         if is_valid(whole, provider):  # a text is a whole input of OpenAI Responses
             return RepairedMessages(copy(whole), None, [])
-    reading = _Reading(given, provider, is_error, marked=collapse != "none")
-    arguments, repairs = reading.history.view(collapse=collapse).rendered(target)
+    history, repairs = _read(given, provider, is_error, with_fingerprints=collapse != "none")
+    arguments, more = history.view_with(options).rendered(target)
     made = arguments[list_key(target)]
-    system = arguments.get("system", arguments.get("system_instruction"))
-    if isinstance(system, list):  # Bedrock's blocks
-        system = "\n\n".join(block["text"] for block in system)
-    repairs = [*reading.repairs, *repairs]
+    system = adapter_of(target).system_text(arguments)
+    repairs += more
     if not repairs and target == provider and made != given:
         repairs = [Repair("merged", "form", "messages stand as the provider wants them")]
     return RepairedMessages(made, system, repairs)
 
 
-class _Reading:
-    """A message list, read as the log that it would be."""
-
-    def __init__(
-        self,
-        given: list[Any],
-        provider: str,
-        is_error: Callable[[Any], bool] | None,
-        *,
-        marked: bool,
-    ) -> None:
-        self.repairs: list[Repair] = []
-        self.history = History()
-        items, places = parse_in_place(given, provider, is_error)
-        if len(set(places)) < len(given):
-            for place in sorted({*range(len(given))} - {*places}):
-                why = f"{list_key(provider)}[{place}] says nothing"
-                self.repairs.append(Repair("dropped", "empty", why))
-        transcript = transcribe_alone(items, provider)
-        take = self.history.take
-        for version, event in enumerate(transcript.events, 1):
-            mark = event.call.fingerprint if marked and type(event) is ToolPending else None
-            take(event, version, None, mark)
-        for finding in transcript.findings:
-            if finding.rule not in ("used-id", "orphan"):  # what became of them is told later
-                why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"
-                self.repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))
+def _read(
+    given: list[Any],
+    provider: str,
+    is_error: Callable[[Any], bool] | None,
+    *,
+    with_fingerprints: bool,
+) -> tuple[History, list[Repair]]:
+    """Return the history of a message list, and what had to be repaired to read it."""
+    repairs: list[Repair] = []
+    items, places = parse_in_place(given, provider, is_error)
+    for place in sorted({*range(len(given))} - {*places}):
+        why = f"{list_key(provider)}[{place}] says nothing"
+        repairs.append(Repair("dropped", "empty", why))
+    transcript = events_of_history(items, provider)
+    history = History()
+    for version, event in enumerate(transcript.events, 1):
+        fingerprint = None
+        if with_fingerprints and type(event) is ToolPending:
+            fingerprint = event.call.fingerprint
+        history.take(event, version, None, fingerprint)
+    for finding in transcript.findings:
+        if finding.rule not in _REPAIRED_IN_VIEW:
+            why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"
+            repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))
+    return history, repairs

@@ -1,125 +1,87 @@
 """Windows: which older turns the model no longer sees, and the summary that stands for them.
 
-A window cuts between turns, never inside one, so that a call keeps its result and a message its
-reasoning. What the system says stays.
+1. A window cuts between turns, never inside one, so that a call keeps its result and a message
+   its reasoning.
+2. System messages stay.
+3. Several limits hold all at once.
+4. The last turn stays, even where it alone exceeds `max_tokens`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from eventstore import Text
-from eventstore.wire import Turn
-from projections.text import plural
-from projections.tokens import token_counter
+from eventstore.providers import Turn
+from projections.formatting import plural
+from projections.history.options import HistoryOptions
+from projections.history.token_counter import TokenCounter, token_counter
 
-Counter = Callable[[str], int]  # text to its number of tokens
+_SYSTEM_ROLES = ("system", "developer")
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The turns that are left out, and what the window holds."""
+    """The places of the turns that one limit cut off, and the limit in words."""
 
     turns: list[int]
     window: str
 
 
-class Window(msgspec.Struct, frozen=True):
-    """What is asked for; see `model_history`. Several limits hold all at once.
+def apply_window(
+    turns: list[Turn], last_versions: Sequence[int], options: HistoryOptions
+) -> list[Cut]:
+    """Hide the turns outside of the window, and insert the summary where the others begin.
 
-    Raises:
-        ValueError: a limit makes no sense.
+    `last_versions` has, for each turn, the version of the last event that concerns it.
     """
-
-    last_turns: int | None = None
-    max_tokens: int | None = None
-    count_tokens: Counter | None = None
-    since: int | None = None
-    summary: str | None = None
-
-    def __post_init__(self) -> None:
-        _whole("last_turns", self.last_turns, "1 or more")
-        _whole("since", self.since, "a version (1 or more)")
-        _whole("max_tokens", self.max_tokens, "1 or more")
-        if self.count_tokens is not None and not callable(self.count_tokens):
-            raise ValueError(
-                f"count_tokens is {self.count_tokens!r}: pass a function from text to a number"
-            )
-        if self.max_tokens is None and self.count_tokens is not None:
-            raise ValueError("count_tokens counts for nothing without max_tokens: pass both")
-        if self.summary is not None and not isinstance(self.summary, str):
-            raise ValueError(f"summary is {self.summary!r}: pass text, or None")
-        if self.summary is not None and not self.summary.strip():
-            raise ValueError("summary is blank: pass what it should say, or None")
-
-    def apply(self, turns: list[Turn], latest: Sequence[int]) -> list[Cut]:
-        """Hide what is outside; the summary goes in where the turns begin that are left.
-
-        `latest` is, for each turn, the version of the last event that concerns it.
-        """
-        start = 0
-        cuts: list[Cut] = []
-
-        def cut(place: int, window: str) -> None:
-            nonlocal start
-            hidden = _hide(turns, place)
-            if hidden:
-                cuts.append(Cut(hidden, window))
-            start = max(start, place)
-
-        if self.since is not None:
-            cut(_start_since(latest, self.since), f"what happened since version {self.since}")
-        if self.last_turns is not None:
-            cut(
-                _start_of_last(turns, self.last_turns),
-                f"the last {plural(self.last_turns, 'turn')}",
-            )
-        if self.max_tokens is not None:
-            place = self._start_within(turns, self.max_tokens, is_cut=bool(cuts))
-            cut(place, f"{self.max_tokens:,} tokens")
-        if cuts and self.summary is not None:
-            turns.insert(start, Turn("user", (Text(self.summary),)))
-        return cuts
-
-    def _start_within(self, turns: Sequence[Turn], most: int, *, is_cut: bool) -> int:
-        count = self.count_tokens or token_counter()
-        start = _start_within(turns, most, count)
-        if self.summary is None or not (is_cut or _outside(turns, start)):
-            return start
-        return _start_within(turns, most - count(self.summary), count)
+    start = 0
+    cuts: list[Cut] = []
+    if options.since is not None:
+        start = _start_since(last_versions, options.since)
+        _cut_before(start, turns, f"what happened since version {options.since}", cuts)
+    if options.last_turns is not None:
+        place = _start_of_last(turns, options.last_turns)
+        _cut_before(place, turns, f"the last {plural(options.last_turns, 'turn')}", cuts)
+        start = max(start, place)
+    if options.max_tokens is not None:
+        place = _start_within_budget(turns, options.max_tokens, options, is_cut=bool(cuts))
+        _cut_before(place, turns, f"{options.max_tokens:,} tokens", cuts)
+        start = max(start, place)
+    if cuts and options.summary is not None:
+        turns.insert(start, Turn("user", (Text(options.summary),)))
+    return cuts
 
 
-def _whole(name: str, value: object, wanted: str) -> None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"{name} is {value!r}: pass {wanted}, or None for all")
+def _cut_before(start: int, turns: Sequence[Turn], window: str, cuts: list[Cut]) -> None:
+    outside = _outside(turns, start)
+    for place in outside:
+        turns[place].hidden = True
+    if outside:
+        cuts.append(Cut(outside, window))
 
 
 def _outside(turns: Sequence[Turn], start: int) -> list[int]:
-    """The turns before `start` that are shown, but for the system's."""
+    """Return the places of the turns before `start` that are shown, without the system's."""
     return [
         place
         for place, turn in enumerate(turns[:start])
-        if not turn.hidden and turn.role not in ("system", "developer")
+        if not turn.hidden and turn.role not in _SYSTEM_ROLES
     ]
 
 
-def _hide(turns: Sequence[Turn], start: int) -> list[int]:
-    hidden = _outside(turns, start)
-    for place in hidden:
-        turns[place].hidden = True
-    return hidden
-
-
-def _start_since(latest: Sequence[int], version: int) -> int:
-    """The first turn that anything happened to since `version`: a late result keeps its call."""
-    return next((place for place, last in enumerate(latest) if last >= version), len(latest))
+def _start_since(last_versions: Sequence[int], version: int) -> int:
+    """Return the first turn with an event from `version` on: a late result keeps its call."""
+    return next(
+        (place for place, last in enumerate(last_versions) if last >= version), len(last_versions)
+    )
 
 
 def _start_of_last(turns: Sequence[Turn], count: int) -> int:
-    """Where the last `count` assistant turns start, with the user's words before them."""
+    """Return where the last `count` assistant turns start, with the user's words before them."""
     start = len(turns)
     for place in range(len(turns) - 1, -1, -1):
         if turns[place].hidden:
@@ -132,14 +94,25 @@ def _start_of_last(turns: Sequence[Turn], count: int) -> int:
     return start
 
 
-def _start_within(turns: Sequence[Turn], most: int, count: Counter) -> int:
-    """Where the longest run of last turns starts that fits `most`; the last turn always stays."""
-    fixed = [turn for turn in turns if turn.role in ("system", "developer")]
-    left = most - sum(count(_all_text(turn)) for turn in fixed)
+def _start_within_budget(
+    turns: Sequence[Turn], max_tokens: int, options: HistoryOptions, *, is_cut: bool
+) -> int:
+    """Return the start of the turns that fit the budget; the summary, where shown, costs too."""
+    count = options.count_tokens or token_counter()
+    start = _start_within(turns, max_tokens, count)
+    if options.summary is None or not (is_cut or _outside(turns, start)):
+        return start
+    return _start_within(turns, max_tokens - count(options.summary), count)
+
+
+def _start_within(turns: Sequence[Turn], max_tokens: int, count: TokenCounter) -> int:
+    """Return where the longest run of last turns starts that fits; the last turn always stays."""
+    system = [turn for turn in turns if turn.role in _SYSTEM_ROLES]
+    left = max_tokens - sum(count(_all_text(turn)) for turn in system)
     start = len(turns)
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
-        if turn.hidden or turn.role in ("system", "developer"):
+        if turn.hidden or turn.role in _SYSTEM_ROLES:
             continue
         left -= count(_all_text(turn))
         if left < 0 and start < len(turns):
@@ -149,10 +122,10 @@ def _start_within(turns: Sequence[Turn], most: int, count: Counter) -> int:
 
 
 def _all_text(turn: Turn) -> str:
-    """Everything of a turn that costs tokens, as text."""
-    said = [part.text if isinstance(part, Text) else _encode(part).decode() for part in turn.parts]
+    """Return everything of a turn that costs tokens, as text."""
+    texts = [part.text if isinstance(part, Text) else _encode(part).decode() for part in turn.parts]
     for call in turn.calls:
         if not call.hidden:
-            said += [call.name, _encode(call.arguments).decode(), call.answer.text]
-            said += [call.answer.note] if call.answer.note else []
-    return "\n".join(said)
+            texts += [call.name, _encode(call.arguments).decode(), call.answer.text]
+            texts += [call.answer.note] if call.answer.note else []
+    return "\n".join(texts)

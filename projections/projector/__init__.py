@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from projections.projector.driver import Progress, Projector, TimeBucket
-from projections.projector.lane import Parked
+from projections.projector.parked import Parked
+from projections.projector.projector import Projector
+from projections.projector.statistics_reads import TimeBucket
+from projections.projector.table_projection import ProjectedLane, TableProjection
+from projections.projector.worker import Progress
 
-__all__ = ["Parked", "Progress", "Projector", "TimeBucket"]
+__all__ = ["Parked", "Progress", "ProjectedLane", "Projector", "TableProjection", "TimeBucket"]

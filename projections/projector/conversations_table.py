@@ -1,147 +1,177 @@
-"""The conversations of a lane, as its projections remember them."""
+"""The conversations of a lane, as the built-in projections remember them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack, unpack
 from typing import TYPE_CHECKING
 
-from projections.projector.tables import (
-    Row,
-    add,
-    asked,
-    change,
-    find_keys,
-    key_of,
-    storable,
-    streams,
-)
+from projections.projector import schema
+from projections.projector.queries import Row, insert_rows, select_keys, update_rows
+from projections.projector.schema import key_of, storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore import Tool
-    from projections.tallies import LiveCall
+    from projections.projector.statistics_rows import StoredCall
 
-PAGE = 512
-"""Requests of a conversation that one row notes."""
+REQUESTS_PER_PAGE = 512
+"""Requests of a conversation that one row holds."""
 
 
-class Known:
+class StoredTool:
     """A call as it stands, and its row: `position` is that of the request.
 
-    `touched`: something happened to it since the last commit.
+    `is_changed`: an event changed it since the last commit.
     """
 
-    __slots__ = ("changed_at", "imported", "position", "stored", "tool", "touched")
+    __slots__ = ("changed_at", "imported", "is_changed", "is_stored", "position", "tool")
 
-    def __init__(self, tool: Tool, position: int, *, imported: bool, stored: bool) -> None:
+    def __init__(self, tool: Tool, position: int, *, imported: bool, is_stored: bool) -> None:
         self.tool = tool
         self.position = position
         self.imported = imported
-        self.stored = stored
+        self.is_stored = is_stored
+        self.is_changed = False
         self.changed_at = 0
-        self.touched = False
 
 
-class Stream:
+class StoredConversation:
     """One conversation: its number in the lane, what it has asked for, and its last version.
 
-    `version` is the last that the statistics took in, `seen` the last that the tools did.
-    `tools` are those of its calls that the projection of tools has at hand. That of statistics
-    has `calls`, to which something happened since the last commit, and `resting`, to which
-    nothing did. `whole`: it began since, so that of its open calls none is in the tables alone.
+    Attributes:
+        version: the last version that the statistics have applied.
+        tools_version: the last version that the tools have applied.
+        is_stored: it has a row.
+        is_new: it began since the state was loaded, so that all its open calls are in memory.
+        tools: those of its calls that the projection of tools has in memory.
+        calls: the open calls that the statistics have changed since the last commit.
+        resting: the open calls that the statistics have in memory and did not change.
+        requests: what it has asked for, 8 bytes of each fingerprint.
+        unstored_requests: those of them that no row holds yet, in their order.
+        last_page: the row that holds the newest requests.
     """
 
     __slots__ = (
-        "asked", "calls", "fresh", "id", "key", "last_page", "number", "resting", "seen",
-        "stored", "tools", "version", "whole",
-    )  # fmt: skip
+        "calls",
+        "id",
+        "is_new",
+        "is_stored",
+        "key",
+        "last_page",
+        "number",
+        "requests",
+        "resting",
+        "tools",
+        "tools_version",
+        "unstored_requests",
+        "version",
+    )
 
-    def __init__(self, conversation_id: str, number: int, version: int, *, stored: bool) -> None:
+    def __init__(self, conversation_id: str, number: int, version: int, *, is_stored: bool) -> None:
         self.id = conversation_id
         self.key = key_of(conversation_id)
         self.number = number
-        self.version = self.seen = version
-        self.stored = stored
-        self.whole = not stored
-        self.tools: dict[str, Known] = {}
-        self.calls: dict[str, LiveCall] = {}
-        self.resting: dict[str, LiveCall] = {}
-        self.asked: set[int] = set()
-        self.fresh: list[int] = []  # asked for, and not stored yet
+        self.version = self.tools_version = version
+        self.is_stored = is_stored
+        self.is_new = not is_stored
+        self.tools: dict[str, StoredTool] = {}
+        self.calls: dict[str, StoredCall] = {}
+        self.resting: dict[str, StoredCall] = {}
+        self.requests: set[int] = set()
+        self.unstored_requests: list[int] = []
         self.last_page = b""
 
-    def has(self, call_id: str) -> bool:
-        """Whether the projection of statistics has a call at hand."""
+    def has_open(self, call_id: str) -> bool:
+        """Return whether the statistics have a call in memory."""
         return call_id in self.calls or call_id in self.resting
 
-    def asks(self, mark: int) -> bool:
-        """Note that it asks for a call; whether it had before."""
-        before = len(self.asked)
-        self.asked.add(mark)
-        if len(self.asked) == before:
+    def add_request(self, short_fingerprint: int) -> bool:
+        """Note that it asks for a call; return whether it had asked for the same before."""
+        before = len(self.requests)
+        self.requests.add(short_fingerprint)
+        if len(self.requests) == before:
             return True
-        self.fresh.append(mark)
+        self.unstored_requests.append(short_fingerprint)
         return False
 
 
-def load_streams(
-    connection: Connection, at: Row, names: Iterable[str], *, with_asked: bool
-) -> dict[str, Stream]:
-    """Those of the conversations named that are stored in the lane."""
-    of_key = {key_of(name): name for name in names}
-    found: dict[int, Stream] = {}
-    rows = find_keys(connection, streams, ("key", "conversation", "version"), "key", of_key, **at)
+def load_conversations(
+    connection: Connection, at: Row, names: Iterable[str], *, with_requests: bool
+) -> dict[str, StoredConversation]:
+    """Return those of the conversations named that are stored in the lane."""
+    names_by_key = {key_of(name): name for name in names}
+    found: dict[int, StoredConversation] = {}
+    columns = ("key", "conversation", "version")
+    rows = select_keys(connection, schema.conversations, columns, at, "key", names_by_key)
     for key, number, version in rows:
-        found[number] = Stream(of_key[bytes(key)], number, version, stored=True)
-    if with_asked:
+        name = names_by_key[bytes(key)]
+        found[number] = StoredConversation(name, number, version, is_stored=True)
+    if with_requests:
         columns = ("conversation", "page", "marks")
-        pages = find_keys(connection, asked, columns, "conversation", found, **at)
-        for number, _, marks in sorted(pages):
-            found[number].last_page = bytes(marks)
-            found[number].asked.update(_marks(bytes(marks)))
-    return {stream.id: stream for stream in found.values()}
+        pages = select_keys(connection, schema.requests, columns, at, "conversation", found)
+        for number, _, page in sorted(map(tuple, pages)):
+            found[number].last_page = bytes(page)
+            found[number].requests.update(_unpacked(bytes(page)))
+    return {conversation.id: conversation for conversation in found.values()}
 
 
-def store_streams(connection: Connection, at: Row, changed: list[Stream]) -> None:
-    """Store the conversations and what they have asked for since."""
-    add(connection, streams, [
-        at | {"key": s.key, "conversation_id": storable(s.id), "conversation": s.number,
-              "version": max(s.version, s.seen)}
-        for s in changed if not s.stored
-    ])  # fmt: skip
-    change(connection, streams, ("projection", "lane", "key"), [
-        at | {"key": s.key, "version": max(s.version, s.seen)} for s in changed if s.stored
-    ])  # fmt: skip
+def store_conversations(
+    connection: Connection, at: Row, changed: Sequence[StoredConversation]
+) -> None:
+    """Store conversations and what they have asked for since the last time."""
+    new: list[Row] = []
+    known: list[Row] = []
+    for conversation in changed:
+        row = at | {
+            "key": conversation.key,
+            "version": max(conversation.version, conversation.tools_version),
+        }
+        if conversation.is_stored:
+            known.append(row)
+        else:
+            name, number = storable(conversation.id), conversation.number
+            new.append(row | {"conversation_id": name, "conversation": number})
+    insert_rows(connection, schema.conversations, new)
+    update_rows(connection, schema.conversations, known)
+    _store_requests(connection, at, changed)
+    for conversation in changed:
+        conversation.is_stored = True
+        conversation.unstored_requests.clear()
+
+
+def _store_requests(connection: Connection, at: Row, changed: Iterable[StoredConversation]) -> None:
     new: list[Row] = []
     fuller: list[Row] = []
-    for stream in changed:
-        for page, is_new in _pages(stream):
-            row = at | {"conversation": stream.number, "page": page, "marks": stream.last_page}
+    for conversation in changed:
+        for page, is_new in _fill_pages(conversation):
+            row = at | {
+                "conversation": conversation.number,
+                "page": page,
+                "marks": conversation.last_page,
+            }
             (new if is_new else fuller).append(row)
-    add(connection, asked, new)
-    change(connection, asked, ("projection", "lane", "conversation", "page"), fuller)
-    for stream in changed:
-        stream.stored = True
-        stream.fresh.clear()
+    insert_rows(connection, schema.requests, new)
+    update_rows(connection, schema.requests, fuller)
 
 
-def _pages(stream: Stream) -> Iterator[tuple[int, bool]]:
-    """Put what is new into pages: the number of each, and whether it is a new one.
+def _fill_pages(conversation: StoredConversation) -> Iterator[tuple[int, bool]]:
+    """Put the requests that are not stored into pages: yield each page's number, and if it is new.
 
-    `last_page` holds the page's marks while its number is out.
+    `last_page` is that page's content when its number is yielded.
     """
-    place = len(stream.asked) - len(stream.fresh)
-    fresh = stream.fresh
-    while fresh:
-        page, filled = divmod(place, PAGE)
-        some, fresh = fresh[: PAGE - filled], fresh[PAGE - filled :]
-        before = stream.last_page if filled else b""
-        stream.last_page = before + pack(f">{len(some)}Q", *some)
+    remaining = conversation.unstored_requests
+    place = len(conversation.requests) - len(remaining)
+    while remaining:
+        page, filled = divmod(place, REQUESTS_PER_PAGE)
+        free = REQUESTS_PER_PAGE - filled
+        some, remaining = remaining[:free], remaining[free:]
+        before = conversation.last_page if filled else b""
+        conversation.last_page = before + pack(f">{len(some)}Q", *some)
         yield page, filled == 0
         place += len(some)
 
 
-def _marks(page: bytes) -> Iterable[int]:
+def _unpacked(page: bytes) -> tuple[int, ...]:
     return unpack(f">{len(page) // 8}Q", page)

@@ -1,321 +1,244 @@
 """Error statistics in tables: the fold of `ErrorStatistics`, kept row by row.
 
-A call is counted in the time bucket in which it was asked for, whenever it ends: so the numbers
-of a bucket fit together, and the buckets add up to the whole.
+1. A call is counted in the time bucket in which it was asked for, whenever it ends. So the numbers
+   of a bucket fit together, and the buckets add up to the whole.
+2. A call that is neither resolved nor forgotten has a row, because what happens next depends on
+   it. One that was asked for and resolved between two commits never has one.
+3. What an open call adds to `open`, `running` and `terminal` is taken back when it goes on, and
+   added again as it stands at the next commit.
+4. All fingerprints that are kept are in memory, as which of them are forgotten depends on all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from eventstore import ErrorKind, FunctionCall, Recorded
-from projections.durations import Durations
-from projections.figures import Statistics
-from projections.fold import Anomaly
-from projections.projector.streams import Stream
-from projections.projector.tables import (
-    COUNTS,
-    Reading,
+from projections.projector import schema
+from projections.projector.checkpoint import Totals
+from projections.projector.conversations_table import StoredConversation
+from projections.projector.queries import (
     Row,
-    add,
-    call_statistics,
-    change,
-    checkpoints,
-    find,
-    find_keys,
-    find_span,
-    key_of,
-    kind_statistics,
-    open_calls,
-    remove_keys,
-    storable,
-    tool_statistics,
+    delete_keys,
+    insert_rows,
+    select_keys,
+    select_rows,
+    update_rows,
 )
-from projections.statistics import ANOMALIES, ErrorStatistics
-from projections.tallies import KindTally, LiveCall, MarkTally, Tally, ToolTally
+from projections.projector.schema import key_of
+from projections.projector.statistics_rows import (
+    Bucket,
+    BucketCounter,
+    CountedStatus,
+    OpenCallBody,
+    StoredCall,
+    StoredFingerprint,
+    call_body,
+    decode_call,
+    decode_fingerprints,
+    decode_kind,
+    encode_text,
+    store_kinds,
+    store_tools,
+    tool_counter,
+)
+from projections.projector.table_projection import ProjectedLane
+from projections.statistics.counters import ErrorKindCounter, FingerprintCounter
+from projections.statistics.projection import ErrorStatistics
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-
-PAGE = 64
+FINGERPRINTS_PER_PAGE = 64
 """Fingerprints that one row holds."""
 
-
-class Totals(msgspec.Struct, gc=False, omit_defaults=True):
-    """What one lane's statistics count beside the tallies; `last` is the last event's place, id."""
-
-    events: int = 0
-    conversations: int = 0
-    numbered: int = 0
-    forgotten: int = 0
-    anomaly_count: int = 0
-    anomalies: list[Anomaly] = []
-    last: tuple[int, str] = (0, "")
-
-
-class Spread(msgspec.Struct, gc=False):
-    """Durations, as they are stored."""
-
-    longest: int
-    counts: dict[int, int]
-
-    @classmethod
-    def of(cls, durations: Durations) -> Spread | None:
-        """What is to be stored of them."""
-        counts = durations.counts()
-        return cls(durations.longest, counts) if counts else None
-
-    def durations(self) -> Durations:
-        """The durations again."""
-        return Durations.of(self.counts, self.longest)
-
-
-class Bucket(msgspec.Struct):
-    """One time bucket of one lane: its tools and error kinds, those of the fold's own form."""
-
-    starts_at: int
-    tools: dict[str, ToolTally] = {}
-    kinds: dict[ErrorKind, KindTally] = {}
-    stored_tools: set[str] = set()
-    stored_kinds: set[str] = set()
-
-
-class BucketTally(ToolTally, gc=True):
-    """The numbers of a tool in a bucket; `touched`: they are about to change."""
-
-    bucket: Any = None
-    touched: bool = False
-
-
-class StoredMark(MarkTally, gc=False, omit_defaults=True):
-    """The numbers of one fingerprint, stored as they are."""
-
-    fingerprint: str = ""
-
-    @property
-    def short(self) -> int:
-        """8 bytes of it."""
-        try:
-            return int(self.fingerprint[3:19], 16)
-        except ValueError:  # of a scheme to come
-            return int.from_bytes(key_of(self.fingerprint)[:8], "big")
-
-
-class Standing(NamedTuple):
-    """Where a call that is not settled is counted, and as what."""
-
-    named: Tally
-    mark: Tally
-    status: str
-    kind: ErrorKind | None
-
-
-class StoredCall(LiveCall, gc=False):
-    """A call that is not settled; `counted` is how it stood when it was stored."""
-
-    counted: Standing | None = None
-
-
-class Counted(msgspec.Struct, gc=False, omit_defaults=True):
-    """A call that is not settled, as it is stored; see `LiveCall`."""
-
-    starts_at: int
-    id: str
-    asked: FunctionCall
-    since: int
-    status: str
-    attempts: int = 0
-    edit: FunctionCall | None = None
-    kind: ErrorKind | None = None
-    in_doubt: bool = False
-    mishap: bool = False
-    mark: str | None = None
-
-
-class _ToolBody(Tally, gc=False, omit_defaults=True):
-    waiting: Spread | None = None
-    queueing: Spread | None = None
-    took: Spread | None = None
-
-
-_FIELDS = tuple(Tally.__struct_fields__)
-_encode = msgspec.json.Encoder().encode
-_decode_tool = msgspec.json.Decoder(_ToolBody).decode
-_decode_marks = msgspec.json.Decoder(list[StoredMark]).decode
-_decode_kind = msgspec.json.Decoder(KindTally).decode
-_decode_call = msgspec.json.Decoder(Counted).decode
-
-
-def _copy(tally: Tally, into: Any) -> Any:
-    for name in _FIELDS:
-        setattr(into, name, getattr(tally, name))
-    return into
+ROWS_PER_COUNTER = 20
+"""A counter of a tool takes as much memory as this number of small rows."""
 
 
 class StoredStatistics(ErrorStatistics):
-    """The numbers of one lane, `width` microseconds a bucket.
+    """The numbers of one lane, in buckets of `width` microseconds.
 
     Memory holds the fingerprints kept, and what the last events were about.
     """
 
-    name = "statistics"
-    _call = StoredCall
+    _call_class = StoredCall
 
     def __init__(self, totals: Totals, width: int, fingerprints: int) -> None:
         super().__init__(fingerprints)
-        self.totals = totals
+        self._totals = totals
         self._width = width
         self._events = totals.events
-        self._numbered = totals.numbered
+        self._last_number = totals.numbered
         self._forgotten = totals.forgotten
         self._anomaly_count = totals.anomaly_count
         self._anomalies = list(totals.anomalies)
         self._buckets: dict[int, Bucket] = {}
-        self._touched: list[Any] = []  # tallies that are about to change
-        self._woken: list[tuple[Stream, Any]] = []  # stored calls to which something happens
-        self._pages: dict[int, list[MarkTally]] = {}
+        self._changed: list[BucketCounter] = []
+        self._resumed: list[tuple[StoredConversation, StoredCall]] = []
+        """Stored calls that have changed since the last commit."""
+        self._pages: dict[int, list[StoredFingerprint]] = {}
         self._stored_pages: set[int] = set()
         self._changed_pages: set[int] = set()
-        self._open = 0  # calls that are stored
-        self._has_marks = False
+        self._stored_calls = 0
+        self._has_fingerprints = False
 
     def __len__(self) -> int:
-        """How many rows are at hand, but for the fingerprints."""
-        tallies = sum(len(bucket.tools) for bucket in self._buckets.values())
-        return 20 * tallies + self._open
+        """Return how many rows are in memory, without the fingerprints."""
+        counters = sum(len(bucket.tools) for bucket in self._buckets.values())
+        return ROWS_PER_COUNTER * counters + self._stored_calls
 
     # loading
 
     def load(
-        self, reading: Reading, at: Row, streams: dict[str, Any], events: Iterable[Recorded]
+        self,
+        lane: ProjectedLane,
+        conversations: dict[str, StoredConversation],
+        events: Sequence[Recorded],
     ) -> None:
-        """Have at hand what `events` are about."""
-        self._streams = streams
+        """Load the buckets and calls that `events` are about."""
+        self._streams: Any = conversations
         width = self._width
         starts = {recorded.recorded_at // width for recorded in events}
         missing = {start * width for start in starts} - self._buckets.keys()
-        wanted = self._wanted(streams, events)
+        wanted = self._wanted(conversations, events)
         if not missing and not wanted:
             return
-        with reading() as connection:
-            if not self._has_marks:
-                self._has_marks = True
-                self._load_marks(connection, at)
-            rows = find_keys(connection, open_calls, ("key", "body"), "key", wanted, **at)
-            found = [(wanted[bytes(key)], _decode_call(body)) for key, body in rows]
-            missing |= {counted.starts_at for _, counted in found} - self._buckets.keys()
-            self._load_buckets(connection, at, sorted(missing))
-        for stream, counted in found:
-            stream.resting[counted.id] = self._counted(counted)
-        self._open += len(found)
+        with lane.reading() as connection:
+            if not self._has_fingerprints:
+                self._has_fingerprints = True
+                self._load_fingerprints(connection, lane.key)
+            columns = ("key", "body")
+            rows = select_keys(connection, schema.open_calls, columns, lane.key, "key", wanted)
+            found = [(wanted[bytes(key)], decode_call(body)) for key, body in rows]
+            missing |= {body.starts_at for _, body in found} - self._buckets.keys()
+            self._load_buckets(connection, lane.key, sorted(missing))
+        for conversation, body in found:
+            conversation.resting[body.id] = self._stored_call(body)
+        self._stored_calls += len(found)
 
-    def _wanted(self, streams: dict[str, Any], events: Iterable[Recorded]) -> dict[bytes, Stream]:
-        """By their keys, the calls that may be stored, of conversations that began long ago."""
-        if all(stream.whole for stream in streams.values()):
+    def _wanted(
+        self, conversations: dict[str, StoredConversation], events: Iterable[Recorded]
+    ) -> dict[bytes, StoredConversation]:
+        """Return the conversations of the calls that may be stored, by the calls' keys."""
+        if all(conversation.is_new for conversation in conversations.values()):
             return {}
         places = {(r.conversation_id, r.call_id) for r in events if r.call_id}
         wanted = {
-            key_of(name, call_id): stream
+            key_of(name, call_id): conversation
             for name, call_id in places
-            if not (stream := streams[name]).whole and not stream.has(call_id)
+            if not (conversation := conversations[name]).is_new
+            and not conversation.has_open(call_id)
         }
-        # What was settled since the last commit is still there, and is no more.
-        for stream, call in self._woken:
-            wanted.pop(key_of(stream.id, call.id), None)
+        # A call that was resolved since the last commit has its row still, and is not open.
+        for conversation, call in self._resumed:
+            wanted.pop(key_of(conversation.id, call.id), None)
         return wanted
 
-    def _load_marks(self, connection: Connection, at: Row) -> None:
-        for page, body in find(connection, call_statistics, ("page", "body"), ("page",), **at):
-            marks = _decode_marks(body)
-            self._marks.update((mark.fingerprint, mark) for mark in marks)
-            self._pages[page] = list(marks)
+    def _load_fingerprints(self, connection: Connection, at: Row) -> None:
+        columns = ("page", "body")
+        rows = select_rows(connection, schema.call_statistics, columns, at, ("page",))
+        for page, body in rows:
+            counters = decode_fingerprints(body)
+            self._fingerprints.update((counter.fingerprint, counter) for counter in counters)
+            self._pages[page] = list(counters)
             self._stored_pages.add(page)
 
     def _load_buckets(self, connection: Connection, at: Row, starts: list[int]) -> None:
         for starts_at in starts:
             self._buckets[starts_at] = Bucket(starts_at)
-        columns = ("starts_at", "tool", "body")
-        for starts_at, _, body in find_keys(
-            connection, tool_statistics, columns, "starts_at", starts, **at
+        columns = ("starts_at", "body")
+        for starts_at, body in select_keys(
+            connection, schema.tool_statistics, columns, at, "starts_at", starts
         ):
             bucket = self._buckets[starts_at]
-            name, tally = _tool_tally(body, bucket)
-            bucket.tools[name] = tally
+            name, counter = tool_counter(body, bucket)
+            bucket.tools[name] = counter
             bucket.stored_tools.add(name)
-        columns = ("starts_at", "kind", "body")
-        for starts_at, kind, body in find_keys(
-            connection, kind_statistics, columns, "starts_at", starts, **at
+        kind_columns = ("starts_at", "kind", "body")
+        for starts_at, kind, body in select_keys(
+            connection, schema.kind_statistics, kind_columns, at, "starts_at", starts
         ):
             bucket = self._buckets[starts_at]
-            bucket.kinds[ErrorKind(kind)] = _decode_kind(body)
+            bucket.kinds[ErrorKind(kind)] = decode_kind(body)
             bucket.stored_kinds.add(kind)
 
-    def _counted(self, counted: Counted) -> StoredCall:
-        named = self._buckets[counted.starts_at].tools[counted.asked.name]
-        mark = self._marks.get(counted.mark or "") or MarkTally(tool=counted.asked.name)
+    def _stored_call(self, body: OpenCallBody) -> StoredCall:
+        name = body.asked.name
+        counter = self._buckets[body.starts_at].tools[name]
+        fingerprint = self._fingerprints.get(body.mark or "") or FingerprintCounter(tool=name)
         return StoredCall(
-            counted.id, counted.asked, named, mark, counted.since, counted.status,
-            counted.attempts, counted.edit, counted.kind, counted.in_doubt, counted.mishap,
-            Standing(named, mark, counted.status, counted.kind),
-        )  # fmt: skip
+            id=body.id,
+            asked=body.asked,
+            tool_counter=counter,
+            fingerprint_counter=fingerprint,
+            since=body.since,
+            status=body.status,
+            attempts=body.attempts,
+            edit=body.edit,
+            kind=body.kind,
+            in_doubt=body.in_doubt,
+            first_try_failed=body.mishap,
+            counted=CountedStatus(counter, fingerprint, body.status, body.kind),
+        )
 
-    # folding
+    # folding: what `ErrorStatistics` leaves to the place where its counters are kept
 
-    def _kept(self, stream: Any, call_id: str) -> LiveCall | None:
-        call = stream.resting.pop(call_id, None)
+    def _resting_call(self, stream: Any, call_id: str, /) -> StoredCall | None:
+        conversation: StoredConversation = stream
+        call = conversation.resting.pop(call_id, None)
         if call is None:
             return None
-        stream.calls[call_id] = call
-        self._woken.append((stream, call))
-        self._touch(call.named)
-        if call.mark.number:
-            self._changed_pages.add(call.mark.number // PAGE)
-        return call  # type: ignore[no-any-return]
+        conversation.calls[call_id] = call
+        self._resumed.append((conversation, call))
+        self._note_change(call.tool_counter)
+        if call.fingerprint_counter.number:
+            self._changed_pages.add(call.fingerprint_counter.number // FINGERPRINTS_PER_PAGE)
+        return call
 
-    def _touch(self, named: Any) -> None:
-        if not named.touched:
-            named.touched = True
-            self._touched.append(named)
+    def _note_change(self, counter: Any) -> None:
+        if not counter.is_changed:
+            counter.is_changed = True
+            self._changed.append(counter)
 
-    def _is_again(self, stream: Any, mark: Any) -> bool:
-        return bool(stream.asks(mark.short))
+    def _is_repeated(self, stream: Any, fingerprint: Any) -> bool:
+        conversation: StoredConversation = stream
+        return conversation.add_request(fingerprint.short)
 
-    def _named(self, name: str, at: int) -> ToolTally:
+    def _tool_counter(self, name: str, at: int, /) -> BucketCounter:
         bucket = self._buckets[at // self._width * self._width]
-        named = bucket.tools.get(name)
-        if named is None:
-            named = BucketTally(name_only=FunctionCall(name, None), bucket=bucket)
-            bucket.tools[name] = named
-        self._touch(named)
-        return named
+        counter = bucket.tools.get(name)
+        if counter is None:
+            counter = BucketCounter(name_only=FunctionCall(name, None), bucket=bucket)
+            bucket.tools[name] = counter
+        self._note_change(counter)
+        return counter
 
-    def _kinds_of(self, call: Any) -> dict[ErrorKind, KindTally]:
-        return call.named.bucket.kinds  # type: ignore[no-any-return]
+    def _kind_counters(self, call: Any, /) -> dict[ErrorKind, ErrorKindCounter]:
+        counter: BucketCounter = call.tool_counter
+        return counter.bucket.kinds
 
-    def _mark(self, fingerprint: str | None, tool: str) -> MarkTally:
-        mark = super()._mark(fingerprint, tool)
-        if mark.number:
-            self._changed_pages.add(mark.number // PAGE)
-        return mark
+    def _fingerprint_counter(self, fingerprint: str | None, tool: str) -> FingerprintCounter:
+        counter = super()._fingerprint_counter(fingerprint, tool)
+        if counter.number:
+            self._changed_pages.add(counter.number // FINGERPRINTS_PER_PAGE)
+        return counter
 
-    def _new_mark(self, fingerprint: str, tool: str) -> MarkTally:
-        mark = StoredMark(tool=tool, number=self._numbered, fingerprint=fingerprint)
-        self._pages.setdefault(mark.number // PAGE, []).append(mark)
-        return mark
+    def _new_fingerprint_counter(self, fingerprint: str, tool: str, /) -> FingerprintCounter:
+        counter = StoredFingerprint(tool=tool, number=self._last_number, fingerprint=fingerprint)
+        self._pages.setdefault(counter.number // FINGERPRINTS_PER_PAGE, []).append(counter)
+        return counter
 
-    def _forget(self) -> None:
-        before = self._marks
-        super()._forget()
-        for fingerprint, mark in before.items():
-            if fingerprint not in self._marks:
-                self._changed_pages.add(mark.number // PAGE)
-                mark.number = 0  # what still comes of its calls is counted by nobody
+    def _forget_half(self) -> None:
+        before = self._fingerprints
+        super()._forget_half()
+        for fingerprint, counter in before.items():
+            if fingerprint not in self._fingerprints:
+                self._changed_pages.add(counter.number // FINGERPRINTS_PER_PAGE)
+                counter.number = 0  # what its calls still add to it is not kept
         for page in self._changed_pages:
-            kept = [mark for mark in self._pages.get(page, ()) if mark.number]
+            kept = [counter for counter in self._pages.get(page, ()) if counter.number]
             if kept:
                 self._pages[page] = kept
             else:
@@ -323,218 +246,65 @@ class StoredStatistics(ErrorStatistics):
 
     # storing
 
-    def store(self, connection: Connection, at: Row, streams: Iterable[Stream]) -> None:
+    def store(
+        self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation]
+    ) -> None:
         """Store what has changed, of these conversations."""
-        totals = self.totals
+        totals = self._totals
         totals.events = self._events
-        totals.numbered = self._numbered
+        totals.numbered = self._last_number
         totals.forgotten = self._forgotten
         totals.anomaly_count = self._anomaly_count
         totals.anomalies = self._anomalies
-        self._store_calls(connection, at, streams)
-        _store_tools(connection, at, self._touched)
-        buckets = {tally.bucket.starts_at: tally.bucket for tally in self._touched}
-        _store_kinds(connection, at, buckets.values())
-        self._store_marks(connection, at)
-        self._touched.clear()
+        self._store_calls(connection, lane.key, changed)
+        store_tools(connection, lane.key, self._changed)
+        buckets = {counter.bucket.starts_at: counter.bucket for counter in self._changed}
+        store_kinds(connection, lane.key, buckets.values())
+        self._store_fingerprints(connection, lane.key)
+        self._changed.clear()
 
-    def _store_marks(self, connection: Connection, at: Row) -> None:
+    def _store_fingerprints(self, connection: Connection, at: Row) -> None:
         new: list[Row] = []
         changed: list[Row] = []
-        gone = self._stored_pages - self._pages.keys()
+        removed = self._stored_pages - self._pages.keys()
         for page in self._changed_pages & self._pages.keys():
-            row = at | {"page": page, "body": _encode(self._pages[page]).decode()}
+            row = at | {"page": page, "body": encode_text(self._pages[page])}
             (changed if page in self._stored_pages else new).append(row)
-        remove_keys(connection, call_statistics, "page", gone, **at)
-        add(connection, call_statistics, new)
-        change(connection, call_statistics, ("projection", "lane", "page"), changed)
+        delete_keys(connection, schema.call_statistics, at, "page", removed)
+        insert_rows(connection, schema.call_statistics, new)
+        update_rows(connection, schema.call_statistics, changed)
         self._stored_pages = set(self._pages)
         self._changed_pages.clear()
 
-    def _store_calls(self, connection: Connection, at: Row, streams: Iterable[Stream]) -> None:
-        """Store the calls that are not settled, and count them as they stand.
-
-        What is asked for and settled between two commits was never open.
-        """
-        gone: list[bytes] = []
-        for stream, call in self._woken:
-            self._weigh(call.counted, -1)
-            if stream.calls.get(call.id) is not call:
-                gone.append(key_of(stream.id, call.id))
-        self._woken.clear()
+    def _store_calls(
+        self, connection: Connection, at: Row, conversations: Iterable[StoredConversation]
+    ) -> None:
+        """Store the calls that are open or failed, and count them as they stand."""
+        resolved = self._take_back_resumed()
         new: list[Row] = []
         changed: list[Row] = []
-        for stream in streams:
-            live: Iterable[Any] = stream.calls.values()
-            for call in live:
-                row = at | {"key": key_of(stream.id, call.id), "body": _call_body(call)}
+        for conversation in conversations:
+            for call in conversation.calls.values():
+                tool: Any = call.tool_counter
+                body = call_body(call, tool.bucket.starts_at)
+                row = at | {"key": key_of(conversation.id, call.id), "body": body}
                 (new if call.counted is None else changed).append(row)
-                call.counted = Standing(call.named, call.mark, call.status, call.kind)
-                self._weigh(call, 1)
-            stream.resting |= stream.calls
-            stream.calls.clear()
-        remove_keys(connection, open_calls, "key", gone, **at)
-        add(connection, open_calls, new)
-        change(connection, open_calls, ("projection", "lane", "key"), changed)
-        self._open += len(new) - len(gone)
+                call.counted = CountedStatus(tool, call.fingerprint_counter, call.status, call.kind)
+                self._count_status(call, 1)
+            conversation.resting |= conversation.calls
+            conversation.calls.clear()
+        delete_keys(connection, schema.open_calls, at, "key", resolved)
+        insert_rows(connection, schema.open_calls, new)
+        update_rows(connection, schema.open_calls, changed)
+        self._stored_calls += len(new) - len(resolved)
 
-    def settle(self) -> None:
-        """All is stored."""
-
-
-def _call_body(call: Any) -> str:
-    counted = Counted(
-        call.named.bucket.starts_at, call.id, call.asked, call.since, call.status, call.attempts,
-        call.edit, call.kind, call.in_doubt, call.mishap,
-        call.mark.fingerprint if call.mark.number else None,
-    )  # fmt: skip
-    return _encode(counted).decode()
-
-
-def _store_tools(connection: Connection, at: Row, tallies: Iterable[Any]) -> None:
-    new: list[Row] = []
-    changed: list[Row] = []
-    for tally in tallies:
-        tally.touched = False
-        name, bucket = tally.name_only.name, tally.bucket
-        figures = tally.figures()
-        body = _copy(tally, _ToolBody())
-        body.waiting, body.queueing, body.took = map(
-            Spread.of, (tally.waiting, tally.queueing, tally.took)
-        )
-        row = at | {"starts_at": bucket.starts_at, "key": key_of(name)}
-        row |= {n: figures[n] for n in COUNTS}
-        row |= {"body": _encode([name, body]).decode()}
-        if name in bucket.stored_tools:
-            changed.append(row)
-        else:
-            bucket.stored_tools.add(name)
-            new.append(row | {"tool": storable(name)})
-    add(connection, tool_statistics, new)
-    change(connection, tool_statistics, ("projection", "lane", "starts_at", "key"), changed)
-
-
-def _store_kinds(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:
-    new: list[Row] = []
-    changed: list[Row] = []
-    for bucket in buckets:
-        for kind, tally in bucket.kinds.items():
-            numbers = tally.numbers()
-            row = at | {"starts_at": bucket.starts_at, "kind": str(kind)}
-            row |= {"failures": numbers.failures, "retried": tally.retried,
-                    "recovered": tally.recovered, "terminal": tally.terminal,
-                    "body": _encode(tally).decode()}  # fmt: skip
-            (changed if str(kind) in bucket.stored_kinds else new).append(row)
-            bucket.stored_kinds.add(str(kind))
-    key = ("projection", "lane", "starts_at", "kind")
-    add(connection, kind_statistics, new)
-    change(connection, kind_statistics, key, changed)
-
-
-_decode_named = msgspec.json.Decoder(tuple[str, _ToolBody]).decode
-
-
-def _tool_tally(body: str, bucket: Bucket) -> tuple[str, ToolTally]:
-    name, stored = _decode_named(body)
-    tally = BucketTally(name_only=FunctionCall(name, None), bucket=bucket)
-    _copy(stored, tally)
-    for which in ("waiting", "queueing", "took"):
-        spread = getattr(stored, which)
-        if spread is not None:
-            setattr(tally, which, spread.durations())
-    return name, tally
-
-
-# reading
-
-
-class _Sum(ErrorStatistics):
-    """What the rows of all lanes add up to."""
-
-    def __init__(self, totals: Iterable[Totals]) -> None:
-        super().__init__()
-        conversations = 0
-        for one in totals:
-            conversations += one.conversations
-            self._events += one.events
-            self._forgotten += one.forgotten
-            self._anomaly_count += one.anomaly_count
-            self._anomalies += one.anomalies
-        del self._anomalies[ANOMALIES:]
-        self._streams: Any = range(conversations)
-
-    def _count_live(self) -> None:
-        """They are counted already."""
-
-    def include(self, buckets: Iterable[Bucket], marks: Iterable[StoredMark] = ()) -> _Sum:
-        """Add the numbers of buckets and of fingerprints."""
-        for bucket in buckets:
-            for name, tally in bucket.tools.items():
-                self._named(name, 0).include(tally)
-            for kind, part in bucket.kinds.items():
-                _include_kind(self._kinds.setdefault(kind, KindTally()), part)
-        for mark in marks:
-            known = self._marks.setdefault(mark.fingerprint, mark)
-            if known is not mark:
-                _include_mark(known, mark)
-        return self
-
-
-def _include_kind(kind: KindTally, other: KindTally) -> None:
-    kind.retried += other.retried
-    kind.recovered += other.recovered
-    kind.terminal += other.terminal
-    for tool, count in other.tools.items():
-        kind.tools[tool] = kind.tools.get(tool, 0) + count
-
-
-def _include_mark(mark: MarkTally, other: MarkTally) -> None:
-    for name in _FIELDS:
-        value = getattr(other, name)
-        if isinstance(value, int):
-            setattr(mark, name, getattr(mark, name) + value)
-    for kind, count in (other.failures or {}).items():
-        mark.failed(kind, count)
-    for source, count in (other.rejections or {}).items():
-        mark.rejected(source, count)
-    mark.arguments = mark.arguments or other.arguments
-
-
-def read_buckets(
-    connection: Connection, projection: int, since: int | None = None, until: int | None = None
-) -> list[Bucket]:
-    """The time buckets of all lanes from `since` up to `until`, each lane's by itself."""
-    buckets: dict[tuple[int, int], Bucket] = {}
-    span = {"since": since, "until": until}
-    columns = ("lane", "starts_at", "body")
-    for lane, starts_at, body in find_span(
-        connection, tool_statistics, columns, "starts_at", **span, projection=projection
-    ):
-        bucket = buckets.setdefault((lane, starts_at), Bucket(starts_at))
-        name, tally = _tool_tally(body, bucket)
-        bucket.tools[name] = tally
-    for lane, starts_at, kind, body in find_span(
-        connection,
-        kind_statistics,
-        ("lane", "starts_at", "kind", "body"),
-        "starts_at",
-        **span,
-        projection=projection,
-    ):
-        bucket = buckets.setdefault((lane, starts_at), Bucket(starts_at))
-        bucket.kinds[ErrorKind(kind)] = _decode_kind(body)
-    return [buckets[key] for key in sorted(buckets)]
-
-
-def read_statistics(connection: Connection, projection: int) -> Statistics:
-    """The numbers of all lanes and all time."""
-    rows = find(connection, checkpoints, ("totals",), ("lane",), projection=projection)
-    totals = [msgspec.json.decode(text, type=Totals) for (text,) in rows]
-    rows = find(connection, call_statistics, ("body",), ("lane",), projection=projection)
-    marks = [mark for (body,) in rows for mark in _decode_marks(body)]
-    return _Sum(totals).include(read_buckets(connection, projection), marks).result()
-
-
-def summed(buckets: Iterable[Bucket]) -> Statistics:
-    """The numbers of some buckets; what is not counted by bucket is empty."""
-    return _Sum(()).include(buckets).result()
+    def _take_back_resumed(self) -> list[bytes]:
+        """Take back what the resumed calls were counted as; return the keys of the resolved."""
+        resolved: list[bytes] = []
+        for conversation, call in self._resumed:
+            counted: Any = call.counted
+            self._count_status(counted, -1)
+            if conversation.calls.get(call.id) is not call:
+                resolved.append(key_of(conversation.id, call.id))
+        self._resumed.clear()
+        return resolved

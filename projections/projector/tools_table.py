@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from eventstore import Recorded, Tool, ToolEvent, evolve
-from projections.projector.streams import Known, Stream
-from projections.projector.tables import (
-    Reading,
+from eventstore import EventStoreError, Recorded, Tool, ToolEvent, evolve
+from projections.projector import schema
+from projections.projector.conversations_table import StoredConversation, StoredTool
+from projections.projector.queries import (
     Row,
-    add,
-    calls,
-    change,
-    find_keys,
-    key_of,
-    storable,
+    insert_rows,
+    select_keys,
+    select_page,
+    select_rows,
+    update_rows,
 )
+from projections.projector.schema import key_of, storable
+from projections.projector.table_projection import ProjectedLane
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+STATUSES = ("Pending", "Approved", "Running", "Completed", "Failed", "Rejected")
 
 _TAGS = frozenset(kind.tag for kind in get_args(ToolEvent))
 _COLUMNS = ("key", "position", "imported", "body")
@@ -33,108 +37,137 @@ decode_tool = msgspec.json.Decoder(Tool).decode
 class StoredTools:
     """The calls of one lane; see `CurrentTools` for the rule."""
 
-    name = "tools"
-
     def __init__(self) -> None:
-        self._touched: list[tuple[Stream, str, Known]] = []
-        self._streams: dict[str, Stream] = {}
+        self._changed: list[tuple[StoredConversation, str, StoredTool]] = []
+        self._conversations: dict[str, StoredConversation] = {}
 
     def __len__(self) -> int:
-        """How many calls are at hand."""
-        return sum(len(stream.tools) for stream in self._streams.values())
+        """Return how many calls are in memory."""
+        return sum(len(conversation.tools) for conversation in self._conversations.values())
 
     def load(
         self,
-        reading: Reading,
-        at: Row,
-        streams: dict[str, Stream],
-        events: Iterable[Recorded],
+        lane: ProjectedLane,
+        conversations: dict[str, StoredConversation],
+        events: Sequence[Recorded],
     ) -> None:
-        """Have the calls at hand that `events` are about."""
-        self._streams |= streams
-        if not any(stream.stored for stream in streams.values()):
+        """Load the calls that `events` are about."""
+        self._conversations |= conversations
+        if not any(conversation.is_stored for conversation in conversations.values()):
             return
-        wanted: dict[bytes, tuple[Stream, str]] = {}
+        wanted: dict[bytes, tuple[StoredConversation, str]] = {}
         for recorded in events:
-            stream = streams[recorded.conversation_id]
+            conversation = conversations[recorded.conversation_id]
             call_id = recorded.call_id
-            if call_id and stream.stored and call_id not in stream.tools:
-                wanted[key_of(stream.id, call_id)] = stream, call_id
-        with reading() as connection:
-            found = list(find_keys(connection, calls, _COLUMNS, "key", wanted, **at))
+            if call_id and conversation.is_stored and call_id not in conversation.tools:
+                wanted[key_of(conversation.id, call_id)] = conversation, call_id
+        with lane.reading() as connection:
+            found = list(select_keys(connection, schema.calls, _COLUMNS, lane.key, "key", wanted))
         for key, position, imported, body in found:
-            stream, call_id = wanted[bytes(key)]
-            known = Known(decode_tool(body), position, imported=bool(imported), stored=True)
-            stream.tools[call_id] = known
+            conversation, call_id = wanted[bytes(key)]
+            tool = decode_tool(body)
+            stored = StoredTool(tool, position, imported=bool(imported), is_stored=True)
+            conversation.tools[call_id] = stored
 
-    def extend(self, events: Iterable[Recorded]) -> None:
+    def extend(self, events: Sequence[Recorded]) -> None:
         """Take in events; a repeated or late one changes nothing."""
         for recorded in events:
-            stream = self._streams[recorded.conversation_id]
-            if recorded.version <= stream.seen:
+            conversation = self._conversations[recorded.conversation_id]
+            if recorded.version <= conversation.tools_version:
                 continue
-            stream.seen = recorded.version
+            conversation.tools_version = recorded.version
             call_id = recorded.call_id
             event: Any = recorded.event
             if not call_id or event.tag not in _TAGS:
                 continue
-            known = stream.tools.get(call_id)
-            before = known.tool if known else None
+            stored = conversation.tools.get(call_id)
+            before = stored.tool if stored else None
             try:
                 after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
-            except Exception:  # noqa: BLE001, S112 - an IllegalTransition, which changes nothing
-                continue
+            except (EventStoreError, TypeError, ValueError):
+                continue  # it changes nothing
             if after is before:
                 continue
-            if known is None:
+            if stored is None:
                 imported = bool(getattr(event, "imported", False))
-                known = Known(after, recorded.position, imported=imported, stored=False)
-                stream.tools[call_id] = known
-            known.tool = after
-            known.changed_at = recorded.recorded_at
-            if not known.touched:
-                known.touched = True
-                self._touched.append((stream, call_id, known))
+                stored = StoredTool(after, recorded.position, imported=imported, is_stored=False)
+                conversation.tools[call_id] = stored
+            stored.tool = after
+            stored.changed_at = recorded.recorded_at
+            if not stored.is_changed:
+                stored.is_changed = True
+                self._changed.append((conversation, call_id, stored))
 
-    def store(self, connection: Connection, at: Row, _: Iterable[Stream]) -> None:
-        """Store what has changed."""
+    def store(
+        self, connection: Connection, lane: ProjectedLane, _: Sequence[StoredConversation]
+    ) -> None:
+        """Store what has changed; keep in memory only the calls that are likely to go on."""
         new: list[Row] = []
         changed: list[Row] = []
-        for stream, call_id, known in self._touched:
-            row = at | {"position": known.position} | _state(known)
-            if known.stored:
+        for conversation, call_id, stored in self._changed:
+            row = lane.key | _state_of(stored)
+            if stored.is_stored:
                 changed.append(row)
-                continue
-            known.stored = True
-            tool = known.tool
-            new.append(row | {
-                "key": key_of(stream.id, call_id), "conversation": stream.number,
-                "conversation_id": storable(stream.id), "call_id": storable(call_id),
-                "tool": storable(tool.call.name), "imported": int(known.imported),
-                "requested_at": tool.requested_at,
-            })  # fmt: skip
-        add(connection, calls, new)
-        change(connection, calls, ("projection", "lane", "position"), changed)
-
-    def settle(self) -> None:
-        """Keep at hand only what is likely to go on; all is stored."""
-        for stream, call_id, known in self._touched:
-            known.touched = False
-            if known.tool.is_resolved:
-                stream.tools.pop(call_id, None)
-        self._touched.clear()
+            else:
+                new.append(row | _request_of(conversation, call_id, stored))
+            stored.is_stored = True
+            stored.is_changed = False
+            if stored.tool.is_resolved:
+                conversation.tools.pop(call_id, None)
+        self._changed.clear()
+        insert_rows(connection, schema.calls, new)
+        update_rows(connection, schema.calls, changed)
 
 
-def _state(known: Known) -> Row:
-    tool = known.tool
+def _state_of(stored: StoredTool) -> Row:
+    tool = stored.tool
     return {
-        "status": tool.status.name, "attempts": tool.attempts,
+        "position": stored.position,
+        "status": tool.status.name,
+        "attempts": tool.attempts,
         "fingerprint": None if tool.fingerprint is None else storable(tool.fingerprint),
-        "changed_at": known.changed_at, "body": _encode(tool).decode(),
-    }  # fmt: skip
+        "changed_at": stored.changed_at,
+        "body": _encode(tool).decode(),
+    }
 
 
-def tools_of(rows: Sequence[Any]) -> Iterator[tuple[str, Tool]]:
-    """The conversation and the call of rows with the columns conversation_id, body."""
-    for conversation_id, body in rows:
-        yield conversation_id, decode_tool(body)
+def _request_of(conversation: StoredConversation, call_id: str, stored: StoredTool) -> Row:
+    return {
+        "key": key_of(conversation.id, call_id),
+        "conversation": conversation.number,
+        "conversation_id": storable(conversation.id),
+        "call_id": storable(call_id),
+        "tool": storable(stored.tool.call.name),
+        "imported": int(stored.imported),
+        "requested_at": stored.tool.requested_at,
+    }
+
+
+def read_tools(
+    reading: Callable[[], AbstractContextManager[tuple[Connection, int]]],
+    conversation_id: str | None,
+    where: Row,
+    page_rows: int,
+) -> Iterator[tuple[str, Tool]]:
+    """Yield the calls that `where` describes, each with its conversation, in bounded memory.
+
+    `reading` opens the live generation, again for each page of `page_rows`.
+    """
+    after = (-1, 0)
+    columns = ("conversation_id", "body", "lane", "position")
+    while True:
+        with reading() as (connection, generation):
+            conditions = where | {"projection": generation}
+            if conversation_id is not None:
+                key = {"projection": generation, "key": key_of(conversation_id)}
+                names = ("lane", "conversation")
+                found = select_rows(connection, schema.conversations, names, key)
+                if not found:
+                    return
+                conditions |= {"lane": found[0][0], "conversation": found[0][1]}
+            rows = select_page(connection, schema.calls, columns, conditions, after, page_rows)
+        for name, body, *_ in rows:
+            yield name, decode_tool(body)
+        if len(rows) < page_rows:
+            return
+        after = rows[-1][2], rows[-1][3]

@@ -1,4 +1,4 @@
-"""Repeats: calls that are made again and again, alone or in a cycle, and what came of it."""
+"""Repeats: calls that are made again and again, alone or in a cycle, and their answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from eventstore import (
     ToolPending,
     ToolRejected,
 )
-from projections.fold import Projection
-from projections.rows import Place, Stream
-from projections.text import arguments_text
+from projections.formatting import arguments_text
+from projections.projection import Projection
+from projections.repeats.streaks import Place, Stream
+
+MIN_THRESHOLD = 2
+"""Calls that are a repeat."""
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -28,13 +31,13 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 class Repeat(msgspec.Struct, frozen=True, gc=False, tag="repeat"):
     """One call that was made again and again, with the same arguments.
 
-    - `total`: how often in the conversation; `first` and `last` are its first and last time.
-    - `run`: the longest row of it without another call between, whatever anybody said between;
-      from `run_first` to `run_last`. `current_run` is the row that the log ends with.
+    - `total`: how often in the conversation; `first` and `last` are the first and the last call.
+    - `run`: the most calls in a row, without another call between them (messages may come
+      between); from `run_first` to `run_last`. `current_run` is the row that the log ends with.
     - `since_user`: how often since the last user message; `between_users`: how often at most
       without a user message between.
-    - `answers`: how many different answers it got; `answered` calls have one. A failure and a
-      rejection are answers.
+    - `answers`: the number of different answers; `answered`: the number of calls with an answer.
+      A failure and a rejection are answers.
     """
 
     conversation_id: str
@@ -73,10 +76,10 @@ class Repeat(msgspec.Struct, frozen=True, gc=False, tag="repeat"):
 class Cycle(msgspec.Struct, frozen=True, gc=False, tag="cycle"):
     """Two to four calls that were made in turn: A B A B A B.
 
-    - `calls` in the order in which the cycle began, with their `fingerprints`.
-    - `run`: how many times round at most, whatever anybody said between; from `run_first` to
-      `run_last`. `current_run` is the row that the log ends with.
-    - `since_user`: how many times round in that row since the last user message.
+    - `calls`: in the order in which the cycle began, with their `fingerprints`.
+    - `run`: the most rounds without another call between (messages may come between); from
+      `run_first` to `run_last`. `current_run` are the rounds that the log ends with.
+    - `since_user`: the rounds of these since the last user message.
     """
 
     conversation_id: str
@@ -94,6 +97,7 @@ class Cycle(msgspec.Struct, frozen=True, gc=False, tag="cycle"):
 
 
 Finding: TypeAlias = Repeat | Cycle
+Answer: TypeAlias = ToolCompleted | ToolFailed | ToolRejected
 
 
 def _span(first: Place, last: Place) -> str:
@@ -103,15 +107,18 @@ def _span(first: Place, last: Place) -> str:
 class Repeats(Projection):
     """The repeats so far; `findings` lists those that reach the `threshold`.
 
-    A finding is a call made `threshold` times in a row, or so often without a user message
-    between, or a cycle that went round so often. `comparable` gives what of a result is compared
-    with others, for tools that put the time into every answer.
+    A finding is a call made `threshold` times in a row, or that often without a user message
+    between, or a cycle that went round that often. `comparable` returns the part of a result that
+    is compared with others, for tools that put the time into every answer.
 
-    An event that comes again or late is passed over.
+    An event that comes again or late is ignored.
+
+    Raises:
+        ValueError: `threshold` is less than 2.
     """
 
     def __init__(self, threshold: int = 3, comparable: Callable[[Any], Any] | None = None) -> None:
-        if threshold < 2:  # noqa: PLR2004 - once is no repeat
+        if threshold < MIN_THRESHOLD:
             raise ValueError(f"threshold is {threshold}: pass 2 or more")
         self.threshold = threshold
         self._comparable = comparable
@@ -125,26 +132,28 @@ class Repeats(Projection):
         if recorded.version <= stream.version:
             return
         stream.version = recorded.version
-        event: Any = recorded.event
-        kind: Any = type(event)
-        if kind is ToolPending:
+        event = recorded.event
+        # `isinstance` is slow for a msgspec class, and every event of a log comes here.
+        if type(event) is ToolPending:
             if event.call.id not in stream.open:
                 stream.request(recorded, event.call)
-        elif kind is MessageAdded:
+        elif type(event) is MessageAdded:
             if event.role == "user":
-                stream.stretch += 1
-                stream.calls = 0
-        elif kind in _ANSWERS and event.call_id in stream.open:
-            stream.answer(event.call_id, self._digest(event), last=kind is not ToolFailed)
+                stream.begin_section()
+        elif (
+            type(event) is ToolCompleted or type(event) is ToolFailed or type(event) is ToolRejected
+        ) and event.call_id in stream.open:
+            is_final = type(event) is not ToolFailed
+            stream.answer(event.call_id, self._digest(event), is_final=is_final)
 
-    def _digest(self, event: Any) -> bytes:
-        answer: Any = _ANSWERS[type(event)](event)
+    def _digest(self, event: Answer) -> bytes:
+        answer = _answer_of(event)
         if self._comparable is not None and type(event) is ToolCompleted:
-            with suppress(Exception):  # not what `comparable` expects: it stands as it is
+            with suppress(Exception):  # not what `comparable` expects: compare the whole result
                 answer = self._comparable(answer)
         try:
             content = _canonical([event.tag, answer])
-        except Exception:  # noqa: BLE001 - no JSON: a log made by hand
+        except Exception:  # noqa: BLE001 - a log made by hand may hold anything
             content = type(answer).__name__.encode()
         return blake2b(content, digest_size=8).digest()
 
@@ -167,32 +176,48 @@ def _longest_first(finding: Finding) -> tuple[int, str, int]:
 
 
 def _repeats(conversation_id: str, stream: Stream, threshold: int) -> Iterator[Repeat]:
-    for made in stream.made.values():
-        if max(made.run, made.between_users) >= threshold and made.call is not None:
+    for count in stream.counts.values():
+        if max(count.run, count.between_users) >= threshold and count.call is not None:
             yield Repeat(
-                conversation_id, made.fingerprint, made.call, made.total, made.run,
-                stream.run_of(made), stream.since_user(made), made.between_users,
-                len(made.answers), sum(made.answers.values()),
-                made.first, made.last, made.run_first, made.run_last,
-            )  # fmt: skip
-
-
-def _cycles(conversation_id: str, stream: Stream, threshold: int) -> Iterator[Cycle]:
-    for name, row in stream.longest.items():
-        if row.run >= threshold:
-            marks = tuple(made.fingerprint for made in row.made)
-            calls = tuple(made.call for made in row.made if made.call is not None)
-            now, since_user = stream.rounds_of(name)
-            yield Cycle(
-                conversation_id, marks, calls, row.run, now, since_user, row.first, row.last
+                conversation_id=conversation_id,
+                fingerprint=count.fingerprint,
+                call=count.call,
+                total=count.total,
+                run=count.run,
+                current_run=stream.current_run(count),
+                since_user=stream.since_user(count),
+                between_users=count.between_users,
+                answers=len(count.answers),
+                answered=sum(count.answers.values()),
+                first=count.first,
+                last=count.last,
+                run_first=count.run_first,
+                run_last=count.run_last,
             )
 
 
-_ANSWERS: dict[Any, Callable[[Any], Any]] = {
-    ToolCompleted: lambda event: event.response.result,
-    ToolFailed: lambda event: [event.failure.kind, event.failure.model_text],
-    ToolRejected: lambda event: [event.source, event.reason],
-}
+def _cycles(conversation_id: str, stream: Stream, threshold: int) -> Iterator[Cycle]:
+    for key, streak in stream.longest_streaks.items():
+        if streak.rounds >= threshold:
+            current_run, since_user = stream.current_rounds(key)
+            yield Cycle(
+                conversation_id=conversation_id,
+                fingerprints=tuple(count.fingerprint for count in streak.calls),
+                calls=tuple(count.call for count in streak.calls if count.call is not None),
+                run=streak.rounds,
+                current_run=current_run,
+                since_user=since_user,
+                run_first=streak.first,
+                run_last=streak.last,
+            )
+
+
+def _answer_of(event: Answer) -> object:
+    if isinstance(event, ToolCompleted):
+        return event.response.result
+    if isinstance(event, ToolFailed):
+        return [event.failure.kind, event.failure.model_text]
+    return [event.source, event.reason]
 
 
 def repeats(
@@ -201,10 +226,14 @@ def repeats(
     *,
     comparable: Callable[[Any], Any] | None = None,
 ) -> list[Finding]:
-    """What the calls of `events` repeat, the longest row first; see `Repeat` and `Cycle`.
+    """Return what the calls of `events` repeat, the longest first; see `Repeat` and `Cycle`.
 
     `threshold` is how often a call must be made, in a row or without a user message between, or
-    a cycle go round. `comparable` gives what of a result is compared with others: without what
-    differs each time, a loop shows that it always gets the same answer.
+    how often a cycle must go round. `comparable` returns the part of a result that is compared
+    with others: leave out what differs each time, and a loop shows that it always gets the same
+    answer.
+
+    Raises:
+        ValueError: `threshold` is less than 2.
     """
     return Repeats(threshold, comparable).extend(events).findings

@@ -1,4 +1,11 @@
-"""Calls in a row, of one conversation: how they are told apart and counted."""
+"""The calls of one conversation, counted: repeats, calls in a row, and cycles.
+
+1. Calls are equal if their fingerprints are: the same tool with the same arguments.
+2. Equal calls without another call between them are in a row, whatever messages come between.
+3. Calls go round in a cycle if each equals the call two, three or four places before it
+   (`PERIODS`). A cycle that is itself a shorter cycle, or a row, is not counted.
+4. Of each fingerprint and of each cycle the longest streak is kept, and the current one.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +15,25 @@ from typing import NamedTuple
 import msgspec
 
 from eventstore import FunctionCall, Recorded
-from projections.fold import fingerprint_of
+from projections.projection import fingerprint_of
 
 PERIODS = (2, 3, 4)
-"""How many calls a cycle may have."""
+"""The numbers of calls that a cycle may have."""
 
 
 class Place(NamedTuple):
-    """Where a call was asked for."""
+    """The call id and the version of a request."""
 
     call_id: str
     version: int
 
 
-class Made(msgspec.Struct, gc=False):
-    """The calls of one conversation with one fingerprint; `call` is kept from the second on."""
+class CallCount(msgspec.Struct, gc=False):
+    """The calls of one conversation with one fingerprint.
+
+    `call` is kept from the second call on. `section` is the number of user messages before the
+    last call, `answers` the number of times that each answer was given.
+    """
 
     fingerprint: str
     first: Place
@@ -32,28 +43,28 @@ class Made(msgspec.Struct, gc=False):
     call: FunctionCall | None = None
     total: int = 0
     run: int = 0
-    stretch: int = 0
+    section: int = 0
     since_user: int = 0
     between_users: int = 0
     answers: dict[bytes, int] = {}
 
-    def again(self, call: FunctionCall, place: Place, stretch: int) -> None:
-        """Count one more, made in a stretch between user messages."""
+    def add(self, call: FunctionCall, place: Place, section: int) -> None:
+        """Count one more call, made in a section between user messages."""
         self.total += 1
         self.last = place
         if self.total > 1:
             self.call = call
-        self.since_user = self.since_user + 1 if stretch == self.stretch else 1
-        self.stretch = stretch
+        self.since_user = self.since_user + 1 if section == self.section else 1
+        self.section = section
         self.between_users = max(self.between_users, self.since_user)
 
-    def in_a_row(self, run: int, first: Place) -> None:
-        """Note a row of calls that ends with the last one."""
+    def record_run(self, run: int, first: Place) -> None:
+        """Record a number of calls in a row that ends with the last one, if it is the longest."""
         if run > self.run:
             self.run, self.run_first, self.run_last = run, first, self.last
 
-    def answered(self, digest: bytes, instead_of: bytes | None) -> None:
-        """Note an answer, given in place of an earlier one to the same call."""
+    def record_answer(self, digest: bytes, instead_of: bytes | None) -> None:
+        """Record an answer; it replaces an earlier answer to the same call."""
         answers = self.answers
         answers[digest] = answers.get(digest, 0) + 1
         if instead_of is not None:
@@ -62,42 +73,50 @@ class Made(msgspec.Struct, gc=False):
                 del answers[instead_of]
 
 
-class Row(msgspec.Struct, gc=False):
-    """Calls in a row that go round: so many fit the cycle that began with `made`."""
+class Streak(msgspec.Struct, gc=False):
+    """The current calls that fit a cycle: `length` of them, from `first` on."""
 
-    made: tuple[Made, ...]
+    calls: tuple[CallCount, ...]
     first: Place
     length: int
 
     @property
     def rounds(self) -> int:
-        """How often it went round."""
-        return self.length // len(self.made)
+        """How often the cycle was completed."""
+        return self.length // len(self.calls)
 
 
-class LongestRow(msgspec.Struct, gc=False):
-    """The longest row of one cycle: `run` times round."""
+class LongestStreak(msgspec.Struct, gc=False):
+    """The longest streak of one cycle: `rounds` times round."""
 
-    made: tuple[Made, ...]
+    calls: tuple[CallCount, ...]
     first: Place
     last: Place
-    run: int = 0
+    rounds: int = 0
 
 
 class Stream:
-    """One conversation: what was called, and how it goes on at the moment."""
+    """One conversation: the calls made so far, and the streaks that it ends with.
+
+    `open` are the calls without a final answer, by id.
+    """
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.stretch = 0  # how many user messages came before
-        self.calls = 0  # how many calls since the last of them
-        self.open: dict[str, tuple[Made, bytes | None]] = {}
-        self.made: dict[str, Made] = {}
-        self._recent: deque[tuple[Made, Place]] = deque(maxlen=max(PERIODS))
+        self.counts: dict[str, CallCount] = {}
+        self.longest_streaks: dict[tuple[str, ...], LongestStreak] = {}
+        self.open: dict[str, tuple[CallCount, bytes | None]] = {}  # with the answer so far
+        self._section = 0  # the number of user messages so far
+        self._calls_in_section = 0
+        self._recent: deque[tuple[CallCount, Place]] = deque(maxlen=max(PERIODS))
         self._run = 0
         self._run_first = Place("", 0)
-        self._rows: dict[int, Row] = {}
-        self.longest: dict[tuple[str, ...], LongestRow] = {}
+        self._streaks: dict[int, Streak] = {}
+
+    def begin_section(self) -> None:
+        """Take in a user message."""
+        self._section += 1
+        self._calls_in_section = 0
 
     def request(self, recorded: Recorded, call: FunctionCall) -> None:
         """Take in a call."""
@@ -105,82 +124,84 @@ class Stream:
         if fingerprint is None or not call.id:
             return
         place = Place(call.id, recorded.version)
-        made = self.made.get(fingerprint)
-        if made is None:
-            made = self.made[fingerprint] = Made(fingerprint, place, place, place, place)
-        self.open[call.id] = made, None
-        self.calls += 1
-        made.again(call, place, self.stretch)
-        self._in_a_row(made, place)
-        self._in_turn(made, place)
-        self._recent.append((made, place))
+        count = self.counts.get(fingerprint)
+        if count is None:
+            count = self.counts[fingerprint] = CallCount(fingerprint, place, place, place, place)
+        self.open[call.id] = count, None
+        self._calls_in_section += 1
+        count.add(call, place, self._section)
+        self._update_run(count, place)
+        self._update_streaks(count, place)
+        self._recent.append((count, place))
 
-    def _in_a_row(self, made: Made, place: Place) -> None:
-        if self._recent and self._recent[-1][0] is made:
+    def _update_run(self, count: CallCount, place: Place) -> None:
+        if self._recent and self._recent[-1][0] is count:
             self._run += 1
         else:
             self._run, self._run_first = 1, place
-        made.in_a_row(self._run, self._run_first)
+        count.record_run(self._run, self._run_first)
 
-    def _in_turn(self, made: Made, place: Place) -> None:
+    def _update_streaks(self, count: CallCount, place: Place) -> None:
         recent = self._recent
         for period in PERIODS:
-            if len(recent) < period or recent[-period][0] is not made:
-                self._rows.pop(period, None)
+            if len(recent) < period or recent[-period][0] is not count:
+                self._streaks.pop(period, None)
                 continue
-            row = self._rows.get(period)
-            if row is None:
-                turn = list(recent)[-period:]
-                row = Row(tuple(m for m, _ in turn), turn[0][1], period)
-                self._rows[period] = row
-            row.length += 1
-            if row.rounds > 1 and not _is_smaller_cycle(row.made):
-                self._went_round(row, place)
+            streak = self._streaks.get(period)
+            if streak is None:
+                cycle = list(recent)[-period:]
+                streak = Streak(tuple(each for each, _ in cycle), cycle[0][1], period)
+                self._streaks[period] = streak
+            streak.length += 1
+            if streak.rounds > 1 and not _is_shorter_cycle(streak.calls):
+                self._record_streak(streak, place)
 
-    def _went_round(self, row: Row, place: Place) -> None:
-        key = rotation(row.made)
-        cycle = self.longest.get(key)
-        if cycle is None:
-            cycle = self.longest[key] = LongestRow(row.made, row.first, place)
-        if row.rounds > cycle.run:
-            cycle.made, cycle.run = row.made, row.rounds
-            cycle.first, cycle.last = row.first, place
+    def _record_streak(self, streak: Streak, place: Place) -> None:
+        key = cycle_key(streak.calls)
+        longest = self.longest_streaks.get(key)
+        if longest is None:
+            longest = LongestStreak(streak.calls, streak.first, place)
+            self.longest_streaks[key] = longest
+        if streak.rounds > longest.rounds:
+            longest.calls, longest.rounds = streak.calls, streak.rounds
+            longest.first, longest.last = streak.first, place
 
-    def answer(self, call_id: str, digest: bytes, *, last: bool) -> None:
-        """Take in the answer to an open call; after the last one it is open no more."""
-        made, before = self.open[call_id]
-        made.answered(digest, before)
-        if last:
+    def answer(self, call_id: str, digest: bytes, *, is_final: bool) -> None:
+        """Take in the answer to an open call; a final answer closes it."""
+        count, before = self.open[call_id]
+        count.record_answer(digest, before)
+        if is_final:
             del self.open[call_id]
         else:
-            self.open[call_id] = made, digest
+            self.open[call_id] = count, digest
 
-    def run_of(self, made: Made) -> int:
-        """How many calls of its fingerprint the log ends with."""
-        return self._run if self._recent and self._recent[-1][0] is made else 0
+    def current_run(self, count: CallCount) -> int:
+        """Return the number of calls of a fingerprint in a row that the log ends with."""
+        return self._run if self._recent and self._recent[-1][0] is count else 0
 
-    def since_user(self, made: Made) -> int:
-        """How many calls of its fingerprint there are since the last user message."""
-        return made.since_user if made.stretch == self.stretch else 0
+    def since_user(self, count: CallCount) -> int:
+        """Return the number of calls of a fingerprint since the last user message."""
+        return count.since_user if count.section == self._section else 0
 
-    def rounds_of(self, cycle: tuple[str, ...]) -> tuple[int, int]:
-        """How often a cycle goes round where the log ends: in all, and since the user message."""
-        for row in self._rows.values():
-            if rotation(row.made) == cycle:
-                return row.rounds, min(row.length, self.calls) // len(row.made)
+    def current_rounds(self, key: tuple[str, ...]) -> tuple[int, int]:
+        """Return how often a cycle goes round at the end: in all, and since the user message."""
+        for streak in self._streaks.values():
+            if cycle_key(streak.calls) == key:
+                length = min(streak.length, self._calls_in_section)
+                return streak.rounds, length // len(streak.calls)
         return 0, 0
 
 
-def rotation(made: tuple[Made, ...]) -> tuple[str, ...]:
-    """The name of a cycle, wherever in it one begins."""
-    names = [m.fingerprint for m in made]
-    return min(tuple(names[n:] + names[:n]) for n in range(len(names)))
+def cycle_key(calls: tuple[CallCount, ...]) -> tuple[str, ...]:
+    """Return the key of a cycle: the same for each call that it may begin with."""
+    names = [call.fingerprint for call in calls]
+    return min(tuple(names[start:] + names[:start]) for start in range(len(names)))
 
 
-def _is_smaller_cycle(made: tuple[Made, ...]) -> bool:
-    """Whether they only seem to be so many: A A is a row of A, A B A B the cycle A B."""
+def _is_shorter_cycle(calls: tuple[CallCount, ...]) -> bool:
+    """Return whether a cycle has a shorter period: A A is a row of A, A B A B is the cycle A B."""
     return any(
-        all(m is made[n % period] for n, m in enumerate(made))
-        for period in range(1, len(made))
-        if len(made) % period == 0
+        all(call is calls[place % period] for place, call in enumerate(calls))
+        for period in range(1, len(calls))
+        if len(calls) % period == 0
     )

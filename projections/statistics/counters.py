@@ -1,4 +1,8 @@
-"""The counters that error statistics are kept in while events come in."""
+"""The counters that error statistics are kept in while events come in.
+
+Structs of integers, because there is one for each tool, error kind and fingerprint. The projector
+stores them as JSON: a field's stored name must not change.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,22 @@ from eventstore import (
     Tool,
     ToolStatus,
 )
-from projections.durations import Durations
-from projections.figures import CallNumbers, KindNumbers, ToolNumbers
-from projections.text import arguments_text
+from projections.formatting import arguments_text
+from projections.statistics.durations import Durations
+from projections.statistics.results import (
+    ErrorKindStatistics,
+    FingerprintStatistics,
+    ToolStatistics,
+)
 
 
-class Tally(msgspec.Struct, gc=False):
-    """Counts of some calls. Small, because there is one for each fingerprint.
+class Counter(msgspec.Struct, gc=False):
+    """The counts of some calls.
 
-    What is usual is counted once and not twice: of the completions, those that were `not_at_once`;
-    of the calls, those with a `mishap` in their first attempt. `open`, `running` and `terminal`
-    are of the moment and counted when somebody asks.
+    The usual case is not counted twice. `not_first_try` are the completions that were not a
+    success at the first try; `first_try_failures` are the calls of which the first attempt failed
+    or was lost. `lost` attempts have no known end. `open`, `running` and `terminal` describe the
+    moment and are counted when the statistics are asked for.
     """
 
     calls: int = 0
@@ -40,73 +49,77 @@ class Tally(msgspec.Struct, gc=False):
     lossy: int = 0
     recovered: int = 0
     repeated: int = 0
-    mishaps: int = 0
-    not_at_once: int = 0
+    first_try_failures: int = msgspec.field(default=0, name="mishaps")
+    not_first_try: int = msgspec.field(default=0, name="not_at_once")
     open: int = 0
     running: int = 0
     terminal: int = 0
     failures: dict[str, int] | None = None
     rejections: dict[str, int] | None = None
+    pauses: int = 0
+    not_applicable: int = 0
 
     def failed(self, kind: str, count: int = 1) -> None:
-        """Count failures of a kind."""
+        """Add failures of a kind."""
         self.failures = failures = self.failures or {}
         failures[kind] = failures.get(kind, 0) + count
 
     def rejected(self, source: str, count: int = 1) -> None:
-        """Count rejections by a source."""
+        """Add rejections by a source."""
         self.rejections = rejections = self.rejections or {}
         rejections[source] = rejections.get(source, 0) + count
 
-    def figures(self) -> dict[str, Any]:
-        """The fields of `Numbers`."""
-        at_once = self.completions - self.not_at_once
-        tried = at_once + self.mishaps
+    def totals(self) -> dict[str, Any]:
+        """Return the fields of `CallStatistics`."""
+        successes = self.completions - self.not_first_try
+        tries = successes + self.first_try_failures
         failures, rejections = self.failures, self.rejections
         return {
             "calls": self.calls,
             "open": self.open,
             "attempts": self.attempts,
             "retries": self.retries,
+            "pauses": self.pauses,
             "completions": self.completions,
             "synthetic": self.synthetic,
             "lossy": self.lossy,
             "failures": sum(failures.values()) if failures else 0,
-            "failures_by_kind": _most_first(failures) if failures else {},
+            "failures_by_kind": _most_frequent_first(failures) if failures else {},
+            "not_applicable": self.not_applicable,
             "terminal_failures": self.terminal,
             "recovered": self.recovered,
             "rejections": sum(rejections.values()) if rejections else 0,
-            "rejections_by_source": _most_first(rejections) if rejections else {},
+            "rejections_by_source": _most_frequent_first(rejections) if rejections else {},
             "outcome_unknown": self.running + self.lost,
             "repeated": self.repeated,
-            "first_tries": tried,
-            "first_try_successes": at_once,
-            "first_try_success_rate": at_once / tried if tried else None,
+            "first_tries": tries,
+            "first_try_successes": successes,
+            "first_try_success_rate": successes / tries if tries else None,
         }
 
 
-_COUNTS = tuple(field.name for field in msgspec.structs.fields(Tally) if field.default == 0)
+_COUNTS = tuple(field.name for field in msgspec.structs.fields(Counter) if field.default == 0)
 
 
-class ToolTally(Tally, gc=False):
-    """The counts of one tool, and how long it took; `name_only` is a call that says no more."""
+class ToolCounter(Counter, gc=False):
+    """The counts of one tool and its durations; `name_only` is a call without arguments."""
 
     name_only: FunctionCall = FunctionCall("", None)
     waiting: Durations = msgspec.field(default_factory=Durations)
     queueing: Durations = msgspec.field(default_factory=Durations)
     took: Durations = msgspec.field(default_factory=Durations)
 
-    def numbers(self) -> ToolNumbers:
-        """What they come to."""
-        return ToolNumbers(
-            **self.figures(),
+    def statistics(self) -> ToolStatistics:
+        """Return the counts as statistics."""
+        return ToolStatistics(
+            **self.totals(),
             waiting=self.waiting.percentiles(),
             queueing=self.queueing.percentiles(),
             running=self.took.percentiles(),
         )
 
-    def include(self, other: ToolTally) -> None:
-        """Add the counts of another, and how long that took."""
+    def include(self, other: ToolCounter) -> None:
+        """Add the counts and durations of another counter."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for kind, count in (other.failures or {}).items():
@@ -118,35 +131,32 @@ class ToolTally(Tally, gc=False):
         self.took.include(other.took)
 
 
-class MarkTally(Tally, gc=False):
-    """The counts of one fingerprint, which has a `number` for short; 0 is none."""
+class FingerprintCounter(Counter, gc=False):
+    """The counts of one fingerprint; `number` stands for it in memory, 0 if it is not kept."""
 
     tool: str = ""
     number: int = 0
     arguments: str | None = None
 
     def describe(self, call: FunctionCall) -> None:
-        """Note the arguments: there is something to tell of them."""
+        """Keep the arguments as text, for the statistics to show."""
         if self.arguments is None:
             self.arguments = arguments_text(call)
 
     def weight(self) -> int:
-        """How much is to be told: what is lightest is forgotten first, of equals the oldest."""
+        """Return how much the counts matter: the lightest counter is forgotten first."""
         trouble = self.lost
         for counts in (self.failures, self.rejections):
             if counts:
                 trouble += sum(counts.values())
         return trouble << 40 | self.calls
 
-    def numbers(self) -> CallNumbers:
-        """What they come to."""
-        figures = self.figures()
-        figures["tool"] = self.tool
-        figures["arguments"] = self.arguments
-        return CallNumbers(**figures)
+    def statistics(self) -> FingerprintStatistics:
+        """Return the counts as statistics."""
+        return FingerprintStatistics(**self.totals(), tool=self.tool, arguments=self.arguments)
 
 
-class KindTally(msgspec.Struct, gc=False):
+class ErrorKindCounter(msgspec.Struct, gc=False):
     """The counts of one error kind."""
 
     retried: int = 0
@@ -155,65 +165,64 @@ class KindTally(msgspec.Struct, gc=False):
     tools: dict[str, int] = {}
 
     def failed(self, tool: str) -> None:
-        """Count a failure of a tool."""
+        """Add a failure of a tool."""
         self.tools[tool] = self.tools.get(tool, 0) + 1
 
-    def numbers(self) -> KindNumbers:
-        """What they come to."""
-        return KindNumbers(
+    def statistics(self) -> ErrorKindStatistics:
+        """Return the counts as statistics."""
+        return ErrorKindStatistics(
             failures=sum(self.tools.values()),
             retried=self.retried,
             recovered=self.recovered,
             terminal=self.terminal,
-            by_tool=_most_first(self.tools),
+            by_tool=_most_frequent_first(self.tools),
         )
 
 
 class LiveCall(msgspec.Struct, gc=False):
-    """A call that is not settled: how it stands, since when, and where it is counted.
+    """An open or failed call: its status, since when, and the counters it is counted in.
 
-    `asked` is what the model asked for, `edit` what somebody made of it. `mishap`: an attempt
-    failed or was lost; `kind` is of the last failure, and `in_doubt` whether that may have taken
-    effect. Of a failed call no more is kept than these and its tool's name.
+    `asked` is what the model asked for, `edit` the approved edit. `first_try_failed`: its first
+    attempt failed or was lost. `kind` is that of the last failure, and `in_doubt` says that the
+    failed attempt may have taken effect. Of a failed call only the tool's name is kept in `asked`.
     """
 
     id: str
     asked: FunctionCall
-    named: ToolTally
-    mark: MarkTally
+    tool_counter: ToolCounter
+    fingerprint_counter: FingerprintCounter
     since: int
     status: str = "Pending"
     attempts: int = 0
     edit: FunctionCall | None = None
     kind: ErrorKind | None = None
     in_doubt: bool = False
-    mishap: bool = False
+    first_try_failed: bool = False
 
     def tool(self) -> Tool:
-        """The call as the table of transitions knows it."""
+        """Return the call as the table of transitions takes it."""
         return Tool(self.id, self.asked, self._status(), self.attempts, self.edit)
 
     def _status(self) -> ToolStatus:
-        if self.status == "Failed":
-            assert self.kind is not None  # noqa: S101 - it failed
+        if self.status == "Failed" and self.kind is not None:
             return Failed(Failure(self.kind, "", code="interrupted" if self.in_doubt else None))
         if self.status == "Running":
             return Running(self.attempts)
         return Approved(self.edit) if self.status == "Approved" else Pending()
 
     @property
-    def tallies(self) -> tuple[Tally, Tally]:
-        """Where it is counted."""
-        return self.named, self.mark
+    def counters(self) -> tuple[Counter, Counter]:
+        """The counters of its tool and of its fingerprint."""
+        return self.tool_counter, self.fingerprint_counter
 
-    def went_wrong(self) -> None:
-        """Count its first mishap."""
-        if not self.mishap:
-            self.mishap = True
-            self.named.mishaps += 1
-            self.mark.mishaps += 1
+    def count_first_try_failure(self) -> None:
+        """Count the call's first failed or lost attempt, once."""
+        if not self.first_try_failed:
+            self.first_try_failed = True
+            self.tool_counter.first_try_failures += 1
+            self.fingerprint_counter.first_try_failures += 1
 
 
-def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {str(name): count for name, count in items}

@@ -1,4 +1,15 @@
-"""Error statistics: what became of the calls, per tool, error kind and fingerprint."""
+"""Error statistics: what became of the calls, per tool, error kind and fingerprint.
+
+1. A call is counted when the model asks for it, and again at each step of its life, under its
+   tool and under its fingerprint.
+2. A step that the call's status does not allow changes no count. It is noted as an anomaly, and
+   so is a missing, late or repeated version.
+3. A call that completed or was rejected is forgotten. Of a failed call only its tool, its last
+   error kind and its attempts are kept: a retry or a late answer may follow.
+4. What changes from moment to moment (open, running, terminally failed) is counted in `result()`.
+
+Folding a prefix and then the rest equals folding the whole.
+"""
 
 from __future__ import annotations
 
@@ -12,62 +23,70 @@ from eventstore import (
     ToolApproved,
     ToolCompleted,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
     UnknownEvent,
     evolve,
 )
-from eventstore.recovery import outcome_unknown
-from projections.figures import Numbers, Statistics
-from projections.fold import (
-    NAMELESS,
+from eventstore.domain.recovery import outcome_unknown
+from projections.projection import (
+    NO_CALL_ID,
     Anomaly,
     Projection,
     anomaly,
     fingerprint_of,
-    misplaced,
-    unreadable,
+    version_problem,
 )
-from projections.tallies import KindTally, LiveCall, MarkTally, ToolTally
+from projections.statistics.counters import (
+    ErrorKindCounter,
+    FingerprintCounter,
+    LiveCall,
+    ToolCounter,
+)
+from projections.statistics.results import CallStatistics, Statistics
 
-_N = TypeVar("_N", bound=Numbers)
+_S = TypeVar("_S", bound=CallStatistics)
 
-ANOMALIES = 100
-"""So many anomalies are kept; all are counted."""
+MAX_ANOMALIES = 100
+"""Anomalies that are kept; all are counted."""
 
-FINGERPRINTS = 50_000
-"""So many fingerprints are kept, unless asked otherwise."""
+MAX_FINGERPRINTS = 50_000
+"""Fingerprints that are counted one by one, unless the caller asks for another limit."""
 
-_NUMBER_BITS = 40
-_NUMBERS = (1 << _NUMBER_BITS) - 1
+_NUMBER_BITS = 40  # of a fingerprint's number, in a pair of conversation and fingerprint
+_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
 
 
 class ErrorStatistics(Projection):
-    """The numbers so far; `result()` sums them up.
+    """The counts so far; `result()` sums them up.
 
-    A settled call is forgotten, and a failed one kept as little more than its name: memory grows
-    with the open and failed calls, the conversations and the `fingerprints` kept, not with the
-    log. When there are more, the half that failed and repeated least is forgotten.
+    Memory grows with the open and failed calls, the conversations and the `fingerprints` kept,
+    not with the log. When there are more fingerprints than that, the half with the fewest
+    failures and repeats is forgotten.
 
-    Each number is booked under the fingerprint in force: calls, repeats and rejections under what
-    the model asked for, what follows an edit under the edit's.
+    Each count is kept under the fingerprint in force: calls, repeats and rejections under what
+    the model asked for, what follows an edit under the edit's fingerprint.
+
+    Raises:
+        ValueError: `fingerprints` is not 1 or more.
     """
 
-    _call: ClassVar[type[LiveCall]] = LiveCall
+    _call_class: ClassVar[type[LiveCall]] = LiveCall
 
-    def __init__(self, fingerprints: int = FINGERPRINTS) -> None:
+    def __init__(self, fingerprints: int = MAX_FINGERPRINTS) -> None:
         if type(fingerprints) is not int or fingerprints < 1:
             raise ValueError(f"fingerprints is {fingerprints!r}: pass 1 or more")
-        self._limit = fingerprints
+        self._max_fingerprints = fingerprints
         self._events = 0
         self._streams: dict[str, _Stream] = {}
-        self._tools: dict[str, ToolTally] = {}
-        self._kinds: dict[ErrorKind, KindTally] = {}
-        self._marks: dict[str, MarkTally] = {}
-        self._numbered = 0
+        self._tools: dict[str, ToolCounter] = {}
+        self._kinds: dict[ErrorKind, ErrorKindCounter] = {}
+        self._fingerprints: dict[str, FingerprintCounter] = {}
+        self._last_number = 0
         self._forgotten = 0
-        self._seen: set[int] = set()  # of each conversation, the fingerprints asked for
+        self._requested: set[int] = set()  # pairs of conversation and fingerprint, by number
         self._anomaly_count = 0
         self._anomalies: list[Anomaly] = []
 
@@ -77,7 +96,7 @@ class ErrorStatistics(Projection):
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events, each conversation in its order."""
-        # The loop that every event of a log goes through: nothing is called that need not be.
+        # Every event of a log goes through this loop: it makes no call that it can do without.
         streams, steps = self._streams, self._steps
         for recorded in events:
             self._events += 1
@@ -88,258 +107,286 @@ class ErrorStatistics(Projection):
             elif version == stream.version + 1:
                 stream.version = version
             else:
-                self._note(recorded, misplaced(version, stream.version))
+                self._note(recorded, version_problem(version, stream.version))
                 if version <= stream.version:
                     continue
                 stream.version = version
             event: Any = recorded.event
             if type(event) is UnknownEvent:
-                if problem := unreadable(event):
+                if problem := event.problem:
                     self._note(recorded, problem)
                 continue
-            tag = event.tag  # of a whole event, or of its outline
+            tag = event.tag  # of a whole event, or of its header
             if tag == "pending":
-                self._requested(stream, recorded, event)
+                self._count_request(stream, recorded, event)
             elif tag in steps:
-                step, after = steps[tag]
-                call = stream.calls.get(event.call_id) or self._kept(stream, event.call_id)
-                if call is not None and call.status in after:
+                step, allowed_after = steps[tag]
+                call = stream.calls.get(event.call_id) or self._resting_call(stream, event.call_id)
+                if call is not None and call.status in allowed_after:
                     step(self, stream, call, recorded, event)
                 else:
-                    self._refuse(recorded, event, call)
+                    self._note_illegal(recorded, event, call)
         return self
 
     def _note(self, recorded: Recorded, problem: str) -> None:
         self._anomaly_count += 1
-        if len(self._anomalies) < ANOMALIES:
+        if len(self._anomalies) < MAX_ANOMALIES:
             self._anomalies.append(anomaly(recorded, problem))
 
-    def _refuse(self, recorded: Recorded, event: Any, call: LiveCall | None) -> None:
-        """Note what is wrong with a step that cannot follow; to repeat the last one is no wrong."""
+    def _note_illegal(self, recorded: Recorded, event: Any, call: LiveCall | None) -> None:
+        """Note why a step cannot follow; a repetition of the last step is not an anomaly."""
         try:
             evolve(call.tool() if call else None, event)
-        except Exception as error:  # noqa: BLE001 - an IllegalTransition, or a value not JSON
+        except Exception as error:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
             self._note(recorded, str(error))
 
     # the life of a call
 
-    def _requested(self, stream: _Stream, recorded: Recorded, event: ToolPending) -> None:
+    def _count_request(self, stream: _Stream, recorded: Recorded, event: ToolPending) -> None:
         asked = event.call
         call_id = asked.id
         if not call_id:
-            self._note(recorded, NAMELESS)
+            self._note(recorded, NO_CALL_ID)
             return
-        if call := stream.calls.get(call_id) or self._kept(stream, call_id):
-            self._refuse(recorded, event, call)
+        if call := stream.calls.get(call_id) or self._resting_call(stream, call_id):
+            self._note_illegal(recorded, event, call)
             return
         at = recorded.recorded_at
-        named = self._named(asked.name, at)
-        mark = self._mark(recorded.fingerprint or fingerprint_of(recorded, asked), asked.name)
-        stream.calls[call_id] = self._call(call_id, asked, named, mark, at)
-        if mark.calls:
-            mark.describe(asked)
-        named.calls += 1
-        mark.calls += 1
-        if mark.number and self._is_again(stream, mark):
-            named.repeated += 1
-            mark.repeated += 1
+        tool = self._tool_counter(asked.name, at)
+        fingerprint = self._fingerprint_counter(
+            recorded.fingerprint or fingerprint_of(recorded, asked), asked.name
+        )
+        stream.calls[call_id] = self._call_class(call_id, asked, tool, fingerprint, at)
+        if fingerprint.calls:
+            fingerprint.describe(asked)
+        tool.calls += 1
+        fingerprint.calls += 1
+        if fingerprint.number and self._is_repeated(stream, fingerprint):
+            tool.repeated += 1
+            fingerprint.repeated += 1
 
-    def _kept(self, stream: _Stream, call_id: str) -> LiveCall | None:  # noqa: ARG002
-        """A call that is not settled, from where the calls are kept that nothing happens to."""
+    def _resting_call(self, _stream: _Stream, _call_id: str, /) -> LiveCall | None:
+        """Return a call that is not in memory; a subclass may keep such calls elsewhere."""
         return None
 
-    def _is_again(self, stream: _Stream, mark: MarkTally) -> bool:
-        """Whether the conversation has asked for the same before; from now on it has."""
-        before = len(self._seen)
-        self._seen.add(stream.number << _NUMBER_BITS | mark.number)
-        return len(self._seen) == before
+    def _is_repeated(self, stream: _Stream, fingerprint: FingerprintCounter) -> bool:
+        """Return whether the conversation has asked for the same before; note that it has now."""
+        before = len(self._requested)
+        self._requested.add(stream.number << _NUMBER_BITS | fingerprint.number)
+        return len(self._requested) == before
 
-    def _approved(
+    def _count_approval(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolApproved
     ) -> None:
         at = recorded.recorded_at
-        call.named.waiting.add(at - call.since)
-        call.status, call.since, call.edit = "Approved", at, event.edited_call
-        if call.edit is not None:
-            call.mark = self._mark(fingerprint_of(recorded, call.edit), call.edit.name)
+        call.tool_counter.waiting.add(at - call.since)
+        call.status, call.since = "Approved", at
+        if event.edited_call is not None:
+            call.edit = event.edited_call
+            fingerprint = fingerprint_of(recorded, call.edit)
+            call.fingerprint_counter = self._fingerprint_counter(fingerprint, call.edit.name)
 
-    def _rejected(
+    def _count_rejection(
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolRejected
     ) -> None:
         if event.source == "human" and call.status == "Pending":
-            call.named.waiting.add(recorded.recorded_at - call.since)
-        call.mark.describe(call.edit or call.asked)
-        for tally in call.tallies:
-            tally.rejected(event.source)
+            call.tool_counter.waiting.add(recorded.recorded_at - call.since)
+        call.fingerprint_counter.describe(call.edit or call.asked)
+        for counter in call.counters:
+            counter.rejected(event.source)
         del stream.calls[call.id]
 
-    def _running(self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRunning) -> None:
+    def _count_start(
+        self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRunning
+    ) -> None:
         attempt = call.attempts + 1
         if event.attempt != attempt:
-            self._refuse(recorded, event, call)
+            self._note_illegal(recorded, event, call)
             return
-        at, named, mark = recorded.recorded_at, call.named, call.mark
-        named.attempts += 1
-        mark.attempts += 1
-        if call.status == "Failed":
-            self._last_kind(call).retried += 1
-        elif call.status == "Running":  # and nobody knows how the last attempt ended
-            call.went_wrong()
-            named.lost += 1
-            mark.lost += 1
-        else:
-            named.queueing.add(at - call.since)
-        if attempt > 1:
-            named.retries += 1
-            mark.retries += 1
+        at, tool, fingerprint = recorded.recorded_at, call.tool_counter, call.fingerprint_counter
+        tool.attempts += 1
+        fingerprint.attempts += 1
+        if call.status == "Failed" and call.kind is not None:
+            self._kind_counter(call, call.kind).retried += 1
+        elif call.status == "Running":  # the end of the last attempt was never recorded
+            call.count_first_try_failure()
+            tool.lost += 1
+            fingerprint.lost += 1
+        elif attempt == 1:
+            tool.queueing.add(at - call.since)
+        if attempt > 1 and call.status in ("Failed", "Running"):
+            tool.retries += 1
+            fingerprint.retries += 1
         call.status, call.since, call.attempts = "Running", at, attempt
 
-    def _completed(
+    def _count_pause(
+        self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolPaused
+    ) -> None:
+        is_running = call.status == "Running"
+        if event.attempt != (call.attempts if is_running else 0):
+            self._note_illegal(recorded, event, call)
+            return
+        if is_running:
+            for counter in call.counters:
+                counter.pauses += 1
+        call.status, call.since = "Pending", recorded.recorded_at
+
+    def _count_completion(
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolCompleted
     ) -> None:
-        named, mark = call.named, call.mark
-        self._took(call, recorded, event.duration)
-        named.completions += 1
-        mark.completions += 1
-        if call.mishap:
-            self._mended(call)
-        if call.mishap or event.synthetic or event.lossy:
-            for tally in call.tallies:
-                tally.not_at_once += call.mishap or event.synthetic
-                tally.synthetic += event.synthetic
-                tally.lossy += event.lossy
+        tool, fingerprint = call.tool_counter, call.fingerprint_counter
+        self._record_duration(call, recorded, event.duration)
+        tool.completions += 1
+        fingerprint.completions += 1
+        if call.first_try_failed:
+            self._count_recovery(call)
+        if call.first_try_failed or event.synthetic or event.lossy:
+            for counter in call.counters:
+                counter.not_first_try += call.first_try_failed or event.synthetic
+                counter.synthetic += event.synthetic
+                counter.lossy += event.lossy
         del stream.calls[call.id]
 
-    def _mended(self, call: LiveCall) -> None:
-        """A call completed after all: in a later attempt, or its answer came late."""
+    def _count_recovery(self, call: LiveCall) -> None:
+        """Count a call that completed after all: in a later attempt, or by a late answer."""
         if call.status != "Failed":
             if call.kind is not None:
-                self._last_kind(call).recovered += 1
-            for tally in call.tallies:
-                tally.recovered += 1
+                self._kind_counter(call, call.kind).recovered += 1
+            for counter in call.counters:
+                counter.recovered += 1
         elif call.in_doubt:
-            for tally in call.tallies:
-                tally.lost -= 1  # now it is known
+            for counter in call.counters:
+                counter.lost -= 1  # its outcome is known now
 
-    def _failed(self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
-        self._took(call, recorded, event.duration)
-        call.went_wrong()
-        call.mark.describe(call.edit or call.asked)
+    def _count_failure(
+        self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolFailed
+    ) -> None:
+        self._record_duration(call, recorded, event.duration)
+        call.count_first_try_failure()
+        call.fingerprint_counter.describe(call.edit or call.asked)
         call.kind = kind = event.failure.kind
         call.in_doubt = outcome_unknown(event.failure)
-        self._last_kind(call).failed(call.asked.name)
-        for tally in call.tallies:
-            tally.failed(kind)
-            tally.lost += call.in_doubt
-        # It may stay failed for good: keep what a retry or a late answer needs, and no more.
-        call.status, call.asked, call.edit = "Failed", call.named.name_only, None
+        self._kind_counter(call, kind).failed(call.asked.name)
+        for counter in call.counters:
+            counter.failed(kind)
+            counter.lost += call.in_doubt
+            counter.not_applicable += event.failure.is_not_applicable
+        # The call may stay failed for good: keep what a retry or a late answer needs, and no more.
+        call.status, call.asked, call.edit = "Failed", call.tool_counter.name_only, None
 
-    def _took(self, call: LiveCall, recorded: Recorded, duration: int | None) -> None:
-        """Note how long an attempt took: as it was measured, else as the log has it."""
+    def _record_duration(self, call: LiveCall, recorded: Recorded, duration: int | None) -> None:
+        """Record how long an attempt took: as measured, otherwise by the times in the log."""
         if duration is not None:
-            call.named.took.add(duration)
+            call.tool_counter.took.add(duration)
         elif call.status == "Running":
-            call.named.took.add(recorded.recorded_at - call.since)
+            call.tool_counter.took.add(recorded.recorded_at - call.since)
 
-    # of each step, the statuses that it may follow: what `evolve` allows, and nothing else
+    # For each step, the statuses that it may follow: what `evolve` allows, and nothing else.
     _steps: ClassVar[dict[str, tuple[Callable[..., None], tuple[str, ...]]]] = {
-        "approved": (_approved, ("Pending",)),
-        "rejected": (_rejected, ("Pending", "Approved")),
-        "running": (_running, ("Pending", "Approved", "Failed", "Running")),
-        "completed": (_completed, ("Pending", "Approved", "Running", "Failed")),
-        "failed": (_failed, ("Pending", "Approved", "Running")),
+        "approved": (_count_approval, ("Pending",)),
+        "rejected": (_count_rejection, ("Pending", "Approved")),
+        "running": (_count_start, ("Pending", "Approved", "Failed", "Running")),
+        "paused": (_count_pause, ("Pending", "Approved", "Running")),
+        "completed": (_count_completion, ("Pending", "Approved", "Running", "Failed")),
+        "failed": (_count_failure, ("Pending", "Approved", "Running")),
     }
 
-    # the tallies
+    # the counters
 
-    def _named(self, name: str, at: int) -> ToolTally:  # noqa: ARG002
-        """Where a call of a tool is counted that was asked for at a time."""
-        tally = self._tools.get(name)
-        if tally is None:
-            tally = self._tools[name] = ToolTally(name_only=FunctionCall(name, None))
-        return tally
+    def _tool_counter(self, name: str, _at: int, /) -> ToolCounter:
+        """Return the counter of a tool, for a call that was asked for at a time."""
+        counter = self._tools.get(name)
+        if counter is None:
+            counter = self._tools[name] = ToolCounter(name_only=FunctionCall(name, None))
+        return counter
 
-    def _kinds_of(self, call: LiveCall) -> dict[ErrorKind, KindTally]:  # noqa: ARG002
-        """Where the failures of a call are counted."""
+    def _kind_counters(self, _call: LiveCall, /) -> dict[ErrorKind, ErrorKindCounter]:
+        """Return the counters in which the failures of a call are counted."""
         return self._kinds
 
-    def _last_kind(self, call: LiveCall) -> KindTally:
-        """The numbers of the kind that a call failed with last."""
-        kinds = self._kinds_of(call)
-        assert call.kind is not None  # noqa: S101 - it failed
-        tally = kinds.get(call.kind)
-        if tally is None:
-            tally = kinds[call.kind] = KindTally()
-        return tally
+    def _kind_counter(self, call: LiveCall, kind: ErrorKind) -> ErrorKindCounter:
+        counters = self._kind_counters(call)
+        counter = counters.get(kind)
+        if counter is None:
+            counter = counters[kind] = ErrorKindCounter()
+        return counter
 
-    def _mark(self, fingerprint: str | None, tool: str) -> MarkTally:
-        if fingerprint is None:
-            return MarkTally(tool=tool)  # arguments that nothing can equal: kept by nobody
-        tally = self._marks.get(fingerprint)
-        if tally is None:
-            if len(self._marks) >= self._limit:
-                self._forget()
-            self._numbered += 1
-            tally = self._marks[fingerprint] = self._new_mark(fingerprint, tool)
-        return tally
+    def _fingerprint_counter(self, fingerprint: str | None, tool: str) -> FingerprintCounter:
+        if fingerprint is None:  # no other call can equal these arguments: not kept
+            return FingerprintCounter(tool=tool)
+        counter = self._fingerprints.get(fingerprint)
+        if counter is None:
+            if len(self._fingerprints) >= self._max_fingerprints:
+                self._forget_half()
+            self._last_number += 1
+            counter = self._new_fingerprint_counter(fingerprint, tool)
+            self._fingerprints[fingerprint] = counter
+        return counter
 
-    def _new_mark(self, fingerprint: str, tool: str) -> MarkTally:  # noqa: ARG002
-        return MarkTally(tool=tool, number=self._numbered)
+    def _new_fingerprint_counter(self, _fingerprint: str, tool: str, /) -> FingerprintCounter:
+        return FingerprintCounter(tool=tool, number=self._last_number)
 
-    def _forget(self) -> None:
-        """Make room: of the fingerprints, keep the half that failed and repeated most."""
-        # Of equals the oldest stands first, and stays there.
-        worst = sorted(self._marks.values(), key=MarkTally.weight)
-        kept = {tally.number for tally in worst[(len(worst) + 1) // 2 :]}
-        self._forgotten += len(worst) - len(kept)
-        self._marks = {mark: t for mark, t in self._marks.items() if t.number in kept}
-        self._seen = {pair for pair in self._seen if pair & _NUMBERS in kept}
+    def _forget_half(self) -> None:
+        """Make room: of the fingerprints, keep the half with the most failures and repeats."""
+        # Among equals the oldest comes first: the sort is stable.
+        lightest_first = sorted(self._fingerprints.values(), key=FingerprintCounter.weight)
+        half = (len(lightest_first) + 1) // 2
+        kept = {counter.number for counter in lightest_first[half:]}
+        self._forgotten += half
+        self._fingerprints = {
+            fingerprint: counter
+            for fingerprint, counter in self._fingerprints.items()
+            if counter.number in kept
+        }
+        self._requested = {pair for pair in self._requested if pair & _NUMBER_MASK in kept}
 
     # the result
 
     def result(self) -> Statistics:
-        """The numbers of all events so far."""
-        self._count_live()
-        overall = ToolTally()
+        """Return the statistics of all events so far."""
+        self._count_live_calls()
+        overall = ToolCounter()
         for tool in self._tools.values():
             overall.include(tool)
-        by_kind = {str(kind): tally.numbers() for kind, tally in self._kinds.items()}
+        by_kind = {str(kind): counter.statistics() for kind, counter in self._kinds.items()}
+        by_tool = {name: counter.statistics() for name, counter in self._tools.items()}
+        by_fingerprint = {key: counter.statistics() for key, counter in self._fingerprints.items()}
         return Statistics(
             events=self._events,
             conversations=len(self._streams),
-            overall=overall.numbers(),
-            by_tool=_worst_first({name: tally.numbers() for name, tally in self._tools.items()}),
+            overall=overall.statistics(),
+            by_tool=_most_severe_first(by_tool),
             by_kind=dict(sorted(by_kind.items(), key=lambda item: (-item[1].failures, item[0]))),
-            by_fingerprint=_worst_first({mark: t.numbers() for mark, t in self._marks.items()}),
+            by_fingerprint=_most_severe_first(by_fingerprint),
             forgotten=self._forgotten,
             anomaly_count=self._anomaly_count,
             anomalies=tuple(self._anomalies),
         )
 
-    def _count_live(self) -> None:
-        """Count the calls that are not settled, as they stand now."""
-        for tally in (*self._tools.values(), *self._marks.values()):
-            tally.open = tally.running = tally.terminal = 0
+    def _count_live_calls(self) -> None:
+        """Count the open and failed calls as they stand now."""
+        for counter in (*self._tools.values(), *self._fingerprints.values()):
+            counter.open = counter.running = counter.terminal = 0
         for kind in self._kinds.values():
             kind.terminal = 0
         for stream in self._streams.values():
             for call in stream.calls.values():
-                self._weigh(call, 1)
+                self._count_status(call, 1)
 
-    def _weigh(self, call: LiveCall, sign: int) -> None:
-        """Count a call that is not settled as it stands, or no more so."""
-        if call.status == "Failed":
-            self._last_kind(call).terminal += sign
-        for tally in (call.named, call.mark):
+    def _count_status(self, call: LiveCall, sign: int) -> None:
+        """Count the status of an open or failed call; a `sign` of -1 takes that back."""
+        if call.status == "Failed" and call.kind is not None:
+            self._kind_counter(call, call.kind).terminal += sign
+        for counter in (call.tool_counter, call.fingerprint_counter):
             if call.status == "Failed":
-                tally.terminal += sign
+                counter.terminal += sign
                 continue
-            tally.open += sign
-            tally.running += sign * (call.status == "Running")
+            counter.open += sign
+            counter.running += sign * (call.status == "Running")
 
 
 class _Stream:
-    """One conversation: its number, its highest version so far, and its calls in progress."""
+    """One conversation: its number, its highest version so far, and its open or failed calls."""
 
     __slots__ = ("calls", "number", "version")
 
@@ -349,16 +396,26 @@ class _Stream:
         self.calls: dict[str, LiveCall] = {}
 
 
-def _worst_first(numbers: dict[str, _N]) -> dict[str, _N]:
-    alike: dict[tuple[int, ...], list[str]] = {}
-    for name, its in numbers.items():
-        alike.setdefault(its.goodness, []).append(name)
-    return {name: numbers[name] for goodness in sorted(alike) for name in sorted(alike[goodness])}
+def _most_severe_first(statistics: dict[str, _S]) -> dict[str, _S]:
+    names: dict[tuple[int, ...], list[str]] = {}
+    for name, counts in statistics.items():
+        names.setdefault(counts.severity, []).append(name)
+    return {
+        name: statistics[name]
+        for severity in sorted(names, reverse=True)
+        for name in sorted(names[severity])
+    }
 
 
-def error_statistics(events: Iterable[Recorded], *, fingerprints: int = FINGERPRINTS) -> Statistics:
-    """What became of the calls of `events`; `print` it, or encode it as JSON.
+def error_statistics(
+    events: Iterable[Recorded], *, fingerprints: int = MAX_FINGERPRINTS
+) -> Statistics:
+    """Return what became of the calls of `events`: `print` it, or encode it as JSON.
 
-    At most `fingerprints` fingerprints are told apart at a time; see `ErrorStatistics`.
+    Durations are in microseconds. At most `fingerprints` fingerprints are counted one by one at
+    a time; see `ErrorStatistics`.
+
+    Raises:
+        ValueError: `fingerprints` is not 1 or more.
     """
     return ErrorStatistics(fingerprints).extend(events).result()

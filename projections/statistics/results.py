@@ -1,24 +1,28 @@
-"""The numbers that error statistics come to, and how they read in a terminal."""
+"""The results of error statistics, as data and as tables for a terminal."""
 
 from __future__ import annotations
 
 import msgspec
 
-from projections.durations import Percentiles
-from projections.fold import Anomaly
-from projections.text import duration, one_line, plural, share, table
+from eventstore.domain.one_line import one_line
+from projections.formatting import duration, plural, share, table
+from projections.projection import Anomaly
+from projections.statistics.durations import Percentiles
 
-SHOWN = 10
+MAX_LISTED = 10
 """Calls and anomalies that the text lists; the data holds more."""
 
 
-class Numbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CallStatistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of some calls.
 
     - `calls` were asked for; `open` of them are pending, approved or running.
-    - `attempts` were started; `retries` of them were not the call's first.
-    - `completions` have a result; `synthetic` of them ran no tool, `lossy` ones were no JSON.
-    - `failures` are failed attempts, `terminal_failures` calls whose last state is failed.
+    - `attempts` were started; `retries` of them followed one that failed or was lost, `pauses` of
+      them paused.
+    - `completions` have a result; `synthetic` of them ran no tool, the result of `lossy` ones
+      was not JSON.
+    - `failures` are failed attempts, `terminal_failures` calls whose last state is failed;
+      `not_applicable` of the failures are soft: the tool said that it cannot help.
     - `outcome_unknown` are attempts without a known end: running, superseded by the next one,
       cancelled, interrupted or timed out. They may have taken effect.
     - `recovered` calls completed in an attempt after one that failed or was lost.
@@ -31,11 +35,13 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     open: int = 0
     attempts: int = 0
     retries: int = 0
+    pauses: int = 0
     completions: int = 0
     synthetic: int = 0
     lossy: int = 0
     failures: int = 0
     failures_by_kind: dict[str, int] = {}
+    not_applicable: int = 0
     terminal_failures: int = 0
     recovered: int = 0
     rejections: int = 0
@@ -47,20 +53,29 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_try_success_rate: float | None = None
 
     @property
-    def goodness(self) -> tuple[int, ...]:
-        """What the numbers are sorted by: the worst is least."""
+    def knows_no_attempts(self) -> bool:
+        """Whether calls ended and no attempt is recorded, as in an imported history."""
+        return not self.attempts and self.completions + self.terminal_failures > self.synthetic
+
+    @property
+    def severity(self) -> tuple[int, ...]:
+        """What statistics are sorted by: the greater, the worse."""
         return (
-            -self.terminal_failures, -self.outcome_unknown, -self.failures, -self.rejections,
-            -self.repeated, -self.calls,
-        )  # fmt: skip
+            self.terminal_failures,
+            self.outcome_unknown,
+            self.failures,
+            self.rejections,
+            self.repeated,
+            self.calls,
+        )
 
 
-class ToolNumbers(Numbers, frozen=True, kw_only=True, gc=False):
-    """The numbers of a tool, and how long it took.
+class ToolStatistics(CallStatistics, frozen=True, kw_only=True, gc=False):
+    """The statistics of a tool, with its times.
 
-    `waiting`: from the request to the approval, or to a person's rejection. `queueing`: from the
-    approval (the request where there was none) to the first start. `running`: an attempt,
-    whatever its end.
+    `waiting`: from the request (the pause of a call that paused) to the approval, or to a person's
+    rejection. `queueing`: from the approval (the request where there was none) to the first start.
+    `running`: from the start of an attempt to its end, whichever it was; not of one that paused.
     """
 
     waiting: Percentiles = Percentiles()
@@ -68,8 +83,8 @@ class ToolNumbers(Numbers, frozen=True, kw_only=True, gc=False):
     running: Percentiles = Percentiles()
 
 
-class CallNumbers(Numbers, frozen=True, kw_only=True, gc=False):
-    """The numbers of all calls with one fingerprint.
+class FingerprintStatistics(CallStatistics, frozen=True, kw_only=True, gc=False):
+    """The statistics of all calls with one fingerprint.
 
     `arguments` are shortened JSON text; None for a call that was made once and did not fail. An
     edited call is asked for under one fingerprint, and runs under another.
@@ -82,11 +97,11 @@ class CallNumbers(Numbers, frozen=True, kw_only=True, gc=False):
         return one_line(f"{self.tool} {self.arguments or ''}", 72)
 
 
-class KindNumbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The numbers of one error kind.
+class ErrorKindStatistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The statistics of one error kind.
 
-    Of its `failures`, so many were `retried`; of the calls whose last failure it was, so many
-    `recovered`, and for so many it is `terminal`.
+    `retried` of its `failures` were followed by another attempt. Of the calls whose last failure
+    was of this kind, `recovered` completed later and `terminal` did not.
     """
 
     failures: int = 0
@@ -99,24 +114,30 @@ class KindNumbers(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Error statistics of a log; the worst comes first in each mapping.
 
-    `anomalies` are the first events that did not fit the log, `anomaly_count` says how many there
-    are. `forgotten` counts the fingerprints that had to make room for others.
+    `anomalies` are the first events that did not fit the log, `anomaly_count` is the number of
+    all. `forgotten` counts the fingerprints that were dropped to keep memory bounded.
     """
 
     events: int
     conversations: int
-    overall: ToolNumbers
-    by_tool: dict[str, ToolNumbers]
-    by_kind: dict[str, KindNumbers]
-    by_fingerprint: dict[str, CallNumbers]
+    overall: ToolStatistics
+    by_tool: dict[str, ToolStatistics]
+    by_kind: dict[str, ErrorKindStatistics]
+    by_fingerprint: dict[str, FingerprintStatistics]
     forgotten: int
     anomaly_count: int
     anomalies: tuple[Anomaly, ...]
 
     def __str__(self) -> str:
-        parts = (self._summary(), self._tools(), self._times(), self._kinds(), self._calls(),
-                 self._anomalies())  # fmt: skip
-        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+        sections = (
+            self._summary(),
+            self._tools(),
+            self._times(),
+            self._kinds(),
+            self._calls(),
+            self._anomalies(),
+        )
+        return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
     def _summary(self) -> list[str]:
         n = self.overall
@@ -125,27 +146,63 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
             f"{plural(self.conversations, 'conversation')} ({plural(self.events, 'event')})"
         )
         ends = (
-            f"{n.completions:,} completed", f"{n.terminal_failures:,} failed",
-            f"{n.rejections:,} rejected{_split(n.rejections_by_source)}", f"{n.open:,} open",
-        )  # fmt: skip
+            f"{n.completions:,} completed{_skipped(n.synthetic)}",
+            f"{n.terminal_failures:,} failed{_soft(n.not_applicable)}",
+            f"{n.rejections:,} rejected{_split(n.rejections_by_source)}",
+            f"{n.open:,} open",
+        )
         ways = (
-            plural(n.attempts, "attempt"), plural(n.retries, "retry", "retries"),
-            f"{n.recovered:,} recovered", f"{n.outcome_unknown:,} with unknown outcome",
-            f"{n.repeated:,} repeated", f"{share(n.first_try_success_rate)} right at first try",
-        )  # fmt: skip
+            (
+                "attempts are not recorded",
+                f"{n.repeated:,} repeated",
+            )
+            if n.knows_no_attempts
+            else (
+                plural(n.attempts, "attempt"),
+                plural(n.retries, "retry", "retries"),
+                *([plural(n.pauses, "pause")] if n.pauses else []),
+                f"{n.recovered:,} recovered",
+                f"{n.outcome_unknown:,} with unknown outcome",
+                f"{n.repeated:,} repeated",
+                f"{share(n.first_try_success_rate)} right at first try",
+            )
+        )
         return [scope, ", ".join(ends), ", ".join(ways)] if n.calls else [scope]
 
     def _tools(self) -> list[str]:
         rows = [
             (
-                one_line(name, 32), n.calls, n.completions, n.terminal_failures, n.outcome_unknown,
-                n.rejections, n.failures, n.retries, n.recovered, n.repeated,
-                share(n.first_try_success_rate), duration(n.running.p50), duration(n.running.p95),
+                one_line(name, 32),
+                n.calls,
+                n.completions,
+                n.terminal_failures,
+                n.outcome_unknown,
+                n.rejections,
+                n.failures,
+                n.retries,
+                n.recovered,
+                n.repeated,
+                share(None if n.knows_no_attempts else n.first_try_success_rate),
+                duration(n.running.p50),
+                duration(n.running.p95),
             )
             for name, n in self.by_tool.items()
-        ]  # fmt: skip
-        heads = ("TOOL", "CALLS", "DONE", "FAILED", "UNKNOWN", "REJECTED", "FAILURES", "RETRIES",
-                 "RECOVERED", "REPEATED", "1ST TRY", "P50", "P95")  # fmt: skip
+        ]
+        heads = (
+            "TOOL",
+            "CALLS",
+            "DONE",
+            "FAILED",
+            "UNKNOWN",
+            "REJECTED",
+            "FAILURES",
+            "RETRIES",
+            "RECOVERED",
+            "REPEATED",
+            "1ST TRY",
+            "P50",
+            "P95",
+        )
         return table(heads, rows, ["TOOL"])
 
     def _times(self) -> list[str]:
@@ -158,7 +215,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
         rows = [
             (what, p.count, duration(p.p50), duration(p.p95), duration(p.p99), duration(p.max))
             for what, p in times
-            if p.count
+            if p.max  # times of an import are all the same
         ]
         return table(("TIME", "COUNT", "P50", "P95", "P99", "MAX"), rows, ["TIME"])
 
@@ -174,7 +231,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
         worst = [n for n in self.by_fingerprint.values() if n.arguments is not None]
         rows = [
             (n.calls, n.repeated, n.failures, n.terminal_failures, n.outcome_unknown, str(n))
-            for n in worst[:SHOWN]
+            for n in worst[:MAX_LISTED]
         ]
         heads = ("CALLS", "REPEATED", "FAILURES", "FAILED", "UNKNOWN", "CALL")
         return table(heads, rows, ["CALL"]) + _more(len(worst) - len(rows))
@@ -182,11 +239,19 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     def _anomalies(self) -> list[str]:
         if not self.anomaly_count:
             return []
-        shown = [f"  {one_line(str(a), 120)}" for a in self.anomalies[:SHOWN]]
+        shown = [f"  {one_line(str(a), 120)}" for a in self.anomalies[:MAX_LISTED]]
         head = (
             f"{plural(self.anomaly_count, 'anomaly', 'anomalies')}: events that do not fit the log"
         )
         return [head, *shown, *_more(self.anomaly_count - len(shown))]
+
+
+def _skipped(synthetic: int) -> str:
+    return f" ({synthetic:,} without a run)" if synthetic else ""
+
+
+def _soft(not_applicable: int) -> str:
+    return f" ({not_applicable:,} not applicable)" if not_applicable else ""
 
 
 def _split(counts: dict[str, int]) -> str:

@@ -1,40 +1,55 @@
-"""`approvals`, `approve`, `reject`: a person decides, in a process of their own.
+"""`approvals`, `approve` and `reject`: a person decides about calls that wait.
 
-A decision is about one call with the arguments that were shown. With `--shown` they are given
-back, and a call whose arguments are others is not touched.
+A decision is about one call with the arguments that were shown. With `--shown` the user repeats
+those arguments, and a call that has other arguments is left as it is.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from eventstore import Conversation, EventStore, FunctionCall, Tool
+from eventstore import Approved, Conversation, EventStore, FunctionCall, Tool
+from eventstore.domain.json_types import JsonObject
 from projections.approvals import PendingApproval, pending_approvals
-from projections.cli.options import URL, ConversationId, Json, Url, existing, open_store
-from projections.cli.output import clean, print_json, room, say, show_table
-from projections.cli.projecting import Tables, kept_up
-from projections.cli.reading import moment, tool_fields
-from projections.text import arguments_text, plural
+from projections.cli.commands.show import tool_fields
+from projections.cli.options import (
+    URL,
+    ConversationId,
+    Json,
+    Tables,
+    Url,
+    caught_up,
+    existing,
+    open_store,
+)
+from projections.cli.output import print_json, say, show_table, shown_width
+from projections.formatting import arguments_text, plural, quoted_name, utc_text
 
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id.")]
 Shown = Annotated[
     str | None,
     typer.Option(
-        "--shown", metavar="JSON", help="The arguments that you were shown: it must have no others."
+        "--shown",
+        metavar="JSON",
+        help="The arguments that you were shown; nothing is decided if the call has others.",
     ),
 ]
 Edit = Annotated[
     str | None,
-    typer.Option("--edit", metavar="JSON", help="Run it with these arguments instead."),
+    typer.Option("--edit", metavar="JSON", help="Run the call with these arguments instead."),
 ]
-By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who decides.")]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+By = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="The name of the person who decides.")
+]
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="The reason for the decision.")
+]
 
-SHOWN = 300
-"""Characters of a call's arguments that a person is shown."""
+SHOWN_CHARACTERS = 300
+"""Characters of a call's arguments that a terminal shows."""
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -45,22 +60,31 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
         if tables is None:
             found = pending_approvals(store)
         else:
-            with kept_up(store, tables) as projector:
+            with caught_up(store, tables) as projector:
                 found = projector.pending_approvals()
     if as_json:
         print_json([_fields(approval) for approval in found])
         return
-    arguments = [arguments_text(approval.call, room(SHOWN)) for approval in found]
-    show_table(
-        ("asked", "conversation", "call", "tool", "arguments"),
+    arguments = [arguments_text(approval.call, shown_width(SHOWN_CHARACTERS)) for approval in found]
+    rows = [
         [
-            (moment(a.requested_at or 0), a.conversation_id, a.call_id, a.name, text)
-            for a, text in zip(found, arguments, strict=True)
-        ],
-    )
+            utc_text(a.requested_at or 0),
+            quoted_name(a.conversation_id),
+            quoted_name(a.call_id),
+            quoted_name(a.name),
+            text,
+        ]
+        for a, text in zip(found, arguments, strict=True)
+    ]
+    heads = ["asked", "conversation", "call", "tool", "arguments"]
+    if any(a.until is not None or a.reason for a in found):
+        heads.append("waits")
+        for row, approval in zip(rows, found, strict=True):
+            row.append(_waits(approval))
+    show_table(heads, rows)
     waits = "waits" if len(found) == 1 else "wait"
     say(f"{plural(len(found), 'call')} {waits} (toolledger approve CONVERSATION CALL)")
-    if any(len(text) == room(SHOWN) for text in arguments):
+    if any(len(text) == shown_width(SHOWN_CHARACTERS) for text in arguments):
         say("of long arguments only the beginning and the end are shown: --json has all")
 
 
@@ -79,21 +103,26 @@ def approve(
     edited = None if edit is None else _object(edit, "--edit")
     with open_store(url) as store:
         chat, tool = _waiting(store, conversation_id, call_id, shown)
-        if edited is None and not tool.call.is_object:
+        if edited is None and not _shown_call(tool).is_object:
             raise ValueError(
-                f"the arguments of call {call_id!r} are no JSON object, so it cannot run: "
+                f"the arguments of call {call_id!r} are not a JSON object, so it cannot run: "
                 "pass --edit with those it should have, or reject it"
             )
         done = chat.approve(call_id, edited, by, reason)
-    # The first decision stands: who repeats it, or was second, is told whose it was.
-    status: Any = done.status
-    first = tool.is_pending and (status.by, status.reason) == (by, reason)
-    _tell(
-        "approved" if first else f"approved already, by {_who(status.by)}",
-        chat,
-        done,
-        as_json=as_json,
-    )
+    _report(_approval(tool, done, by, reason), chat, done, as_json=as_json)
+
+
+def _approval(before: Tool, after: Tool, by: str | None, reason: str | None) -> str:
+    """Return the outcome in words; for a later decision, with the author of the first one."""
+    match after.status:
+        case Approved(by=first_by, reason=first_reason) if not before.is_pending or (
+            first_by,
+            first_reason,
+        ) != (by, reason):
+            author = quoted_name(first_by) if first_by else "someone who gave no name"
+            return f"approved already, by {author}"
+        case _:
+            return "approved"
 
 
 def reject(
@@ -106,20 +135,20 @@ def reject(
     *,
     as_json: Json = False,
 ) -> None:
-    """Refuse a call that waits, for good."""
+    """Refuse a call that waits for a decision. It will never run."""
     with open_store(url) as store:
         chat, _ = _waiting(store, conversation_id, call_id, shown)
         done = chat.reject(call_id, reason, "human", by)
-    _tell("rejected", chat, done, as_json=as_json)
+    _report("rejected", chat, done, as_json=as_json)
 
 
 def _waiting(
     store: EventStore, conversation_id: str, call_id: str, shown: str | None
 ) -> tuple[Conversation, Tool]:
-    """The call to decide on, which is the one that was shown.
+    """Return the conversation and the call to decide on.
 
     Raises:
-        ValueError: there is no such call, or it has other arguments.
+        ValueError: there is no such call, or its arguments are not those that were shown.
     """
     chat = existing(store, conversation_id)
     tool = chat.tools.get(call_id)
@@ -128,43 +157,56 @@ def _waiting(
             f"conversation {conversation_id!r} has no call {call_id!r}: "
             "`toolledger approvals` lists those that wait"
         )
-    if shown is not None and not is_shown(tool.call, shown):
+    call = _shown_call(tool)
+    if shown is not None and not is_shown(call, shown):
         raise ValueError(
             f"call {call_id!r} has other arguments than those shown, nothing was decided; they "
-            f"are: {arguments_text(tool.call, SHOWN)}"
+            f"are: {arguments_text(call, SHOWN_CHARACTERS)}"
         )
     return chat, tool
 
 
+def _shown_call(tool: Tool) -> FunctionCall:
+    """Return the call as it was shown: with its edit if it was edited before it paused."""
+    return tool.effective_call if tool.is_pending else tool.call
+
+
 def is_shown(call: FunctionCall, shown: str) -> bool:
-    """Whether `shown` are the call's arguments: the same canonical bytes, or the same raw text."""
+    """Return whether `shown` are the call's arguments: equal canonical bytes, or equal raw text."""
     if call.raw is not None:
         return call.raw == shown
     return _canonical(call.arguments) == _canonical(_object(shown, "--shown"))
 
 
-def _object(text: str, option: str) -> dict[str, Any]:
+def _object(text: str, option: str) -> JsonObject:
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(text, type=JsonObject)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(
+            f"{text!r} is not a JSON object: {{...}}", param_hint=option
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{text!r} is no JSON: {error}", param_hint=option) from error
-    if not isinstance(value, dict):
-        raise typer.BadParameter(f"{text!r} is no JSON object: {{...}}", param_hint=option)
+        raise typer.BadParameter(f"{text!r} is not JSON: {error}", param_hint=option) from error
+    if not FunctionCall.of(option, text).is_object:
+        raise typer.BadParameter(f"{text!r} has a key twice", param_hint=option)
     return value
 
 
-def _tell(what: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
+def _report(decision: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
     if as_json:
         print_json({"conversation_id": chat.id, **tool_fields(tool)})
         return
     call = tool.effective_call
-    line = f"{call.name}({arguments_text(call, room(SHOWN))}), call {tool.id} of {chat.id}"
-    say(f"{what}: {clean(line, kept='')}")
+    arguments = arguments_text(call, shown_width(SHOWN_CHARACTERS))
+    name, call_id, conversation_id = map(quoted_name, (call.name, tool.id, chat.id))
+    say(f"{decision}: {name}({arguments}), call {call_id} of {conversation_id}")
 
 
-def _who(by: str | None) -> str:
-    return by or "somebody who gave no name"
+def _waits(approval: PendingApproval) -> str:
+    """Return until when and why a call that paused, or was deferred, waits."""
+    until = "" if approval.until is None else f"until {utc_text(approval.until)}"
+    return ": ".join(filter(None, (until, approval.reason)))
 
 
-def _fields(approval: PendingApproval) -> dict[str, Any]:
+def _fields(approval: PendingApproval) -> JsonObject:
     return msgspec.structs.asdict(approval)

@@ -1,10 +1,10 @@
-"""`check`: whether a provider would take a file's requests, and what to mend where not."""
+"""`check`: whether a provider would accept the requests of a file, and what to mend otherwise."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,12 +14,11 @@ import msgspec
 import typer
 
 from eventstore import Violation, validate
-from eventstore.wire import PROVIDERS
+from eventstore.importers import Request, RequestFile, SourceError
+from eventstore.providers import PROVIDERS
 from projections.cli.options import Json, known_provider
 from projections.cli.output import complain, print_json, say
-from projections.sources import SourceError
-from projections.sources.requests import Request, RequestFile
-from projections.text import plural
+from projections.formatting import plural
 
 File = Annotated[
     Path,
@@ -28,16 +27,17 @@ File = Annotated[
         help=".json or .jsonl: messages, requests, or session logs; - is standard input.",
     ),
 ]
-Whose = Annotated[
+RulesOf = Annotated[
     str | None,
     typer.Option(
-        "--provider", help=f"Whose rules: {', '.join(sorted(PROVIDERS))}. Guessed without."
+        "--provider",
+        help=f"The provider with the rules: {', '.join(sorted(PROVIDERS))}. Guessed if not given.",
     ),
 ]
 
 
-class Checked(msgspec.Struct):
-    """One request and what is wrong with it."""
+class CheckedRequest(msgspec.Struct):
+    """A request and the rules that it breaks."""
 
     id: str
     provider: str
@@ -45,26 +45,32 @@ class Checked(msgspec.Struct):
     violations: list[Violation]
 
 
-def check(file: File, provider: Whose = None, *, as_json: Json = False) -> None:
-    """Check messages against the rules of a provider; status 1 where it would refuse them."""
+def check(file: File, provider: RulesOf = None, *, as_json: Json = False) -> None:
+    """Check messages against the rules of a provider; exit with 1 if it would refuse them."""
     if provider is not None:
         known_provider(provider)
     with _read_once(file) as path:
         source = RequestFile(path, provider)
         checked = [
-            Checked(each.id, each.provider, len(each.messages), list(_violations(each)))
+            CheckedRequest(each.id, each.provider, len(each.messages), list(_violations(each)))
             for each in source.requests()
         ]
     problems = [str(problem) for problem in source.problems]
     levels = Counter(found.level for each in checked for found in each.violations)
     hard, strict = levels["hard"], levels["strict"]
     if as_json:
-        print_json({
-            "ok": not (hard or problems), "file": str(file), "hard": hard, "strict": strict,
-            "checked": checked, "problems": problems,
-        })  # fmt: skip
+        print_json(
+            {
+                "ok": not (hard or problems),
+                "file": str(file),
+                "hard": hard,
+                "strict": strict,
+                "checked": checked,
+                "problems": problems,
+            }
+        )
     else:
-        _tell(checked, problems, hard, strict)
+        _report(checked, problems, hard, strict)
     if hard:
         complain(f"{file}: {plural(hard, 'hard violation')}: the provider refuses that")
     elif problems:
@@ -74,8 +80,8 @@ def check(file: File, provider: Whose = None, *, as_json: Json = False) -> None:
 
 
 @contextmanager
-def _read_once(file: Path) -> Iterator[Path]:
-    """The file; a copy of standard input, which cannot be read again."""
+def _read_once(file: Path) -> Generator[Path, None, None]:
+    """Give the file to read; for `-` a copy of standard input, which can be read only once."""
     if str(file) != "-":
         yield file
         return
@@ -89,13 +95,13 @@ def _read_once(file: Path) -> Iterator[Path]:
 
 
 def _violations(request: Request) -> Iterator[Violation]:
-    """What is wrong in a request, as far as that can be seen: the server may hold more of it."""
+    """Yield the rules that a request breaks, except where the server may hold earlier items."""
     for found in validate(request.messages, request.provider):
         if not (request.continues and found.code == "OR02"):
             yield found
 
 
-def _tell(checked: list[Checked], problems: list[str], hard: int, strict: int) -> None:
+def _report(checked: list[CheckedRequest], problems: list[str], hard: int, strict: int) -> None:
     for each in checked:
         where = f"{each.id}: " if len(checked) > 1 else ""
         for found in each.violations:
@@ -103,7 +109,7 @@ def _tell(checked: list[Checked], problems: list[str], hard: int, strict: int) -
             say(f"    to mend it: {found.remedy}")
     for problem in problems:
         say(problem)
-    whose = ", ".join(sorted({each.provider for each in checked}))
+    providers = ", ".join(sorted({each.provider for each in checked}))
     count = plural(len(checked), "request")
-    told = f"{hard:,} hard and {strict:,} strict violations" if hard or strict else "all is well"
-    say(f"{count} by the rules of {whose}: {told}")
+    result = f"{hard:,} hard and {strict:,} strict violations" if hard or strict else "all is well"
+    say(f"{count} by the rules of {providers}: {result}")

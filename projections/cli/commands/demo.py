@@ -1,7 +1,7 @@
-"""`toolledger demo`: a real agent loop over real little tools, and what the ledger makes of it.
+"""`toolledger demo`: a real agent loop over small real tools, and what the log says about it.
 
 Only the model is a stand-in: a plain function that reads the rendered prompt and answers in a
-provider's form. The tools run, one fails, one is killed with -9 in the middle, a person decides.
+provider's form. The tools run; one fails, one is killed with -9 while it runs; a person decides.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
 import msgspec
 import typer
@@ -29,18 +29,20 @@ from eventstore import (
     Tool,
     validate,
 )
+from eventstore.domain.json_types import JsonObject
+from eventstore.domain.one_line import one_line
+from eventstore.providers import ProviderName
 from projections.cli.options import Json, open_store
 from projections.cli.output import print_json, say
-from projections.cli.requests import told
-from projections.history import model_history
-from projections.recovery import resume_plan
-from projections.repair import Repair
-from projections.statistics import error_statistics
-from projections.text import one_line
+from projections.cli.request_outline import message_texts
+from projections.history.entries import Repair
+from projections.history.projection import model_history
+from projections.resume_plan import resume_plan
+from projections.statistics.projection import error_statistics
 
-PROVIDERS = ("openai", "anthropic")
+PROVIDERS: tuple[ProviderName, ...] = ("openai", "anthropic")
 ATTEMPTS = 3
-WIDTH = 150
+SHOWN_CHARACTERS = 150
 """Characters of a message that a line shows."""
 
 QUESTION = (
@@ -58,7 +60,9 @@ DemoUrl = Annotated[
 def demo(keep: Keep = None, url: DemoUrl = None, *, as_json: Json = False) -> None:
     """Run an agent offline: success, retry, approval, rejection, kill -9, resume."""
     if keep is not None and url is not None:
-        raise typer.BadParameter("give one of --keep and --url", param_hint="--keep")
+        raise typer.BadParameter(
+            "--keep and --url exclude each other: pass one of them", param_hint="--keep"
+        )
     with tempfile.TemporaryDirectory(prefix="toolledger-demo-") as folder:
         place = url or f"sqlite:///{(keep or Path(folder) / 'demo.db').absolute()}"
         with open_store(place, create=True) as store:
@@ -68,7 +72,9 @@ def demo(keep: Keep = None, url: DemoUrl = None, *, as_json: Json = False) -> No
             Demo(chat, shop, place, story).run()
             _close(chat, story, as_json=as_json)
     if not as_json and (keep or url):
-        say(f"\nThe log is kept: toolledger replay {chat.id} --url {place}")
+        from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
+
+        say(f"\nThe log is kept: toolledger replay {chat.id} --url {shown_url(place)}")
 
 
 def _unused_id(store: EventStore) -> str:
@@ -79,71 +85,73 @@ def _unused_id(store: EventStore) -> str:
     return name
 
 
-# the tools: all real, if little
+# the tools: small, but real
 
 
 class Shop:
     """The tools of a web shop, and the outside world that they change."""
 
-    orders = {"A-17": {"item": "lamp", "paid": 49.0, "kg": 2.4, "customer": "mia"}}  # noqa: RUF012
+    orders: ClassVar[dict[str, JsonObject]] = {
+        "A-17": {"item": "lamp", "paid": 49.0, "kg": 2.4, "customer": "mia"}
+    }
     needs_approval = ("delete_account", "issue_refund", "send_voucher")
 
     def __init__(self, payments: Path) -> None:
         self.payments = payments
         self._asked = 0
 
-    def find_order(self, order: str) -> dict[str, Any]:
+    def find_order(self, order: str) -> JsonObject:
         """Look an order up."""
         return self.orders[order]
 
-    def shipping_price(self, city: str, kg: float) -> dict[str, Any]:
+    def shipping_price(self, city: str, kg: float) -> JsonObject:
         """Price a parcel; the carrier does not answer the first time."""
         self._asked += 1
         if self._asked == 1:
             raise TimeoutError(f"the carrier did not answer for {city}")
         return {"city": city, "price": round(3.9 + 1.5 * kg, 2)}
 
-    def issue_refund(self, order: str, amount: float) -> dict[str, Any]:
+    def issue_refund(self, order: str, amount: float) -> JsonObject:
         """Pay money back."""
         return self._pay({"refund": order, "amount": amount})
 
-    def delete_account(self, customer: str) -> dict[str, Any]:
+    def delete_account(self, customer: str) -> JsonObject:
         """Delete a customer's account."""
-        raise PermissionError(f"nobody may delete {customer} here")
+        raise PermissionError(f"deleting {customer} is not permitted")
 
-    def ship_parcel(self, order: str, city: str) -> dict[str, Any]:
+    def ship_parcel(self, order: str, city: str) -> JsonObject:
         """Book a parcel with the carrier, which then takes its time."""
         booked = self._pay({"parcel": order, "city": city})
-        say("booked")  # the process that waits for this kills us here
+        say("booked")  # the process that waits for this kills this process here
         sys.stdout.flush()
         time.sleep(60)
         return booked
 
-    def send_voucher(self, customer: str, amount: float) -> dict[str, Any]:
+    def send_voucher(self, customer: str, amount: float) -> JsonObject:
         """Give a customer a voucher."""
         return self._pay({"voucher": customer, "amount": amount})
 
-    def _pay(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Write an entry into the books of the outside world, for good."""
+    def _pay(self, entry: JsonObject) -> JsonObject:
+        """Write an entry into the books of the outside world."""
         with self.payments.open("ab") as books:
             books.write(msgspec.json.encode(entry) + b"\n")
             books.flush()
             os.fsync(books.fileno())
         return entry
 
-    def entries(self, key: str, value: str) -> list[dict[str, Any]]:
-        """What the outside world says was done."""
+    def entries(self, key: str, value: str) -> list[JsonObject]:
+        """Return what was done, by the books of the outside world."""
         if not self.payments.exists():
             return []
         lines = self.payments.read_bytes().splitlines()
         return [entry for entry in map(msgspec.json.decode, lines) if entry.get(key) == value]
 
 
-# the model: offline, and it reads nothing but the prompt
+# the model: offline; it reads only the prompt
 
 
-def model(prompt: dict[str, Any]) -> dict[str, Any]:
-    """The next message of the assistant, in OpenAI's form."""
+def model(prompt: JsonObject) -> JsonObject:
+    """Return the next message of the assistant, in OpenAI's form."""
     calls = [call for message in prompt["messages"] for call in message.get("tool_calls", ())]
     made = {call["function"]["name"] for call in calls}
     number = len(calls) + 1
@@ -162,7 +170,7 @@ def model(prompt: dict[str, Any]) -> dict[str, Any]:
     return _message("And for the trouble a voucher.", number, voucher)
 
 
-def _message(text: str, number: int, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+def _message(text: str, number: int, *calls: tuple[str, JsonObject]) -> JsonObject:
     return {
         "role": "assistant",
         "content": text,
@@ -170,9 +178,9 @@ def _message(text: str, number: int, *calls: tuple[str, dict[str, Any]]) -> dict
             {
                 "id": f"call_{count}",
                 "type": "function",
-                "function": {"name": name, "arguments": msgspec.json.encode(given).decode()},
+                "function": {"name": name, "arguments": msgspec.json.encode(arguments).decode()},
             }
-            for count, (name, given) in enumerate(calls, number)
+            for count, (name, arguments) in enumerate(calls, number)
         ],
     }
 
@@ -181,7 +189,7 @@ def _message(text: str, number: int, *calls: tuple[str, dict[str, Any]]) -> dict
 
 
 class Story:
-    """What is told while the demo runs."""
+    """Prints what happens while the demo runs."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -194,7 +202,7 @@ class Story:
         self._say(f"\n{self._number}. {title}", "bold")
 
     def line(self, text: str) -> None:
-        """Tell one thing."""
+        """Print one line."""
         self._say(f"   {text}")
 
     def _say(self, text: str, style: str = "") -> None:
@@ -212,7 +220,7 @@ class Demo:
         self.story = story
 
     def run(self) -> None:
-        """Run until a person has to decide and nobody is there."""
+        """Run until a call waits for a person."""
         chat, story = self.chat, self.story
         chat.append(RunStarted("demo"))
         chat.add_message("system", "You are the assistant of a lamp shop.")
@@ -235,7 +243,7 @@ class Demo:
 
         story.chapter("A process killed with -9 in the middle of a call")
         (parcel,) = self.ask()
-        self.kill_in_the_middle(parcel)
+        self.kill_while_it_runs(parcel)
 
         story.chapter("Resume: the log knows what it does not know")
         self.resume()
@@ -253,15 +261,15 @@ class Demo:
         self.story.line(f"Model: {message['content']} It asks for {names}.")
         return calls
 
-    def prompt(self) -> dict[str, Any]:
-        """The next prompt, from the log alone."""
+    def prompt(self) -> JsonObject:
+        """Return the next prompt, made from the log alone."""
         history = model_history(self.chat.events())
         when = f"version {self.chat.version}"
         self.story.repairs += [(when, repair) for repair in history.repairs_for("openai")]
         return history.render("openai")
 
     def attempt(self, tool: Tool) -> None:
-        """Run a call, again where that may help; each attempt is recorded before it begins."""
+        """Run a call, and retry it where that may help; record each attempt before it begins."""
         classifier = DefaultRetryClassifier()
         run = getattr(self.shop, tool.call.name)
         for number in range(1, ATTEMPTS + 1):
@@ -279,21 +287,28 @@ class Demo:
                 self.story.line(f"{_call(tool)}: {_json(result)}{again}")
                 return
 
-    def kill_in_the_middle(self, tool: Tool) -> None:
+    def kill_while_it_runs(self, tool: Tool) -> None:
         """Let another process run a call, and kill it before it can record the result."""
-        command = [sys.executable, "-m", "projections.cli.demo", self.url, self.chat.id, tool.id]
+        command = [
+            sys.executable,
+            "-m",
+            "projections.cli.commands.demo",
+            self.url,
+            self.chat.id,
+            tool.id,
+        ]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with subprocess.Popen(  # noqa: S603 - ourselves
+        with subprocess.Popen(  # noqa: S603 - this program itself
             [*command, str(self.shop.payments)], stdout=subprocess.PIPE, env=environment
         ) as worker:
             booked = worker.stdout.readline() if worker.stdout else b""
-            worker.kill()  # the parcel is booked, and nothing of it recorded
+            worker.kill()  # the parcel is booked, and the log does not say so
         if not booked:
             raise OSError(f"the demo's worker could not run (status {worker.returncode})")
         self.story.line(f"{_call(tool)}: start recorded, parcel booked, process killed")
 
     def resume(self) -> None:
-        """Ask the outside world about each call of unknown outcome, and run none of them twice."""
+        """Ask the outside world about each call of unknown outcome, so that none runs twice."""
         self.chat.add_message("system", "The process was restarted.")
         self.prompt()
         for step in resume_plan(self.chat.events()).unknown:
@@ -310,15 +325,15 @@ class Demo:
 
 
 def _call(tool: Tool) -> str:
-    given = ", ".join(f"{key}={value!r}" for key, value in tool.call.arguments.items())
-    return f"{tool.call.name}({given})"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in tool.call.arguments.items())
+    return f"{tool.call.name}({arguments})"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# what comes of it
+# what the log says afterwards
 
 
 def _close(chat: Conversation, story: Story, *, as_json: bool) -> None:
@@ -328,13 +343,18 @@ def _close(chat: Conversation, story: Story, *, as_json: bool) -> None:
     statistics = error_statistics(chat.events())
     for name in PROVIDERS:
         story.repairs += [(f"the next prompt, {name}", r) for r in history.repairs_for(name)]
-    repairs = list(_first_told(story.repairs))
+    repairs = list(_without_repeats(story.repairs))
     if as_json:
-        print_json({
-            "conversation_id": chat.id, "events": chat.version, "prompts": prompts,
-            "violations": broken, "statistics": statistics,
-            "repairs": [{"where": where, "repair": repair} for where, repair in repairs],
-        })  # fmt: skip
+        print_json(
+            {
+                "conversation_id": chat.id,
+                "events": chat.version,
+                "prompts": prompts,
+                "violations": broken,
+                "statistics": statistics,
+                "repairs": [{"where": where, "repair": repair} for where, repair in repairs],
+            }
+        )
         return
     for name in PROVIDERS:
         found = broken[name]
@@ -351,31 +371,33 @@ def _close(chat: Conversation, story: Story, *, as_json: bool) -> None:
         story.line(f"{where}: {repair.what} {repair.call_id or ''} ({repair.rule}): {repair.why}")
 
 
-def _first_told(repairs: list[tuple[str, Repair]]) -> Iterator[tuple[str, Repair]]:
-    """Each repair once, where it was first needed."""
-    told: set[Repair] = set()
+def _without_repeats(repairs: list[tuple[str, Repair]]) -> Iterator[tuple[str, Repair]]:
+    """Yield each repair once, with the place where it was first needed."""
+    seen: set[Repair] = set()
     for where, repair in repairs:
         bare = msgspec.structs.replace(repair, versions=())
-        if bare not in told:
-            told.add(bare)
+        if bare not in seen:
+            seen.add(bare)
             yield where, repair
 
 
-def _prompt_lines(prompt: dict[str, Any]) -> Iterator[str]:
+def _prompt_lines(prompt: JsonObject) -> Iterator[str]:
     if "system" in prompt:
-        yield one_line(f"(system)   {prompt['system']}", WIDTH)
+        yield one_line(f"(system)   {prompt['system']}", SHOWN_CHARACTERS)
     for message in prompt["messages"]:
-        yield one_line(f"{message['role']:<10} {'  '.join(told(message))}", WIDTH)
+        yield one_line(
+            f"{message['role']:<10} {'  '.join(message_texts(message))}", SHOWN_CHARACTERS
+        )
 
 
 @contextmanager
-def _worker(url: str, conversation_id: str) -> Iterator[Conversation]:
+def _worker(url: str, conversation_id: str) -> Generator[Conversation, None, None]:
     with open_store(url) as store:
         yield store.conversation(conversation_id)
 
 
 def work(url: str, conversation_id: str, call_id: str, payments: str) -> None:
-    """The process that is killed: it runs one call as any worker would."""
+    """Run one call as any worker would: this is the process that is killed."""
     shop = Shop(Path(payments))
     with _worker(url, conversation_id) as chat, chat.running(call_id) as attempt:
         attempt.complete(shop.ship_parcel(**attempt.arguments))

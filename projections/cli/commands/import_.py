@@ -1,28 +1,34 @@
-"""`toolledger import`: transcripts of other programs into the log, as often as one likes."""
+"""`toolledger import`: transcripts of other programs into the log."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import typer
 
 from eventstore import EventStore, EventStoreError, RunStarted
-from eventstore.wire import ForeignForm
+from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read
+from eventstore.providers import ForeignForm, known_provider
+from projections.cli.interrupts import raise_if_interrupted
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, console, print_json, say, show_table
-from projections.sources import PROVIDERS, Source, Transcript, is_refusal, read
 
-SHOWN = 20
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+T = TypeVar("T")
+
+MAX_LISTED = 20
 """Problems of a file that are listed for people; `--json` has more."""
 
-EVERY = 2.0
+PROGRESS_SECONDS = 2.0
 """Seconds between two lines of progress where there is no terminal."""
 
 Files = Annotated[
@@ -31,20 +37,22 @@ Files = Annotated[
 ]
 From = Annotated[
     str | None,
-    typer.Option("--provider", help=f"Whose form: {', '.join(PROVIDERS)}. Guessed without."),
+    typer.Option(
+        "--provider", help=f"The form of the files: {', '.join(PROVIDERS)}. Guessed if not given."
+    ),
 ]
 Name = Annotated[
     str | None,
     typer.Option(
         "--id",
         metavar="NAME",
-        help="Id of the conversation; of several, what their ids begin with.",
+        help="The id of the conversation; of several, the beginning of their ids.",
     ),
 ]
 
 
 class Report(msgspec.Struct):
-    """What became of one file."""
+    """The result of importing one file."""
 
     path: str
     conversations: int = 0
@@ -68,8 +76,8 @@ def import_(
 ) -> None:
     """Import OpenAI or Anthropic messages, or session logs of Claude Code.
 
-    The same file again adds nothing, a longer one adds its tail, and an import that was broken
-    off goes on.
+    Importing a file again adds nothing; a file that has grown adds its new messages; an interrupted
+    import continues.
     """
     if provider is not None and provider not in PROVIDERS:
         known = ", ".join(PROVIDERS)
@@ -88,7 +96,7 @@ def import_(
     if as_json:
         print_json(reports)
     else:
-        _tell(reports)
+        _print_reports(reports)
     for report in reports:
         for reason in report.refused:
             complain(reason)
@@ -115,7 +123,7 @@ def _import_file(store: EventStore, path: Path, provider: str | None, name: str 
 
 
 def _import_transcript(
-    store: EventStore, transcript: Transcript, report: Report, step: Any
+    store: EventStore, transcript: Transcript, report: Report, step: Callable[[], None]
 ) -> None:
     started = None
     if transcript.parent_id is not None:
@@ -123,7 +131,7 @@ def _import_transcript(
     try:
         done = store.conversation(transcript.id).import_messages(
             _stepping(transcript.messages, step),
-            transcript.provider,
+            known_provider(transcript.provider),
             is_rejection=is_refusal if transcript.provider == "anthropic" else None,
             started=started,
         )
@@ -143,28 +151,26 @@ def _import_transcript(
 
 
 def _remedy(error: ForeignForm) -> str:
-    """What to do about messages in another form: not all are read from files."""
+    """Return what to do about messages in another form; files of some forms cannot be imported."""
     known = [name for name in error.whose if name in PROVIDERS]
     if known:
         return f"pass --provider {known[0]}"
     return f"in Python, import_messages(messages, {error.whose[0]!r}) takes them"
 
 
-def _stepping(messages: Iterable[Any], step: Any) -> Iterator[Any]:
+def _stepping(messages: Iterable[T], step: Callable[[], None]) -> Iterator[T]:
     for message in messages:
         yield message
+        raise_if_interrupted()
         step()
 
 
-# progress
-
-
 @contextmanager
-def _progress(source: Source) -> Iterator[Any]:
-    """A function to call after each message, which shows how far the file is read."""
+def _progress(source: Source) -> Generator[Callable[[], None], None, None]:
+    """Give a function to call after each message; it shows how far the file has been read."""
     if sys.stderr.isatty():
-        from rich.markup import escape  # noqa: PLC0415
-        from rich.progress import Progress, TextColumn  # noqa: PLC0415 - slow to load
+        from rich.markup import escape
+        from rich.progress import Progress, TextColumn  # slow to load
 
         count = TextColumn("{task.fields[messages]:,} messages")
         columns = (*Progress.get_default_columns(), count)
@@ -178,7 +184,7 @@ def _progress(source: Source) -> Iterator[Any]:
 class _Bar:
     """Progress for a terminal."""
 
-    def __init__(self, source: Source, progress: Any, task: Any) -> None:
+    def __init__(self, source: Source, progress: Progress, task: TaskID) -> None:
         self._source = source
         self._progress = progress
         self._task = task
@@ -191,27 +197,24 @@ class _Bar:
 
 
 class _Lines:
-    """Progress for a log: a line now and then."""
+    """Progress for a log file: a line every few seconds."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._count = 0
-        self._told = time.monotonic()
+        self._last_line_at = time.monotonic()
 
     def step(self) -> None:
         self._count += 1
-        if self._count % 100 or time.monotonic() - self._told < EVERY:
+        if self._count % 100 or time.monotonic() - self._last_line_at < PROGRESS_SECONDS:
             return
-        self._told = time.monotonic()
+        self._last_line_at = time.monotonic()
         share = self._source.position / max(self._source.size, 1)
         sys.stderr.write(f"{self._source.path}: {self._count:,} messages, {share:.0%} read\n")
         sys.stderr.flush()
 
 
-# the report
-
-
-def _tell(reports: list[Report]) -> None:
+def _print_reports(reports: list[Report]) -> None:
     show_table(
         ("file", "conversations", "messages added", "there already", "events", "problems"),
         [(r.path, r.conversations, r.added, r.skipped, r.events, _problems(r)) for r in reports],
@@ -220,10 +223,10 @@ def _tell(reports: list[Report]) -> None:
     for report in reports:
         if report.problem_count or report.findings:
             say(f"{report.path}:")
-        for problem in report.problems[:SHOWN]:
+        for problem in report.problems[:MAX_LISTED]:
             say(f"  {problem}")
-        if report.problem_count > SHOWN:
-            say(f"  and {report.problem_count - SHOWN:,} more problems like these (--json)")
+        if report.problem_count > MAX_LISTED:
+            say(f"  and {report.problem_count - MAX_LISTED:,} more problems like these (--json)")
         for finding, count in report.findings.items():
             say(f"  {count:,} times  {finding}")
 

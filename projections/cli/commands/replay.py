@@ -1,70 +1,82 @@
-"""`replay` and `tail`: the log as it went, and as it goes on."""
+"""`replay` and `tail`: a conversation from its start, and the latest events of the log."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from eventstore import Cursor, EventStore, Feed, Follow, Recorded
+from eventstore.domain.json_types import JsonObject
+from projections.cli.commands.show import event_fields, event_line, tool_fields
+from projections.cli.event_filters import Limit, Page, filtered
 from projections.cli.options import (
     URL,
     ConversationId,
     Json,
     Url,
-    existing,
     known_provider,
+    named,
     open_store,
 )
 from projections.cli.output import clean, is_terminal, print_json_line, say
-from projections.cli.reading import event_fields, event_line, tool_fields
-from projections.cli.requests import request_lines
-from projections.replay import WIDTH, Frame
+from projections.cli.request_outline import request_lines
+from projections.debugging.event_filter import EventFilter
+from projections.replay import SHOWN_CHARACTERS, Frame
 from projections.replay import replay as replayed
 
-Until = Annotated[int | None, typer.Option("--until", min=0, help="The last version to replay.")]
 Prompt = Annotated[
     str | None,
-    typer.Option("--prompt", metavar="PROVIDER", help="Also what the model would see then."),
+    typer.Option(
+        "--prompt", metavar="PROVIDER", help="Also show what the model would have seen then."
+    ),
 ]
-Wait = Annotated[bool, typer.Option("--follow", "-f", help="Wait for news, until Ctrl-C.")]
-Lines = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last events.")]
+Wait = Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events, until Ctrl-C.")]
+Lines = Annotated[
+    int, typer.Option("--lines", "-n", min=0, help="How many of the last events to show.")
+]
 After = Annotated[
-    str | None, typer.Option("--after", metavar="CURSOR", help="All after a cursor (see --json).")
+    str | None,
+    typer.Option("--after", metavar="CURSOR", help="Show all events after a cursor (see --json)."),
 ]
-Every = Annotated[float, typer.Option("--every", min=0.01, help="Seconds between two looks.")]
+Every = Annotated[float, typer.Option("--every", min=0.01, help="Seconds between two polls.")]
 
 
+@filtered()
 def replay(
     conversation_id: ConversationId,
-    until: Until = None,
     prompt: Prompt = None,
+    limit: Limit = None,
     url: Url = URL,
     *,
+    chosen: EventFilter,
     as_json: Json = False,
 ) -> None:
     """Replay a conversation: each event, and what it changed.
 
     With --prompt, at the end: what the model would have seen then (as JSON, a last line).
     """
-    if prompt is not None:
-        known_provider(prompt)
+    provider = known_provider(prompt) if prompt is not None else None
     with open_store(url) as store:
+        events: Iterable[Recorded] = named(store, conversation_id).events()
+        events = takewhile(lambda recorded: not chosen.is_over(recorded), events)
+        versions: set[int] | None = None
+        if chosen:
+            events = list(events)
+            versions = {recorded.version for recorded in chosen.select(events)}
         last: Frame | None = None
-        events = existing(store, conversation_id).events()
-        if until is not None:  # a version after it need not be read
-            events = takewhile(lambda recorded: recorded.version <= until, events)
-        for frame in replayed(events, until):
+        page = Page(limit)
+        for frame in replayed(events):
             last = frame
-            if as_json:
-                print_json_line(_fields(frame))
-            else:
-                say(frame.line(WIDTH if is_terminal() else None))
-        if prompt is None or last is None:
+            if versions is None or frame.recorded.version in versions:
+                _print_frame(frame, page, as_json=as_json)
+        page.close()
+        if provider is None or last is None:
             return
-        arguments = last.prompt(prompt)
+        arguments = last.prompt(provider)
     if as_json:
         print_json_line({"version": last.recorded.version, "prompt": arguments})
         return
@@ -73,7 +85,16 @@ def replay(
         say(line)
 
 
-def _fields(frame: Frame) -> dict[str, Any]:
+def _print_frame(frame: Frame, page: Page, *, as_json: bool) -> None:
+    if not page.takes(frame.recorded):
+        return
+    if as_json:
+        print_json_line(_fields(frame))
+    else:
+        say(frame.line(SHOWN_CHARACTERS if is_terminal() else None))
+
+
+def _fields(frame: Frame) -> JsonObject:
     return {
         **event_fields(frame.recorded),
         "before": tool_fields(frame.before) if frame.before else None,
@@ -91,7 +112,7 @@ def tail(
     follow: Wait = False,
     as_json: Json = False,
 ) -> None:
-    """Show the last events of all conversations, and with --follow those that come."""
+    """Show the last events of all conversations, and with --follow the new ones too."""
     with open_store(url) as store:
         cursor = _last(store, lines, as_json=as_json) if after is None else Cursor.parse(after)
         if after is None and not follow:
@@ -105,17 +126,17 @@ def tail(
 
 
 def _last(store: EventStore, lines: int, *, as_json: bool) -> Cursor:
-    """Print the last events; the cursor behind them."""
+    """Print the last events, and return the cursor after them."""
     end = store.end()
     back = lines
     while True:
         start = Cursor(end.epoch, tuple((lane, max(at - back, 0)) for lane, at in end.positions))
         feed = store.read(start)
-        news = [(recorded.recorded_at, recorded, feed.cursor) for recorded in feed]
-        if len(news) >= lines or not any(at for _, at in start.positions):
+        found = [(recorded.recorded_at, recorded, feed.cursor) for recorded in feed]
+        if len(found) >= lines or not any(at for _, at in start.positions):
             break
-        back *= 4  # there are other tenants' among them
-    for _, recorded, cursor in sorted(news, key=lambda item: item[0])[-lines:] if lines else ():
+        back *= 4  # the lanes hold events of other tenants, too
+    for _, recorded, cursor in sorted(found, key=lambda item: item[0])[-lines:] if lines else ():
         _print(recorded, cursor, as_json=as_json)
     return feed.cursor
 

@@ -1,25 +1,31 @@
-"""`show`, `prompt`, `tools`, `stats`: what the log says, and what comes of it."""
+"""`show`, `prompt`, `tools` and `stats`: the log, and what is read from it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import msgspec
 import typer
 
 from eventstore import EventStore, Recorded, Tool
+from eventstore.domain.json_types import JsonObject
+from projections.cli.event_filters import Limit, Page, filtered, time_of
 from projections.cli.options import (
     URL,
     AnyConversationId,
     ConversationId,
     Json,
     Provider,
+    Rebuild,
+    Tables,
     Url,
-    existing,
+    caught_up,
     known_provider,
+    named,
     open_store,
 )
 from projections.cli.output import (
@@ -27,24 +33,26 @@ from projections.cli.output import (
     is_terminal,
     print_json,
     print_json_line,
-    room,
     say,
     show_table,
+    shown_width,
 )
-from projections.cli.projecting import Rebuild, Tables, kept_up
-from projections.cli.requests import request_lines
-from projections.history import model_history
-from projections.repair import Repair
-from projections.replay import WIDTH, describe
-from projections.statistics import error_statistics
-from projections.text import arguments_text, duration, plural, share, table
-from projections.tools import CurrentTools
-from projections.view import Collapse, OpenCalls
+from projections.cli.request_outline import request_lines
+from projections.current_tools import CurrentTools
+from projections.debugging.conversation_summary import conversation_summary
+from projections.debugging.event_filter import EventFilter
+from projections.formatting import arguments_text, duration, plural, share, table, utc_text
+from projections.history.entries import Repair
+from projections.history.options import Collapse, OpenCalls
+from projections.history.projection import model_history
+from projections.replay import SHOWN_CHARACTERS, describe
+from projections.statistics.projection import error_statistics
 
 if TYPE_CHECKING:
     from projections.projector import TimeBucket
+    from projections.statistics.results import Statistics
 
-Choice = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
+StatusName = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
 
 CollapseOption = Annotated[
     str,
@@ -57,100 +65,129 @@ OpenCallsOption = Annotated[
     typer.Option("--open-calls", help=f"Calls without a result: {', '.join(get_args(OpenCalls))}."),
 ]
 LastTurns = Annotated[
-    int | None, typer.Option("--last-turns", min=1, help="Only so many turns of the model.")
+    int | None,
+    typer.Option("--last-turns", min=1, help="Only the last N turns of the model.", metavar="N"),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option("--max-tokens", min=1, help="Only what fits, as tiktoken (o200k_base) counts."),
+    typer.Option("--max-tokens", min=1, help="Only what fits, counted by tiktoken (o200k_base)."),
 ]
 Since = Annotated[
     int | None,
-    typer.Option("--since", min=1, metavar="VERSION", help="Only what happened from it on."),
+    typer.Option(
+        "--since", min=1, metavar="VERSION", help="Only what happened from this version on."
+    ),
 ]
 Summary = Annotated[
-    str | None, typer.Option("--summary", help="A text in place of the turns that are cut off.")
+    str | None, typer.Option("--summary", help="A text in place of the turns that are left out.")
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Also what the model sees turn by turn, and why.")
+    bool,
+    typer.Option(
+        "--explain", help="Say turn by turn what the model sees, and why, in place of it."
+    ),
 ]
-Repairs = Annotated[bool, typer.Option("--repairs", help="Also what was changed, and why.")]
+Repairs = Annotated[bool, typer.Option("--repairs", help="Also show what was changed, and why.")]
 Status = Annotated[
     str | None,
-    typer.Option("--status", help=f"Only calls that are {', '.join(get_args(Choice))}."),
+    typer.Option("--status", help=f"Only calls that are {', '.join(get_args(StatusName))}."),
 ]
 
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="TIME", help="Over time, from --tables: 1h, 7d."),
+    typer.Option("--every", metavar="TIME", help="Count by time span, from --tables: 1h, 7d."),
 ]
 From = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Calls asked for from then on (UTC).")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Only calls requested from this time on (UTC)."),
 ]
 To = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="Calls asked for before then (UTC).")
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Only calls requested before this time (UTC)."),
 ]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def event_fields(recorded: Recorded) -> dict[str, Any]:
-    """An event and its place, for JSON."""
-    fields: dict[str, Any] = msgspec.to_builtins(recorded)
+def event_fields(recorded: Recorded) -> JsonObject:
+    """Return an event and its place, for JSON."""
+    fields: JsonObject = msgspec.to_builtins(recorded)
     fields["tag"] = recorded.event.tag
     fields["event"] = fields.pop("event")
     return fields
 
 
-def tool_fields(tool: Tool) -> dict[str, Any]:
-    """A call as it stands, for JSON: every field is there, whatever it is."""
-    return {**msgspec.structs.asdict(tool), "status": {
-        "state": tool.status.name, **msgspec.structs.asdict(tool.status)
-    }}  # fmt: skip
+def tool_fields(tool: Tool) -> JsonObject:
+    """Return a call as it stands, for JSON, with every field of it."""
+    status = {"state": tool.status.name, **msgspec.structs.asdict(tool.status)}
+    return {**msgspec.structs.asdict(tool), "status": status}
 
 
-def moment(microseconds: int) -> str:
-    """A time of the log, UTC."""
-    try:
-        then = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
-    except (OverflowError, OSError, ValueError):  # a log made by hand
-        return str(microseconds)
-    return then.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-
-
-def event_line(recorded: Recorded) -> str:
-    """An event on one line, for people."""
-    width = WIDTH if is_terminal() else None
+def event_line(recorded: Recorded, *, whole: bool = False) -> str:
+    """Return an event on one line, for people; a terminal gets its beginning if not the `whole`."""
+    width = SHOWN_CHARACTERS if is_terminal() and not whole else None
     line = (
-        f"{recorded.version:>6}  {moment(recorded.recorded_at)}  {recorded.event.tag:<13}  "
+        f"{recorded.version:>6}  {utc_text(recorded.recorded_at)}  {recorded.event.tag:<13}  "
         f"{describe(recorded, width)}"
     )
     return clean(line, kept="")
 
 
+@filtered()
 def show(
-    conversation_id: AnyConversationId = None, url: Url = URL, *, as_json: Json = False
+    conversation_id: AnyConversationId = None,
+    limit: Limit = None,
+    url: Url = URL,
+    *,
+    chosen: EventFilter,
+    as_json: Json = False,
 ) -> None:
     """Show the events of a conversation; without an id, list the conversations."""
     with open_store(url) as store:
         if conversation_id is None:
+            if chosen or limit is not None:
+                raise typer.BadParameter("pass the ID of a conversation to choose events of it")
             _show_all(store, as_json=as_json)
             return
-        for recorded in existing(store, conversation_id).events():
+        page = Page(limit)
+        for recorded in chosen.select(named(store, conversation_id).events()):
+            if not page.takes(recorded):
+                break
             if as_json:
                 print_json_line(event_fields(recorded))
             else:
                 say(event_line(recorded))
+        page.close()
 
 
 def _show_all(store: EventStore, *, as_json: bool) -> None:
+    listed = (
+        conversation_summary(name, store.conversation(name).events())
+        for name, _ in store.conversations()
+    )
     if as_json:
-        for name, version in store.conversations():
-            print_json_line({"conversation_id": name, "version": version})
+        for summary in listed:
+            print_json_line(summary)
         return
-    show_table(("conversation", "events"), store.conversations(), right=("events",))
+    show_table(
+        ("conversation", "events", "last", "calls", "failed", "open", "ends with"),
+        [
+            (
+                summary.conversation_id,
+                summary.version,
+                utc_text(summary.last_at),
+                summary.calls,
+                summary.failed,
+                summary.open,
+                summary.last,
+            )
+            for summary in listed
+        ],
+        right=("events", "calls", "failed", "open"),
+    )
 
 
-def prompt(  # noqa: PLR0913 - its options
+def prompt(  # noqa: PLR0913 - a parameter for each option
     conversation_id: ConversationId,
     provider: Provider = "openai",
     collapse: CollapseOption = "failed",
@@ -165,12 +202,12 @@ def prompt(  # noqa: PLR0913 - its options
     explain: Explain = False,
     as_json: Json = False,
 ) -> None:
-    """Show the next prompt: what the model would see now, valid for a provider."""
-    known_provider(provider)
+    """Show the next prompt, valid for a provider: what the model would see now."""
+    known = known_provider(provider)
     _one_of(collapse, get_args(Collapse), "--collapse")
     _one_of(open_calls, get_args(OpenCalls), "--open-calls")
     with open_store(url) as store:
-        chat = existing(store, conversation_id)
+        chat = named(store, conversation_id)
         if since is not None and since > chat.version:
             raise typer.BadParameter(
                 f"{since}: pass a version of the conversation, which is at {chat.version}",
@@ -185,25 +222,25 @@ def prompt(  # noqa: PLR0913 - its options
             since=since,
             summary=summary,
         )
-    arguments, made = history.rendered(provider)
-    told = history.explain(provider) if explain else None
+    arguments, changes = history.rendered(known)
+    explanation = history.explain(known) if explain else None
     if as_json:
-        more: dict[str, Any] = {"repairs": made} if repairs or explain else {}
-        more |= {"explanation": told} if explain else {}
+        more: dict[str, object] = {"repairs": changes} if repairs or explain else {}
+        more |= {"explanation": explanation} if explain else {}
         print_json({"arguments": arguments, **more} if more else arguments)
         return
-    for line in request_lines(arguments):
-        say(line)
+    if explanation is not None:
+        say(explanation)
+    else:
+        for line in request_lines(arguments):
+            say(line)
     if repairs:
         say()
-        show_repairs(made)
-    if told is not None:
-        say()
-        say(told)
+        show_repairs(changes)
 
 
 def show_repairs(repairs: list[Repair]) -> None:
-    """What was changed to make a history valid, as a table."""
+    """Print what was changed to make a history valid, as a table."""
     if not repairs:
         say("nothing had to be repaired")
         return
@@ -213,45 +250,57 @@ def show_repairs(repairs: list[Repair]) -> None:
     )
 
 
+@filtered()
 def tools(
     conversation_id: AnyConversationId = None,
     status: Status = None,
     url: Url = URL,
     *,
+    chosen: EventFilter,
     as_json: Json = False,
 ) -> None:
     """List the tool calls as they stand now, of one conversation or of all."""
     if status is not None:
-        _one_of(status, get_args(Choice), "--status")
+        _one_of(status, get_args(StatusName), "--status")
     with open_store(url) as store:
         calls = [
             (name, tool)
-            for name, tool in CurrentTools().extend(_events(store, conversation_id)).calls()
+            for name, tool in CurrentTools().extend(_events(store, conversation_id, chosen)).calls()
             if status is None or tool.status.name.lower() == status
         ]
     if as_json:
         print_json([{"conversation_id": name, **tool_fields(tool)} for name, tool in calls])
         return
-    width = room(60)
+    width = shown_width(60)
     show_table(
         ("conversation", "call", "tool", "status", "attempts", "arguments"),
         [
-            (name, tool.id, tool.call.name, tool.status.name, tool.attempts,
-             arguments_text(tool.effective_call, width))
+            (
+                name,
+                tool.id,
+                tool.call.name,
+                tool.status.name,
+                tool.attempts,
+                arguments_text(tool.effective_call, width),
+            )
             for name, tool in calls
         ],
         right=("attempts",),
-    )  # fmt: skip
+    )
     counts = Counter(tool.status.name.lower() for _, tool in calls)
     say(f"{len(calls):,} calls" + "".join(f", {n:,} {name}" for name, n in sorted(counts.items())))
 
 
-def _events(store: EventStore, conversation_id: str | None) -> Iterable[Recorded]:
-    """The events of a conversation; without an id, of all."""
-    return store.read() if conversation_id is None else existing(store, conversation_id).events()
+def _events(
+    store: EventStore, conversation_id: str | None, chosen: EventFilter
+) -> Iterable[Recorded]:
+    """Return the events of a conversation, without an id of all; with a filter, of those calls."""
+    events = store.read() if conversation_id is None else named(store, conversation_id).events()
+    return chosen.whole_calls(events) if chosen else events
 
 
-def stats(
+@filtered(has_from=False)
+def stats(  # noqa: PLR0913 - a parameter for each option
     conversation_id: AnyConversationId = None,
     tables: Tables = None,
     every: Every = None,
@@ -259,69 +308,92 @@ def stats(
     to: To = None,
     url: Url = URL,
     *,
+    chosen: EventFilter,
     rebuild: Rebuild = False,
     as_json: Json = False,
 ) -> None:
-    """Count what became of the tool calls: failures, retries, rejections, times."""
+    """Count the results of the tool calls: failures, retries, rejections, times."""
     over_time = not (every is None and from_ is None and to is None)
     if tables is None and over_time:
-        raise typer.BadParameter("numbers over time are read from --tables: pass a database's URL")
+        raise typer.BadParameter("--every, --from and --to need --tables: pass a database's URL")
     if tables is None and rebuild:
-        raise typer.BadParameter("only --tables are built anew: pass a database's URL with it")
+        raise typer.BadParameter("--rebuild needs --tables: pass a database's URL")
     if tables is not None and conversation_id is not None:
         raise typer.BadParameter(
-            "they count all conversations: leave out ID", param_hint="--tables"
+            "the tables count all conversations: leave out ID", param_hint="--tables"
+        )
+    if tables is not None and chosen:
+        raise typer.BadParameter(
+            "the tables count all calls: leave out what chooses calls", param_hint="--tables"
         )
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
-    found: Any
     with open_store(url) as store:
         if tables is None:
-            found = error_statistics(_events(store, conversation_id))
+            found: Statistics | list[TimeBucket] = error_statistics(
+                _events(store, conversation_id, chosen)
+            )
         else:
-            with kept_up(store, tables, rebuild=rebuild) as projector:
+            with caught_up(store, tables, rebuild=rebuild) as projector:
                 found = projector.timeline(*span) if over_time else projector.statistics()
     if as_json:
         print_json(found)
-    elif over_time:
+    elif isinstance(found, list):
         _show_timeline(found)
     else:
         say(str(found))
 
 
 def _show_timeline(buckets: list[TimeBucket]) -> None:
-    heads = ("from", "calls", "done", "failed", "unknown", "rejected", "failures", "retries",
-             "recovered", "repeated", "1st try", "p50", "p95")  # fmt: skip
-    rows = [
-        (
-            f"{bucket.start:%Y-%m-%d %H:%M:%S}", n.calls, n.completions, n.terminal_failures,
-            n.outcome_unknown, n.rejections, n.failures, n.retries, n.recovered, n.repeated,
-            share(n.first_try_success_rate), duration(n.running.p50), duration(n.running.p95),
-        )
-        for bucket in buckets
-        for n in (bucket.overall,)
-    ]  # fmt: skip
-    for line in table(heads, rows, left=heads[:1]):
+    for line in table(_TIMELINE_HEADS, list(map(_timeline_row, buckets)), left=["from"]):
         say(line)
     say(f"{plural(sum(bucket.overall.calls for bucket in buckets), 'call')} of that time")
 
 
+_TIMELINE_HEADS = (
+    "from",
+    "calls",
+    "done",
+    "failed",
+    "unknown",
+    "rejected",
+    "failures",
+    "retries",
+    "recovered",
+    "repeated",
+    "1st try",
+    "p50",
+    "p95",
+)
+
+
+def _timeline_row(bucket: TimeBucket) -> tuple[str | int, ...]:
+    counts = bucket.overall
+    return (
+        f"{bucket.start:%Y-%m-%d %H:%M:%S}",
+        counts.calls,
+        counts.completions,
+        counts.terminal_failures,
+        counts.outcome_unknown,
+        counts.rejections,
+        counts.failures,
+        counts.retries,
+        counts.recovered,
+        counts.repeated,
+        share(counts.first_try_success_rate),
+        duration(counts.running.p50),
+        duration(counts.running.p95),
+    )
+
+
 def _time(text: str | None, option: str) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        then = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r}: pass a time, for example 2026-01-31T12:00", param_hint=option
-        ) from error
-    return then if then.tzinfo else then.replace(tzinfo=UTC)
+    return None if text is None else time_of(text, option, "a time, for example 2026-01-31T12:00")
 
 
 def _duration(text: str | None) -> timedelta | None:
     if text is None:
         return None
     number, unit = text[:-1], _UNITS.get(text[-1:])
-    if unit is None or not (number.isascii() and number.isdigit() and len(number) < 7):  # noqa: PLR2004
+    if unit is None or not re.fullmatch(r"[0-9]{1,6}", number):
         raise typer.BadParameter(f"{text!r}: pass for example 30m, 1h or 7d", param_hint="--every")
     return timedelta(**{unit: int(number)})
 

@@ -1,42 +1,37 @@
-"""`verify` and `migrate`: whether the log is whole, and which schema it has."""
+"""`verify` and `migrate`: whether the log is undamaged, and the revision of its schema."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated
 
 import msgspec
 import typer
 
-from eventstore import (
-    EventStore,
-    FunctionCall,
-    Recorded,
-    StorageError,
-    ToolApproved,
-    ToolPending,
-    UnknownEvent,
-)
+from eventstore import EventStore, StoreCorrupt, UnknownEvent
 from eventstore.migrate import REVISIONS, move
-from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.options import URL, Json, Url, open_store, progress_bar
 from projections.cli.output import complain, print_json, say
-from projections.fold import unreadable
-from projections.text import plural
-from projections.tools import CurrentTools
+from projections.formatting import plural
 
-SHOWN = 20
+MAX_LISTED = 20
 """Findings that are listed for people; `--json` has all."""
 
 Down = Annotated[
     str | None,
-    typer.Option("--down", metavar="REVISION", help="Take the schema down to it; `base` is none."),
+    typer.Option(
+        "--down", metavar="REVISION", help="Take the schema down to this revision; `base` drops it."
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Drop the log and its events, if that is asked.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Confirm that the log and its events may be dropped.")
+]
 
 
-class Found(msgspec.Struct, frozen=True):
+class LogDefect(msgspec.Struct, frozen=True):
     """Something wrong in the log, and where."""
 
     problem: str
@@ -47,7 +42,7 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def order(self) -> tuple[float, float]:
-        """The log's own order; what is wrong with the file as a whole comes last."""
+        """The order of the log; defects of the database as a whole come last."""
         return (
             math.inf if self.lane is None else self.lane,
             math.inf if self.position is None else self.position,
@@ -62,61 +57,51 @@ class Found(msgspec.Struct, frozen=True):
 
 def verify(url: Url = URL, *, as_json: Json = False) -> None:
     """Check digests, gaps, transitions and heads; name the first bad event."""
-    newer: Counter[str] = Counter()
     with open_store(url) as store:
-        found = sorted(_found(store, newer), key=lambda item: item.order)
-        events, conversations = _counted(store) if not found else (None, None)
-    notes = [*_unchecked(newer), *_notes(url)]
+        found = sorted(_defects(store), key=lambda item: item.order)
+        events, conversations = _counts(store) if not found else (None, None)
+        notes = [*_unchecked(store), *_notes(url)]
     if as_json:
-        print_json({
-            "ok": not found, "first": found[0] if found else None, "found": found,
-            "events": events, "conversations": conversations, "notes": notes,
-        })  # fmt: skip
+        print_json(
+            {
+                "ok": not found,
+                "first": found[0] if found else None,
+                "found": found,
+                "events": events,
+                "conversations": conversations,
+                "notes": notes,
+            }
+        )
     elif not found:
         say(f"all is well: {events:,} events of {conversations:,} conversations")
     for note in () if as_json else notes:
         say(f"note: {note}")
     if not found:
         return
-    for item in [] if as_json else found[:SHOWN]:
+    for item in [] if as_json else found[:MAX_LISTED]:
         say(str(item))
-    if len(found) > SHOWN and not as_json:
-        say(f"and {len(found) - SHOWN:,} more (--json)")
+    if len(found) > MAX_LISTED and not as_json:
+        say(f"and {len(found) - MAX_LISTED:,} more (--json)")
     complain(f"the log is damaged ({len(found):,} findings); the first bad event: {found[0]}")
     raise typer.Exit(1)
 
 
-def _found(store: EventStore, newer: Counter[str]) -> Iterator[Found]:
-    """What is wrong; `newer` counts, by conversation, the events that only newer versions read."""
-    try:
-        for damage in store.verify():
-            lane = None if damage.lane < 0 else damage.lane
-            yield Found(
-                damage.problem, lane, damage.position, damage.conversation_id, damage.version
-            )
-        tools = CurrentTools()
-        lanes: dict[str, int] = {}
-        for recorded in store.read():
-            name, event = recorded.conversation_id, recorded.event
-            lanes[name] = recorded.lane
-            if isinstance(event, UnknownEvent) and unreadable(event) and event.is_newer:
-                newer[name] += 1
-            if name not in newer:
-                tools.apply(recorded)
-            if not _is_marked(recorded):
-                yield _at(recorded, "the fingerprint is not that of the call's arguments")
-    except StorageError as error:  # the database itself cannot read on
-        yield Found(str(error))
-        return
-    for anomaly in tools.anomalies:
-        lane = lanes[anomaly.conversation_id]
-        yield Found(
-            anomaly.problem, lane, anomaly.position, anomaly.conversation_id, anomaly.version
-        )
+def _defects(store: EventStore) -> Iterator[LogDefect]:
+    """Yield what is wrong, in the form that is printed."""
+    for found in store.verify():
+        lane = None if found.lane < 0 else found.lane
+        yield LogDefect(found.problem, lane, found.position, found.conversation_id, found.version)
 
 
-def _unchecked(newer: Counter[str]) -> Iterator[str]:
-    """What could not be judged by this version."""
+def _unchecked(store: EventStore) -> Iterator[str]:
+    """Yield a note on what this version cannot check: events that only newer versions can read."""
+    newer: Counter[str] = Counter()
+    with suppress(StoreCorrupt):  # the rest of the log cannot be read, which is a finding
+        for page in store.read().outlines():
+            for recorded in page:
+                event = recorded.event
+                if isinstance(event, UnknownEvent) and event.problem and event.is_newer:
+                    newer[recorded.conversation_id] += 1
     if newer:
         yield (
             f"{plural(newer.total(), 'event')} of {plural(len(newer), 'conversation')} are of a "
@@ -125,57 +110,35 @@ def _unchecked(newer: Counter[str]) -> Iterator[str]:
         )
 
 
-def _is_marked(recorded: Recorded) -> bool:
-    """Whether the event that brings arguments stands under their fingerprint."""
-    event = recorded.event
-    if isinstance(event, ToolPending):
-        call: FunctionCall | None = event.call
-    else:
-        call = event.edited_call if isinstance(event, ToolApproved) else None
-    return call is None or recorded.fingerprint == f"x1:{call.digest().hex()}"
-
-
-def _at(recorded: Recorded, problem: str) -> Found:
-    return Found(
-        problem, recorded.lane, recorded.position, recorded.conversation_id, recorded.version
-    )
-
-
-def _counted(store: EventStore) -> tuple[int, int]:
+def _counts(store: EventStore) -> tuple[int, int]:
     versions = [version for _, version in store.conversations()]
     return sum(versions), len(versions)
 
 
 def _notes(url: str) -> list[str]:
-    from eventstore.storage.sqlite import driver, loses_rows  # noqa: PLC0415 - loads SQLAlchemy
+    from eventstore.engines import backend_for  # loads SQLAlchemy
 
-    if not url.startswith("sqlite") or not loses_rows(driver().sqlite_version_info):
-        return []
-    note = (
-        f"SQLite {driver().sqlite_version} can lose committed rows when several processes write "
-        "to one file and one of them asks for a checkpoint; toolledger never asks, but others "
-        "may: pip install 'toolledger[sqlite]' brings a SQLite without that fault"
-    )
-    return [note]
+    return list(backend_for(url).driver_problems())
 
 
 def migrate(down: Down = None, url: Url = URL, *, yes: Yes = False, as_json: Json = False) -> None:
-    """Show the schema's revision and bring it up to date; --down takes it back."""
+    """Bring the schema up to date and show its revision; --down takes it back."""
     if down is not None and down not in (*REVISIONS, "base"):
         known = ", ".join(("base", *REVISIONS))
         raise typer.BadParameter(f"{down!r}: pass one of {known}", param_hint="--down")
     if down is None:
-        before, after = move(url)
+        with progress_bar("migrating") as show:
+            before, after = move(url, progress=show)
     else:
         epoch = _refuse_loss(url, down, yes=yes)
-        before, after = move(url, down)
+        with progress_bar("migrating") as show:
+            before, after = move(url, down, show)
         if after is None:
-            from projections.projector.tables import forget  # noqa: PLC0415 - loads SQLAlchemy
+            from projections.projector.database import forget  # loads SQLAlchemy
 
             forget(url, epoch)
-    told: dict[str, Any] = {"before": before, "revision": after, "known": REVISIONS[-1]}
     if as_json:
-        print_json(told)
+        print_json({"before": before, "revision": after, "known": REVISIONS[-1]})
     elif before == after:
         say(f"the schema is at revision {after or 'none'}: nothing to do")
     else:
@@ -183,10 +146,10 @@ def migrate(down: Down = None, url: Url = URL, *, yes: Yes = False, as_json: Jso
 
 
 def _refuse_loss(url: str, down: str, *, yes: bool) -> str:
-    """The epoch of the log that is there, if it may go."""
+    """Return the epoch of the log, after checking that its events may be dropped."""
     with open_store(url) as store:
         end = store.end()
     count = sum(position for _, position in end.positions)
     if down == "base" and count and not yes:
-        raise ValueError(f"that drops the log with its {count:,} events: pass --yes to do it")
+        raise ValueError(f"this deletes the log with its {count:,} events: pass --yes to do it")
     return end.epoch

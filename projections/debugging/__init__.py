@@ -1,0 +1,1 @@
+"""Debugging: why a run failed, and the log as material for tests."""

@@ -1,0 +1,53 @@
+"""A line about a conversation: its size, its last event, its failures, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from eventstore import MessageAdded, Recorded, RunEnded
+from projections.debugging.call_facts import LogFacts
+
+
+class ConversationSummary(msgspec.Struct, frozen=True, gc=False):
+    """What a list of conversations says about each.
+
+    `failed` counts the calls whose last outcome is a failure or a result that says an error, `open`
+    the calls without an end. `last_at` is in microseconds since 1970 UTC. `last` says how the log
+    ends: the end of the run, otherwise the last event.
+    """
+
+    conversation_id: str
+    version: int
+    last_at: int
+    calls: int
+    failed: int
+    open: int
+    last: str
+
+
+def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> ConversationSummary:
+    """Return the summary of one conversation."""
+    facts = LogFacts().extend(events)
+    calls = facts.calls.values()
+    last = facts.last
+    return ConversationSummary(
+        conversation_id=conversation_id,
+        version=last.version if last is not None else 0,
+        last_at=last.recorded_at if last is not None else 0,
+        calls=len(calls),
+        failed=sum(call.is_error for call in calls),
+        open=sum(call.is_open for call in calls),
+        last=_last(facts),
+    )
+
+
+def _last(facts: LogFacts) -> str:
+    ended = facts.ended.event if facts.ended is not None else None
+    if isinstance(ended, RunEnded):
+        return f"run {ended.reason}"
+    last = facts.last.event if facts.last is not None else None
+    if isinstance(last, MessageAdded):
+        return f"{last.role} message"
+    return last.tag if last is not None else ""

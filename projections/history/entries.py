@@ -1,0 +1,49 @@
+"""What the fold over a log keeps: entries with their calls, and the repairs it made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from eventstore import MessageAdded, Part, Tool, ToolCompleted, ToolFailed, ToolRejected
+
+
+class Repair(msgspec.Struct, frozen=True, gc=False):
+    """One change that was made to show a valid history.
+
+    `what` is answered, moved, merged, collapsed, shortened, re-keyed, dropped, wrapped or added.
+    `rule` is
+    the code of the rule that asked for the change, `why` says it in words. `versions` are those
+    of the events concerned.
+    """
+
+    what: str
+    rule: str
+    why: str
+    call_id: str | None = None
+    versions: tuple[int, ...] = ()
+
+
+class LoggedCall(msgspec.Struct, gc=False):
+    """A call of the log: its state, the versions of its events, and the event that answered it."""
+
+    tool: Tool
+    versions: list[int]
+    imported: bool
+    answer: ToolCompleted | ToolFailed | ToolRejected | None = None
+
+
+class Entry(msgspec.Struct, gc=False):
+    """A message, or an assistant turn with its calls, in the order of the log.
+
+    `misplaced_result` are the parts of a result that the lifecycle has no place for.
+    `results_message` is the message in which the results of the calls came. `may_be_server_call`
+    marks the result of a call that the provider's server may keep.
+    """
+
+    role: str
+    message: MessageAdded | None
+    version: int
+    calls: list[LoggedCall] = []
+    misplaced_result: tuple[Part, ...] = ()
+    results_message: MessageAdded | None = None
+    may_be_server_call: bool = False

@@ -1,0 +1,107 @@
+"""The options of `model_history`, declared and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, TypedDict, cast, get_args
+
+import msgspec
+
+from eventstore import ResultLimits
+from projections.history.bounded_results import ResultLimitsByTool
+from projections.history.token_counter import TokenCounter
+
+OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
+Collapse: TypeAlias = Literal["failed", "all", "none"]
+
+_OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
+_COLLAPSE: tuple[str, ...] = get_args(Collapse)
+
+
+class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show the model; several limits hold all at once.
+
+    - `open_calls`: a call without a result is answered with what the log knows ("answer"), left
+      out ("drop"), or refused with `NonResolvedToolError` ("raise").
+    - `collapse`: which repeated calls are left out; see `collapse.py`.
+    - `result_limits`: how much of each result is shown, or of the results of some tools by name.
+    - `last_turns`: the number of assistant turns to keep.
+    - `max_tokens`: the number of tokens to keep, counted by `count_tokens`, otherwise by
+      `token_counter()`.
+    - `since`: keep the turns to which something happened from this version on.
+    - `summary`: the text in place of the turns that are cut off.
+
+    Raises:
+        ValueError: an option makes no sense.
+    """
+
+    open_calls: OpenCalls = "answer"
+    collapse: Collapse = "failed"
+    result_limits: ResultLimitsByTool | None = None
+    last_turns: int | None = None
+    max_tokens: int | None = None
+    count_tokens: TokenCounter | None = None
+    since: int | None = None
+    summary: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
+        _require_one_of("collapse", self.collapse, _COLLAPSE)
+        _require_limits(self.result_limits)
+        _require_positive("last_turns", self.last_turns, "1 or more")
+        _require_positive("since", self.since, "a version (1 or more)")
+        _require_positive("max_tokens", self.max_tokens, "1 or more")
+        _require_counter(self.count_tokens, self.max_tokens)
+        _require_text("summary", self.summary)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether there is a limit beyond which older turns are cut off."""
+        return (self.last_turns, self.max_tokens, self.since) != (None, None, None)
+
+
+class HistoryKeywords(TypedDict, total=False):
+    """The fields of `HistoryOptions` as keyword arguments."""
+
+    open_calls: OpenCalls
+    collapse: Collapse
+    result_limits: ResultLimitsByTool | None
+    last_turns: int | None
+    max_tokens: int | None
+    count_tokens: TokenCounter | None
+    since: int | None
+    summary: str | None
+
+
+def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}: pass one of {', '.join(known)}")
+
+
+def _require_limits(limits: object) -> None:
+    known: Iterable[object] = (limits,)
+    if isinstance(limits, Mapping):
+        known = cast("Mapping[str, object]", limits).values()
+    if limits is not None and not all(isinstance(each, ResultLimits) for each in known):
+        raise ValueError(
+            f"result_limits is {limits!r}: pass ResultLimits(), or them by the names of tools"
+        )
+
+
+def _require_positive(name: str, value: object, wanted: str) -> None:
+    if value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"{name} is {value!r}: pass {wanted}, or None for all")
+
+
+def _require_counter(count_tokens: object, max_tokens: int | None) -> None:
+    if count_tokens is not None and not callable(count_tokens):
+        raise ValueError(f"count_tokens is {count_tokens!r}: pass a function from text to a number")
+    if count_tokens is not None and max_tokens is None:
+        raise ValueError("count_tokens has no effect without max_tokens: pass both")
+
+
+def _require_text(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}: pass text, or None")
+    if value is not None and not value.strip():
+        raise ValueError(f"{name} is blank: pass what it should say, or None")

@@ -1,0 +1,52 @@
+"""`Trace`: what gates and hooks said, for people who ask why a history is as it is.
+
+1. An offer belongs to the turn that follows it. An offer that was made late, for a turn whose calls
+   have not moved on since, belongs to that turn.
+2. What hooks said belongs to their call.
+3. The model is told nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventstore import HookAnswer, ToolsOffered
+from projections.history.entries import Entry
+
+
+class Trace:
+    """The offers by the version of their turn, and the answers of hooks by call."""
+
+    __slots__ = ("_next", "answers", "offers")
+
+    def __init__(self) -> None:
+        self.offers: dict[int, ToolsOffered] = {}
+        self.answers: dict[str, tuple[tuple[HookAnswer, ...], ...]] = {}
+        self._next: ToolsOffered | None = None
+
+    def copy(self) -> Trace:
+        """Return the same trace, which later events do not change."""
+        other = Trace()
+        other.offers, other.answers, other._next = self.offers.copy(), self.answers.copy(), None
+        return other
+
+    def add_answers(self, call_id: str, answers: tuple[HookAnswer, ...]) -> None:
+        """Take in what hooks said of a call before one of its steps."""
+        self.answers[call_id] = (*self.answers.get(call_id, ()), answers)
+
+    def add_offer(self, event: ToolsOffered, entries: Sequence[Entry]) -> None:
+        """Take in an offer, for the last turn or for the next one."""
+        last = entries[-1] if entries else None
+        if last is not None and last.version not in self.offers and _has_not_moved_on(last):
+            self.offers[last.version] = event
+        else:
+            self._next = event
+
+    def begin_turn(self, version: int) -> None:
+        """Give the last offer to a turn of the model."""
+        if self._next is not None:
+            self.offers[version], self._next = self._next, None
+
+
+def _has_not_moved_on(entry: Entry) -> bool:
+    return bool(entry.calls) and all(len(call.versions) == 1 for call in entry.calls)

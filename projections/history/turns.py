@@ -1,0 +1,247 @@
+"""From what the log holds to what the model sees: entries to turns, each call with its answer.
+
+1. A turn has what its message says, and its calls in their order; each call has one answer.
+2. The answer is the recorded one. It is the provider's own form where there is one.
+3. A call without a recorded answer gets a placeholder: what the log knows about it. That is an
+   error for the model unless the call simply has not run yet.
+4. An answer that exceeds the host's limits is cut (`bounded_results`).
+5. A provider's message goes back as it is (`well_formed`) only where nothing in it was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from eventstore import (
+    Approved,
+    MessageAdded,
+    NonResolvedToolError,
+    Part,
+    Pending,
+    Text,
+    ToolCompleted,
+    ToolFailed,
+    ToolRejected,
+)
+from eventstore.providers import ROLES, Answer, Call, ResultsMessage, Turn, plain_text, stored_parts
+from projections.formatting import utc_text
+from projections.history.bounded_results import (
+    ResultLimitsByTool,
+    bound_answer,
+    bound_parts,
+    limits_of,
+    shortened,
+)
+from projections.history.entries import Entry, LoggedCall, Repair
+from projections.history.options import HistoryOptions
+
+_encode = msgspec.json.Encoder().encode
+
+
+def turn_of(
+    entry: Entry,
+    options: HistoryOptions,
+    notes: Mapping[str, str | None],
+    repairs: list[Repair],
+) -> Turn:
+    """Return the turn of an entry; what had to be changed for it is added to `repairs`.
+
+    `notes` are those of `collapsed_calls`.
+
+    Raises:
+        NonResolvedToolError: a call is open and `open_calls` is "raise".
+    """
+    if entry.misplaced_result:
+        parts = _bounded_parts(entry, entry.misplaced_result, options, repairs)
+        return Turn("user", parts, version=entry.version)
+    message = entry.message
+    if message is None:
+        turn = Turn(entry.role, version=entry.version)
+    elif entry.role == "tool":
+        return _orphan_turn(entry, message, options, repairs)
+    else:
+        turn = _message_turn(entry, message)
+    if entry.calls:
+        turn.calls = [_call(call, turn, options, notes, repairs) for call in entry.calls]
+        if all(call.hidden for call in turn.calls):
+            turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
+        if entry.results_message is not None:
+            turn.results_message = _results_message(entry.results_message, turn)
+    return turn
+
+
+def _message_turn(entry: Entry, message: MessageAdded) -> Turn:
+    turn = Turn(
+        role=message.role if message.role in ROLES else "user",
+        parts=message.parts,
+        provider=message.provider,
+        native=message.native,
+        well_formed=message.exact,
+        shares_message=message.joined,
+        version=entry.version,
+    )
+    if entry.role == "assistant" and len(entry.calls) != message.calls:
+        turn.well_formed = False
+    return turn
+
+
+def _orphan_turn(
+    entry: Entry, message: MessageAdded, options: HistoryOptions, repairs: list[Repair]
+) -> Turn:
+    """Return the turn of a result without a call here: text, unless its server keeps the call."""
+    text = Text(orphan_text(message.call_id, _text_of(message)))
+    others = (part for part in message.parts if not isinstance(part, Text))
+    parts: tuple[Part, ...] = (text, *others)
+    if not entry.may_be_server_call:
+        parts = _bounded_parts(entry, parts, options, repairs)
+    turn = Turn("user", parts, version=entry.version)
+    if entry.may_be_server_call:
+        turn.provider, turn.native = message.provider, message.native
+        turn.server_call = _server_call(message)
+    else:
+        why = "the result answers no call of this history"
+        repairs.append(Repair("wrapped", "orphan", why, message.call_id, (entry.version,)))
+    return turn
+
+
+def _bounded_parts(
+    entry: Entry, parts: tuple[Part, ...], options: HistoryOptions, repairs: list[Repair]
+) -> tuple[Part, ...]:
+    """Return the parts of a result whose tool is not known, within the limits of all tools."""
+    limits = limits_of(options.result_limits, None)
+    if limits is None:
+        return parts
+    shown, left_out = bound_parts(parts, limits)
+    if left_out:
+        repairs.append(shortened(left_out, None, (entry.version,)))
+    return shown
+
+
+def _bound(
+    answer: Answer, logged: LoggedCall, by_tool: ResultLimitsByTool, repairs: list[Repair]
+) -> None:
+    limits = limits_of(by_tool, logged.tool.call.name)
+    if limits is not None and (repair := bound_answer(answer, logged, limits)):
+        repairs.append(repair)
+
+
+def _text_of(message: MessageAdded) -> str:
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _server_call(message: MessageAdded) -> Call:
+    """Return the call that the provider's server keeps, with the result of it that is here."""
+    answer = Answer(_text_of(message), provider=message.provider, native=message.native)
+    return Call(message.call_id or "", "", {}, answer)
+
+
+def _results_message(message: MessageAdded, turn: Turn) -> ResultsMessage | None:
+    """Return the message of a turn's results, if it holds exactly the results that are shown."""
+    if message.provider is None or not message.exact:
+        return None
+    if sorted(message.results) != sorted(call.id for call in turn.calls if not call.hidden):
+        return None
+    return ResultsMessage(message.provider, message.results, message.native)
+
+
+def _call(
+    logged: LoggedCall,
+    turn: Turn,
+    options: HistoryOptions,
+    notes: Mapping[str, str | None],
+    repairs: list[Repair],
+) -> Call:
+    tool = logged.tool
+    asked = tool.edit or tool.call
+    if tool.edit is not None:
+        turn.well_formed = False
+    answer = _answer(logged)
+    call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
+    if tool.id in notes:
+        answer.note = notes[tool.id]
+        call.hidden = answer.note is None
+    if not call.hidden and options.result_limits is not None:
+        _bound(answer, logged, options.result_limits, repairs)
+    if not call.hidden and not tool.is_resolved:
+        if options.open_calls == "raise":
+            raise NonResolvedToolError(tool.id, tool.status.name)
+        call.hidden = options.open_calls == "drop"
+        what = "dropped" if call.hidden else "answered"
+        repairs.append(Repair(what, "open-call", answer.text, tool.id, tuple(logged.versions)))
+    return call
+
+
+def _answer(logged: LoggedCall) -> Answer:
+    event = logged.answer
+    if event is None:
+        return Answer(_placeholder(logged), is_error=not _has_not_run(logged))
+    provider, native = event.provider, event.native
+    if isinstance(event, ToolCompleted):
+        result = event.response.result
+        text, parts = (result, ()) if type(result) is str else shown_result(event)
+        return Answer(text, is_error=False, provider=provider, native=native, stored_parts=parts)
+    if isinstance(event, ToolFailed):
+        return Answer(event.failure.model_text, is_error=True, provider=provider, native=native)
+    # an imported rejection has its own words
+    text = _rejection(event) if native is None else event.reason or ""
+    return Answer(text, is_error=True, provider=provider, native=native)
+
+
+def shown_result(event: ToolCompleted) -> tuple[str, tuple[Part, ...]]:
+    """Return what the model reads of a result, and the parts of one that was given in parts."""
+    result: object = event.response.result
+    parts = stored_parts(result) if event.in_parts else ()
+    return plain_text(parts, []) if parts else result_text(result), parts
+
+
+def result_text(result: object) -> str:
+    """Return a result as the model reads it: text as it is, everything else as JSON."""
+    return result if isinstance(result, str) else _encode(result).decode()
+
+
+def orphan_text(call_id: str | None, text: str) -> str:
+    """Return the text that stands for a result that has no place."""
+    of = f"of call {call_id}" if call_id else "of a call"
+    return f"[Result {of} that is not open in this history]\n{text}"
+
+
+def _rejection(event: ToolRejected) -> str:
+    if event.source == "human":
+        subject = f"User {event.by}" if event.by else "User"
+    else:
+        subject = f"A {event.source}" + (f" ({event.by})" if event.by else "")
+    text = f"{subject} rejected this tool call"
+    return text if event.reason is None else f"{text}: {event.reason}"
+
+
+def _has_not_run(logged: LoggedCall) -> bool:
+    """Return whether the call simply has not run yet, or paused, which is not an error."""
+    tool = logged.tool
+    if type(tool.status) not in (Pending, Approved):
+        return False
+    return tool.attempts > 0 or (tool.call.raw is None and not logged.imported)
+
+
+def _placeholder(logged: LoggedCall) -> str:
+    tool, status = logged.tool, logged.tool.status
+    has_run = "has not run to its end" if tool.attempts else "has not run"
+    if type(status) is Approved:
+        begun = "not continued" if tool.attempts else "not started"
+        return f"[Approved, but {begun}: this call {has_run}.]"
+    if type(status) is not Pending:
+        return (
+            f"[Started (attempt {tool.attempts}), outcome unknown: this call may have taken "
+            "effect. Check before running it again.]"
+        )
+    if tool.is_paused:
+        until = "a person decides"
+        if status.until is not None:
+            until = f"{utc_text(status.until)} UTC"
+        return f"[{'Paused' if tool.attempts else 'Deferred'} until {until}: this call {has_run}.]"
+    if tool.call.raw is not None:
+        return "[Not executed: its arguments could not be parsed as a JSON object.]"
+    if logged.imported:
+        return "[No result was recorded for this call: whether it ran is not known.]"
+    return "[Awaiting approval: this call has not run.]"

@@ -1,0 +1,169 @@
+"""The built-in projections, tools and statistics: one `TableProjection` of two views.
+
+They share a generation, a checkpoint and the table of conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from eventstore import Recorded
+from projections.projector import schema
+from projections.projector.conversations_table import (
+    StoredConversation,
+    load_conversations,
+    store_conversations,
+)
+from projections.projector.schema import FORMAT
+from projections.projector.settings import DEFAULT_SETTINGS
+from projections.projector.statistics_table import StoredStatistics
+from projections.projector.table_projection import ProjectedLane
+from projections.projector.tools_table import StoredTools
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+VIEWS = ("statistics", "tools")
+
+ROWS_PER_CONVERSATION = 5
+"""A conversation takes as much memory as this number of small rows."""
+
+
+class View(Protocol):
+    """One of the built-in projections of a lane."""
+
+    def __len__(self) -> int:
+        """Return how many small rows' worth of memory it takes."""
+        ...
+
+    def load(
+        self,
+        lane: ProjectedLane,
+        conversations: dict[str, StoredConversation],
+        events: Sequence[Recorded],
+    ) -> None:
+        """Load what `events` of these conversations need."""
+        ...
+
+    def extend(self, events: Sequence[Recorded]) -> object:
+        """Apply events."""
+        ...
+
+    def store(
+        self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation], /
+    ) -> None:
+        """Store what has changed, of these conversations."""
+        ...
+
+
+class ViewsState:
+    """What memory holds of a lane: its conversations, and each view's part."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self.views = views
+        self.conversations: dict[str, StoredConversation] = {}
+        self.changed: dict[str, StoredConversation] = {}
+
+    def __len__(self) -> int:
+        """Return how many small rows' worth of memory it takes."""
+        return sum(map(len, self.views)) + sum(
+            ROWS_PER_CONVERSATION + len(conversation.requests)
+            for conversation in self.conversations.values()
+        )
+
+
+class BuiltInProjection:
+    """The `TableProjection` of the built-in views, in time buckets of `bucket` microseconds.
+
+    `fingerprints` are kept in each lane at most. A lane that takes more than `max_cached_rows`
+    small rows' worth of memory is loaded when needed.
+    """
+
+    version = FORMAT
+
+    def __init__(
+        self,
+        views: Sequence[str],
+        bucket: int,
+        fingerprints: int,
+        max_cached_rows: int = DEFAULT_SETTINGS.max_cached_rows,
+    ) -> None:
+        self.name = ",".join(views)
+        self.bucket = bucket
+        self._views = views
+        self._fingerprints = fingerprints
+        self._max_cached_rows = max_cached_rows
+        self._has_statistics = "statistics" in views
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of all views: an earlier generation may have had others."""
+        return (*schema.CONVERSATION_TABLES, *schema.TOOL_TABLES, *schema.STATISTICS_TABLES)
+
+    def _state(self, lane: ProjectedLane) -> ViewsState:
+        views: list[View] = []
+        if "tools" in self._views:
+            views.append(StoredTools())
+        if self._has_statistics:
+            views.append(StoredStatistics(lane.totals, self.bucket, self._fingerprints))
+        return ViewsState(views)
+
+    def load(
+        self, lane: ProjectedLane, events: Sequence[Recorded], state: ViewsState | None
+    ) -> ViewsState:
+        """Return the state with the conversations and rows that `events` are about."""
+        if state is None:
+            state = self._state(lane)
+        names = {recorded.conversation_id for recorded in events}
+        if missing := names - state.conversations.keys():
+            self._load_conversations(lane, missing, events, state.conversations)
+        conversations = {name: state.conversations[name] for name in names}
+        state.changed |= conversations
+        for view in state.views:
+            view.load(lane, conversations, events)
+        return state
+
+    def _load_conversations(
+        self,
+        lane: ProjectedLane,
+        names: set[str],
+        events: Iterable[Recorded],
+        conversations: dict[str, StoredConversation],
+    ) -> None:
+        """Add conversations: those that are stored, and those that begin with these events."""
+        # What begins after the checkpoint cannot be stored yet.
+        begun = {
+            recorded.conversation_id
+            for recorded in events
+            if recorded.version == 1 and recorded.position > lane.position
+        }
+        if older := names - begun:
+            with lane.reading() as connection:
+                conversations |= load_conversations(
+                    connection, lane.key, older, with_requests=self._has_statistics
+                )
+        for recorded in events:
+            name = recorded.conversation_id
+            if name not in conversations:
+                lane.totals.conversations += 1
+                number = lane.totals.conversations
+                conversations[name] = StoredConversation(
+                    name, number, recorded.version - 1, is_stored=False
+                )
+
+    def apply(self, state: ViewsState, events: Sequence[Recorded]) -> None:
+        """Apply events to each view."""
+        for view in state.views:
+            view.extend(events)
+
+    def store(
+        self, connection: Connection, lane: ProjectedLane, state: ViewsState
+    ) -> ViewsState | None:
+        """Store what has changed; return the state, or None if it has become too large."""
+        changed = list(state.changed.values())
+        store_conversations(connection, lane.key, changed)
+        for view in state.views:
+            view.store(connection, lane, changed)
+        state.changed.clear()
+        return state if len(state) <= self._max_cached_rows else None

@@ -1,0 +1,1 @@
+"""Repeats: calls made again with the same arguments, and cycles of calls."""

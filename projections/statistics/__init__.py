@@ -1,0 +1,1 @@
+"""Error statistics: what became of calls, counted, and how long it took."""
