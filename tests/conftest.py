@@ -1,16 +1,62 @@
-"""What holds for all tests."""
+"""What holds for all tests: their tier, the servers, and the fixtures that most of them use."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
-from hypothesis import HealthCheck, settings
-from servers import mariadb, mysql, own_server, postgresql, server
+from support import tiers
+from support.servers import mariadb, mysql, own_server, postgresql, server
+
+if TYPE_CHECKING:
+    from eventstore import Conversation, EventStore
+    from eventstore.testing import FrozenClock
 
 __all__ = ["mariadb", "mysql", "own_server", "postgresql", "server"]
 
-# Machines are shared: how long an example takes, or its making, says nothing.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
-
 # Its assertions explain themselves like those of test modules.
 pytest.register_assert_rewrite("eventstore.testing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the tier of the tests."""
+    tiers.choose_tier(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests, before `-m` chooses from them."""
+    tiers.mark(items)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """Return a clock that stands still until the test moves it."""
+    from eventstore.testing import FrozenClock  # after its assertions are rewritten
+
+    return FrozenClock()
+
+
+@pytest.fixture
+def store(clock: FrozenClock) -> Iterator[EventStore]:
+    """Return a store in memory."""
+    from eventstore import EventStore  # where a test needs it
+
+    with EventStore.open("sqlite://", clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store: EventStore) -> Conversation:
+    """Return an empty conversation in memory."""
+    return store.conversation("c")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, which background jobs of a shell ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
@@ -18,14 +19,33 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore, UnknownEvent, validate
+from eventstore import EventStore, SchemaTooNew, UnknownEvent, validate
+from eventstore.migrate import REVISIONS
+from eventstore.testing import append, pending, running
 from projections.cli import app
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "demo", "import", "show", "prompt", "check", "tools", "stats", "approvals", "approve",
-    "reject", "replay", "tail", "verify", "migrate",
-)  # fmt: skip
+    "demo",
+    "import",
+    "show",
+    "search",
+    "prompt",
+    "check",
+    "tools",
+    "stats",
+    "approvals",
+    "approve",
+    "reject",
+    "replay",
+    "why",
+    "diff",
+    "fork",
+    "pytest",
+    "tail",
+    "verify",
+    "migrate",
+)
 PATIENCE = 600
 """Seconds until a process that never ends is a failure, on a slow machine too."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -34,23 +54,24 @@ Done = subprocess.CompletedProcess[str]
 
 
 class Terminal(StringIO):
-    """Something that a person looks at."""
+    """An output that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True."""
         return True
 
 
 def _hear_ctrl_c() -> None:
-    """Whoever started the tests in the background, deaf to it, passes that on."""
+    """Restore Ctrl-C, which a shell ignores for background jobs and their children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Command:
-    """`toolledger`, run in a folder of its own."""
+    """The `toolledger` command, run in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.processes: list[subprocess.Popen[str]] = []
         self.url = f"sqlite:///{folder}/log.db"
         self.environment = {
             **{key: value for key, value in os.environ.items() if key != "TOOLLEDGER_URL"},
@@ -59,24 +80,46 @@ class Command:
         }
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-        """Start it."""
-        return subprocess.Popen(
+        """Start the command in a process that may be interrupted.
+
+        Its coverage is not measured: an interrupt within coverage leaves a lock of coverage held.
+        """
+        return self._start(arguments, {"COVERAGE_PROCESS_CONFIG": ""}, **options)
+
+    def _start(
+        self, arguments: Iterable[object], environment: Mapping[str, str], **options: Any
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "projections.cli", *map(str, arguments)],
-            cwd=self.folder, env=self.environment, text=True, encoding="utf-8",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            text=True,
+            encoding="utf-8",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
             preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - no thread has a lock here
-        )  # fmt: skip
+        )
+        self.processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kill the processes that a test has not seen end."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def __call__(self, *arguments: object, status: int = 0) -> Done:
-        """Run it to its end, which is the one expected, and never a traceback."""
-        process = self.start(*arguments)
+        """Run the command to its end; check the status, and that there is no traceback."""
+        process = self._start(arguments, {})
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == status, out + err
         assert "Traceback" not in err
         return subprocess.CompletedProcess(process.args, status, out, err)
 
     def here(self, *arguments: object, status: int = 0, terminal: bool = False) -> Done:
-        """Run it in this process: the same from the first argument on, and sooner done."""
+        """Run the command in this process, which is faster."""
         out, err = (Terminal(), Terminal()) if terminal else (StringIO(), StringIO())
         given = [str(argument) for argument in arguments]
         with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
@@ -84,15 +127,15 @@ class Command:
         return subprocess.CompletedProcess(given, status, out.getvalue(), err.getvalue())
 
     def json(self, *arguments: object, status: int = 0) -> Any:
-        """What it prints for programs."""
+        """Return the JSON output."""
         return json.loads(self.here(*arguments, "--json", status=status).stdout)
 
     def lines(self, *arguments: object) -> list[Any]:
-        """What it prints for programs, line by line."""
+        """Return the JSON output, line by line."""
         return [json.loads(line) for line in self.here(*arguments, "--json").stdout.splitlines()]
 
     def refused(self, *arguments: object, status: int = 1) -> str:
-        """The one line that it says no with."""
+        """Return the one line of the refusal."""
         done = self.here(*arguments, status=status)
         assert done.stdout == ""
         assert done.stderr.startswith("toolledger: ")
@@ -101,17 +144,19 @@ class Command:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command, in an empty folder."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """Return the command, in an empty folder."""
     monkeypatch.delenv("TOOLLEDGER_URL", raising=False)
     folder = tmp_path / "work"
     folder.mkdir()
-    return Command(folder)
+    command = Command(folder)
+    yield command
+    command.end()
 
 
 @pytest.fixture
 def store(run: Command) -> Iterator[EventStore]:
-    """The store that `--url` names, with two conversations."""
+    """Return the store that `--url` names, with two conversations."""
     with EventStore.open(run.url) as opened:
         chat = opened.conversation("chat")
         chat.add_message("user", "find it")
@@ -129,7 +174,7 @@ def store(run: Command) -> Iterator[EventStore]:
 
 
 def messages(path: Path, count: int) -> Path:
-    """A file of many messages, one a line."""
+    """Return a file of many messages, one per line."""
     with path.open("w") as file:
         for n in range(count):
             call = {"id": f"c{n}", "type": "function"}
@@ -143,8 +188,14 @@ def messages(path: Path, count: int) -> Path:
     return path
 
 
+def versions(run: Command) -> dict[str, int]:
+    """Return the version of each conversation."""
+    listed = run.lines("show", "--url", run.url)
+    return {line["conversation_id"]: line["version"] for line in listed}
+
+
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for what another process does."""
+    """Wait until the condition holds."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end
@@ -155,7 +206,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def test_every_command_says_what_it_does(run: Command) -> None:
-    """In the overview and by itself; without a command the overview is shown."""
+    """The overview and each command's help say so; without a command the overview is shown."""
     overview = run("--help").stdout
     assert run.here().stdout == overview
     for command in COMMANDS:
@@ -165,7 +216,7 @@ def test_every_command_says_what_it_does(run: Command) -> None:
         assert "--json" in own
 
 
-def test_it_runs_where_typer_is_not_installed(run: Command, tmp_path: Path) -> None:
+def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -> None:
     """One line says what to install."""
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')")
     run.environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
@@ -187,27 +238,48 @@ def test_it_runs_where_typer_is_not_installed(run: Command, tmp_path: Path) -> N
         (["prompt", "chat", "--last-turns", "0"], "--last-turns"),
         (["tools", "--status", "lost"], "pass one of pending, approved"),
         (["replay", "chat", "--until", "-1"], "--until"),
+        (["show", "chat", "--since", "noon"], "'noon': pass a version, or a time"),
+        (["show", "chat", "--around", "3:"], "'3:': pass a version, or a version and a number"),
+        (["tools", "--grep", "("], "is not a regular expression"),
         (["replay", "chat", "--prompt", "nobody"], "pass one of anthropic, "),
         (["tail", "--every", "0"], "--every"),
         (["migrate", "--down", "9999"], "pass one of base"),
         (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, claude-code"),
         (["import", "x.json", "--id", ""], "--id: '': pass a name that is not empty"),
-        (["demo", "--keep", "x.db", "--url", "sqlite:///y.db"], "give one of"),
+        (
+            ["demo", "--keep", "x.db", "--url", "sqlite:///y.db"],
+            "--keep and --url exclude each other",
+        ),
     ],
 )
 def test_wrong_usage_is_refused_in_one_line(
     run: Command, arguments: list[str], complaint: str
 ) -> None:
-    """With status 2, before anything is touched."""
+    """The status is 2, and nothing is touched."""
     assert complaint in run.refused(*arguments, status=2)
     assert list(run.folder.iterdir()) == []
 
 
 READERS: tuple[Sequence[str], ...] = (
-    ["show"], ["show", "x"], ["prompt", "x"], ["tools"], ["stats"], ["replay", "x"], ["tail"],
-    ["tail", "--follow"], ["verify"], ["migrate"], ["migrate", "--down", "base"], ["approvals"],
-    ["approve", "x", "y"], ["reject", "x", "y"],
-)  # fmt: skip
+    ["show"],
+    ["show", "x"],
+    ["search", "x"],
+    ["prompt", "x"],
+    ["tools"],
+    ["stats"],
+    ["replay", "x"],
+    ["why", "x"],
+    ["diff", "x", "y"],
+    ["fork", "x", "y", "--at", "1"],
+    ["tail"],
+    ["tail", "--follow"],
+    ["verify"],
+    ["migrate"],
+    ["migrate", "--down", "base"],
+    ["approvals"],
+    ["approve", "x", "y"],
+    ["reject", "x", "y"],
+)
 
 
 @pytest.mark.parametrize("arguments", READERS)
@@ -219,7 +291,7 @@ def test_a_store_that_is_not_there_is_not_made(run: Command, arguments: Sequence
 
 @pytest.mark.parametrize("arguments", [given for given in READERS if given != ["migrate"]])
 def test_a_database_of_others_is_left_alone(run: Command, arguments: Sequence[str]) -> None:
-    """No table is added to it, but by `migrate`."""
+    """Only `migrate` adds tables to it."""
     path = run.folder / "toolledger.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE theirs (x)")
@@ -230,39 +302,51 @@ def test_a_database_of_others_is_left_alone(run: Command, arguments: Sequence[st
 
 
 @pytest.mark.parametrize(
-    "arguments", [["show", "x"], ["prompt", "x"], ["tools", "x"], ["stats", "x"], ["replay", "x"]]
+    "arguments",
+    [["show", "x"], ["prompt", "x"], ["tools", "x"], ["stats", "x"], ["replay", "x"], ["why", "x"]],
 )
 def test_an_unknown_conversation_is_refused(
     run: Command, store: EventStore, arguments: list[str]
 ) -> None:
-    """And the line says how to find those that are there."""
+    """The line says how to list the existing ones."""
     line = run.refused(*arguments, "--url", run.url)
     assert "there is no conversation 'x': `toolledger show` lists them" in line
 
 
-@pytest.mark.parametrize("command", ["show", "prompt", "tools", "stats", "replay"])
+@pytest.mark.parametrize("command", ["show", "prompt", "tools", "stats", "replay", "why"])
 def test_an_empty_id_is_refused(run: Command, store: EventStore, command: str) -> None:
-    """It is a variable of the shell that is not set, and never means all."""
+    """The id comes from an unset shell variable, and never means all."""
     line = run.refused(command, "", "--url", run.url)
     assert "a conversation id is text and not empty, got '': pass for example" in line
 
 
-def test_the_environment_names_the_store(run: Command, store: EventStore) -> None:
-    """TOOLLEDGER_URL, where --url is not given."""
-    run.environment["TOOLLEDGER_URL"] = run.url
-    assert "chat" in run("show").stdout
-    assert "there is no store" in run("show", "--url", "sqlite:///no.db", status=1).stderr
+def test_the_environment_names_the_store(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TOOLLEDGER_URL is used if --url is not given."""
+    monkeypatch.setenv("TOOLLEDGER_URL", run.url)
+    assert "chat" in run.here("show").stdout
+    assert "there is no store" in run.refused("show", "--url", "sqlite:///no.db")
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["show"], ["show", "chat"], ["prompt", "chat", "--repairs"], ["tools"], ["stats"],
-     ["replay", "chat", "--prompt", "openai"], ["tail"], ["verify"], ["migrate"]],
-)  # fmt: skip
-def test_what_is_no_terminal_gets_whole_lines_and_no_control_codes(
+    [
+        ["show"],
+        ["show", "chat"],
+        ["prompt", "chat", "--repairs"],
+        ["tools"],
+        ["stats"],
+        ["replay", "chat", "--prompt", "openai"],
+        ["tail"],
+        ["verify"],
+        ["migrate"],
+    ],
+)
+def test_output_to_a_file_has_whole_lines_and_no_control_codes(
     run: Command, store: EventStore, arguments: list[str]
 ) -> None:
-    """Nothing is cut to 80 columns, and nothing that the log holds is taken for a code."""
+    """Lines are not cut to 80 columns, and text of the log is escaped."""
     out = run.here(*arguments, "--url", run.url).stdout
     assert CONTROL.search(out) is None
     assert "…" not in out
@@ -287,21 +371,24 @@ def test_a_terminal_gets_colours_and_loses_nothing(
 
 
 def test_markup_in_the_log_is_only_text(run: Command, store: EventStore) -> None:
-    """What somebody said is shown as it was said."""
+    """Text of a message is shown as it was written."""
     assert "[bold]done[/]" in run.here("show", "chat", "--url", run.url).stdout
     assert "[bold]done[/]" in run.here("prompt", "chat", "--url", run.url).stdout
 
 
+@pytest.mark.slow
 def test_output_that_the_terminal_cannot_show_is_escaped(run: Command, store: EventStore) -> None:
-    """An old locale is no reason to fail."""
+    """An old locale does not make the command fail."""
     store.conversation("naïve ☃").add_message("user", "¡olé!")
     run.environment |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     assert "\\u2603" in run("show", "--url", run.url).stdout
     assert "\\xa1ol\\xe9!" in run("prompt", "naïve ☃", "--url", run.url).stdout
+    assert "\\u00a1ol\\u00e9!" in run("prompt", "naïve ☃", "--json", "--url", run.url).stdout
 
 
-def test_a_closed_pipe_ends_it_in_silence(run: Command, store: EventStore) -> None:
-    """`toolledger show chat | head -1`."""
+@pytest.mark.slow
+def test_a_closed_pipe_ends_the_command_in_silence(run: Command, store: EventStore) -> None:
+    """An example is `toolledger show chat | head -1`."""
     chat = store.conversation("long")
     for n in range(50):
         chat.add_message("user", f"{n} " * 20_000)
@@ -319,18 +406,19 @@ def test_a_closed_pipe_ends_it_in_silence(run: Command, store: EventStore) -> No
 
 
 def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
-    """The second time everything is there already."""
+    """The second import adds nothing."""
     path = messages(run.folder / "chat.jsonl", 10)
     first = run.here("import", path, "--url", run.url).stdout
     assert re.search(r"chat\.jsonl\s+1\s+30\s+0\s+40\s+0", first)
     second = run.json("import", path, "--url", run.url)
     assert [(r["conversations"], r["skipped"]) for r in second] == [(1, 30)]
     assert second[0]["added"] == 0
-    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 40}]
+    (listed,) = run.lines("show", "--url", run.url)
+    assert (listed["conversation_id"], listed["version"], listed["calls"]) == ("chat", 40, 10)
 
 
 def test_an_import_says_what_was_wrong(run: Command) -> None:
-    """With its place, in both outputs; what is right is imported."""
+    """Both outputs give the place of each problem; valid messages are imported."""
     path = run.folder / "chat.jsonl"
     path.write_text(
         '{"role": "user", "content": "one"}\nnoise\n{"x": 1}\n'
@@ -348,12 +436,17 @@ def test_an_import_says_what_was_wrong(run: Command) -> None:
 
 
 def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command) -> None:
-    """Each is reported with its reason, and the status says that not all went well."""
+    """Each is reported with its reason, and the status says that not all were imported."""
     good = messages(run.folder / "good.jsonl", 1)
     files = {
-        "missing.json": None, "empty.json": b"", "binary.json": b"\x00\x01", "text.json": b"hello",
-        "latin.jsonl": "é\n".encode("latin-1"), "none.json": b"{}", "number.json": b"7",
-    }  # fmt: skip
+        "missing.json": None,
+        "empty.json": b"",
+        "binary.json": b"\x00\x01",
+        "text.json": b"hello",
+        "latin.jsonl": "é\n".encode("latin-1"),
+        "none.json": b"{}",
+        "number.json": b"7",
+    }
     for name, data in files.items():
         if data is not None:
             (run.folder / name).write_bytes(data)
@@ -367,14 +460,15 @@ def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command
 
 
 def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
-    """Nothing of it is written; under another name it is imported."""
+    """No event is written; under another name it is imported."""
     path = messages(run.folder / "chat.jsonl", 2)
     run.here("import", path, "--url", run.url)
     changed = path.read_text().replace("result 1", "something else")
     path.write_text(changed)
     done = run.here("import", path, "--url", run.url, status=1)
-    assert "conversation 'chat' is there already and differs from message 6 on" in done.stderr
-    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8}]
+    assert "conversation 'chat' exists already and differs from message 6 on" in done.stderr
+    (listed,) = run.lines("show", "--url", run.url)
+    assert (listed["conversation_id"], listed["version"]) == ("chat", 8)
     run.here("import", path, "--id", "chat-2", "--url", run.url)
     assert len(run.lines("show", "--url", run.url)) == 2
 
@@ -382,17 +476,23 @@ def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]},
-         "has tool_use, which openai does not: pass --provider anthropic"),
-        ({"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
-         ("has functionCall, which openai does not: in Python, import_messages(messages, 'gemini') "
-          "takes them")),
+        (
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]},
+            "has tool_use, which openai does not: pass --provider anthropic",
+        ),
+        (
+            {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+            (
+                "has functionCall, which openai does not: in Python, "
+                "import_messages(messages, 'gemini') takes them"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_import_names_a_provider_that_it_takes(
     run: Command, call: dict[str, Any], remedy: str
 ) -> None:
-    """Or who else reads the messages; nothing is stored."""
+    """The error lists providers and file formats, and nothing is stored."""
     path = run.folder / "chat.json"
     path.write_text(json.dumps([{"role": "user", "content": "hi"}, call]))
     done = run.here("import", path, "--provider", "openai", "--url", run.url, status=1)
@@ -400,8 +500,9 @@ def test_import_names_a_provider_that_it_takes(
     assert run.here("show", "--json", "--url", run.url).stdout == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_an_import_leaves_nothing_half_written(run: Command) -> None:
-    """Status 130, no traceback; the log is sound, and the same command goes on."""
+    """The status is 130, the log is sound, and the same command continues the import."""
     path = messages(run.folder / "long.jsonl", 20_000)
     process = run.start("import", path, "--url", run.url)
 
@@ -423,11 +524,36 @@ def test_ctrl_c_in_an_import_leaves_nothing_half_written(run: Command) -> None:
     (report,) = run.json("import", path, "--url", run.url)
     assert report["added"] + report["skipped"] == 60_000
     assert report["skipped"] == before["version"] * 3 / 4
-    assert run.lines("show", "--url", run.url) == [{"conversation_id": "long", "version": 80_000}]
+    assert versions(run) == {"long": 80_000}
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_import_ends_after_a_ctrl_c_that_python_drops(
+    run: Command,
+) -> None:
+    """Python drops exceptions that come while the garbage collector runs."""
+    path = messages(run.folder / "long.jsonl", 5000)
+    phases: list[str] = []
+
+    def interrupt(phase: str, info: object) -> None:
+        if not phases and (run.folder / "log.db").exists():
+            phases.append(phase)
+            signal.raise_signal(signal.SIGINT)
+
+    gc.callbacks.append(interrupt)
+    try:
+        done = run.here("import", path, "--url", run.url, status=130)
+    finally:
+        gc.callbacks.remove(interrupt)
+    assert phases
+    assert done.stderr.startswith("toolledger: interrupted")
+    (report,) = run.json("import", path, "--url", run.url)
+    assert report["added"] + report["skipped"] == 15_000
+
+
+@pytest.mark.slow
 def test_an_import_killed_with_minus_nine_goes_on(run: Command) -> None:
-    """What was committed stands, whole."""
+    """Committed batches stay, each whole."""
     path = messages(run.folder / "long.jsonl", 5000)
     with run.start("import", path, "--url", run.url) as process:
         until((run.folder / "log.db").exists)
@@ -435,11 +561,12 @@ def test_an_import_killed_with_minus_nine_goes_on(run: Command) -> None:
         process.kill()
     run("import", path, "--url", run.url)
     run("verify", "--url", run.url)
-    assert run.lines("show", "--url", run.url) == [{"conversation_id": "long", "version": 20_000}]
+    assert versions(run) == {"long": 20_000}
 
 
+@pytest.mark.slow
 def test_two_imports_at_once_double_nothing(run: Command) -> None:
-    """Both succeed, and the log is that of one."""
+    """Both succeed, and the log is that of one import."""
     path = messages(run.folder / "chat.jsonl", 2000)
     with EventStore.open(run.url):
         pass
@@ -447,14 +574,14 @@ def test_two_imports_at_once_double_nothing(run: Command) -> None:
     for process in both:
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert run.lines("show", "--url", run.url) == [{"conversation_id": "chat", "version": 8000}]
+    assert versions(run) == {"chat": 8000}
     run("verify", "--url", run.url)
 
 
 def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines on stderr where there is no terminal, so that stdout stays clean."""
+    """Without a terminal, progress goes to stderr as lines, so stdout stays clean."""
     path = messages(run.folder / "long.jsonl", 2000)
-    monkeypatch.setattr("projections.cli.importing.EVERY", 0)
+    monkeypatch.setattr("projections.cli.commands.import_.PROGRESS_SECONDS", 0)
     done = run.here("import", path, "--url", run.url, "--json")
     assert re.search(r"long\.jsonl: [\d,]+ messages, \d+% read", done.stderr)
     json.loads(done.stdout)
@@ -464,7 +591,7 @@ def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.M
 
 
 def test_show_gives_each_event_to_programs(run: Command, store: EventStore) -> None:
-    """One JSON object a line, with its place."""
+    """`show --json` prints one JSON object per line, with the event's place."""
     lines = run.lines("show", "chat", "--url", run.url)
     assert [line["version"] for line in lines] == list(
         range(1, store.conversation("chat").version + 1)
@@ -476,7 +603,7 @@ def test_show_gives_each_event_to_programs(run: Command, store: EventStore) -> N
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_prompt_is_ready_to_be_sent(run: Command, store: EventStore, provider: str) -> None:
-    """The keyword arguments of the SDK call, valid, and on request what was repaired."""
+    """The command prints valid keyword arguments for the SDK, and the repairs on request."""
     arguments = run.json("prompt", "chat", "--provider", provider, "--url", run.url)
     assert validate(arguments["messages"], provider) == []
     both = run.json("prompt", "chat", "--provider", provider, "--repairs", "--url", run.url)
@@ -485,7 +612,7 @@ def test_prompt_is_ready_to_be_sent(run: Command, store: EventStore, provider: s
 
 
 def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore) -> None:
-    """Which calls stay, and how much."""
+    """Options select the calls and the number of turns."""
     dropped = run.json("prompt", "chat", "--open-calls", "drop", "--url", run.url)
     assert '"c"' not in json.dumps(dropped)
     last = run.json("prompt", "chat", "--last-turns", "1", "--url", run.url)
@@ -499,9 +626,66 @@ def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore
     assert "--since: 11: pass a version of the conversation, which is at 10" in done.stderr
 
 
+def test_events_are_chosen_in_the_same_way_everywhere(run: Command, store: EventStore) -> None:
+    """The options are those of `EventFilter`, and a page says where the next one begins."""
+    url = "--url", run.url
+    assert [e["version"] for e in run.lines("show", "chat", "--around", "5:1", *url)] == [4, 5, 6]
+    assert [e["version"] for e in run.lines("show", "chat", "--failed", *url)] == [2, 3, 4, 5, 6]
+    frames = run.lines("replay", "chat", "--tool", "delete", "--from", "8", *url)
+    assert [frame["version"] for frame in frames] == [8, 10]
+    assert frames[0]["after"]["status"]["state"] == "Rejected"
+    assert [tool["id"] for tool in run.json("tools", "--open", *url)] == ["c"]
+    assert run.json("stats", "chat", "--call", "a", *url)["overall"]["calls"] == 1
+    page = run.here("show", "chat", "--limit", "4", "--until", "9", *url)
+    assert len(page.stdout.splitlines()) == 4
+    assert page.stderr == "toolledger: there are more: go on with --since 5\n"
+    assert run.here("show", "chat", "--since", "5", "--limit", "6", *url).stderr == ""
+    assert "did you mean 'delete'?" in run.refused("tools", "--tool", "delet", *url)
+    assert "pass the ID" in run.refused("show", "--failed", *url, status=2)
+
+
+def test_the_beginning_of_an_id_names_a_conversation(run: Command, store: EventStore) -> None:
+    """A beginning of several ids is refused, and a wrong id says which may be meant."""
+    url = "--url", run.url
+    assert len(run.lines("show", "ch", *url)) == 10
+    store.conversation("chat-2").add_message("user", "hello")
+    assert len(run.lines("show", "chat", *url)) == 10
+    line = run.refused("show", "cha", *url)
+    assert "2 conversations begin with 'cha', among them 'chat' and 'chat-2'" in line
+    assert "`toolledger show` lists them, did you mean 'other'?" in run.refused(
+        "show", "othr", *url
+    )
+
+
+def test_conversations_are_listed_with_their_calls(run: Command, store: EventStore) -> None:
+    """Each line has the calls, the failures, the open calls and the end."""
+    head, chat, other = run.here("show", "--url", run.url).stdout.splitlines()
+    assert head.split() == [
+        "conversation",
+        "events",
+        "last",
+        "calls",
+        "failed",
+        "open",
+        "ends",
+        "with",
+    ]
+    assert re.fullmatch(r"chat +10 .* +3 +0 +1 +pending", chat)
+    assert other.endswith("user message")
+
+
+def test_stats_of_an_import_do_not_count_attempts(run: Command) -> None:
+    """An imported history says nothing of attempts, so no rate is made of them."""
+    run.here("import", messages(run.folder / "chat.jsonl", 3), "--url", run.url)
+    out = run.here("stats", "--url", run.url).stdout
+    assert "attempts are not recorded" in out
+    assert "first try" not in out
+
+
 def test_prompt_explains_itself(run: Command, store: EventStore) -> None:
-    """Turn by turn, with each change where it was made."""
+    """`--explain` prints each turn in place of the prompt, with the changes."""
     text = run.here("prompt", "chat", "--explain", "--url", run.url).stdout
+    assert "──" not in text
     assert "4 turns, 3 calls: 1 change" in text
     assert "- answered [open-call]: [Awaiting approval" in text
     assert "\x1b" not in text
@@ -512,13 +696,18 @@ def test_prompt_explains_itself(run: Command, store: EventStore) -> None:
 
 BROKEN = [
     {"role": "user", "content": "go"},
-    {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "nonsense"}}]},
-]  # fmt: skip
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "nonsense"}}
+        ],
+    },
+]
 
 
 def test_check_tells_every_violation_and_how_to_mend_it(run: Command) -> None:
-    """Status 1 where the provider would refuse the request; the others' rules do not."""
+    """The status is 1 if the given provider would refuse the request."""
     (run.folder / "broken.json").write_text(json.dumps(BROKEN))
     done = run.here("check", "broken.json", "--provider", "openai", status=1)
     assert done.stdout.splitlines()[0].startswith("messages[1]: OA01 hard: An assistant message")
@@ -534,11 +723,13 @@ def test_check_tells_every_violation_and_how_to_mend_it(run: Command) -> None:
     assert checked["violations"][0].keys() == {"code", "level", "place", "message", "remedy"}
 
 
-def test_check_passes_what_only_some_refuse(run: Command) -> None:
-    """A strict violation is told, and no error."""
+def test_check_passes_strict_violations(run: Command) -> None:
+    """A strict violation is printed, and the status is 0."""
     arguments = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "x"}}
-    mild = [{"role": "assistant", "content": None, "tool_calls": [arguments]},
-            {"role": "tool", "tool_call_id": "c", "content": "1"}]  # fmt: skip
+    mild = [
+        {"role": "assistant", "content": None, "tool_calls": [arguments]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+    ]
     lines = [
         {"messages": mild, "id": "mild"},
         {"contents": [{"role": "user", "parts": [{"text": "x"}]}]},
@@ -550,7 +741,7 @@ def test_check_passes_what_only_some_refuse(run: Command) -> None:
 
 
 def test_check_says_what_it_could_not_read(run: Command) -> None:
-    """What was not judged is not passed."""
+    """A request that was not checked does not pass."""
     (run.folder / "half.jsonl").write_text('{"messages": [{"role": "user", "content": "x"}]}\n{')
     done = run.here("check", "half.jsonl", status=1)
     assert "all is well" in done.stdout
@@ -561,19 +752,22 @@ def test_check_says_what_it_could_not_read(run: Command) -> None:
 
 
 def test_check_reads_standard_input(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a program pipes it; where there is nothing in it, that is said."""
-    process = run.start("check", "-", "--provider", "openai", stdin=subprocess.PIPE)
-    out, err = process.communicate(json.dumps(BROKEN), timeout=PATIENCE)
-    assert process.returncode == 1
-    assert "messages[1]: OA01 hard" in out
-    assert err == "toolledger: -: 1 hard violation: the provider refuses that\n"
-    for text, told in (("[]", "standard input holds no messages"), ("", "standard input is empty")):
+    """Requests may be piped in; empty input is reported."""
+
+    def pipe(text: str) -> None:
         monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode())))
+
+    pipe(json.dumps(BROKEN))
+    done = run.here("check", "-", "--provider", "openai", status=1)
+    assert "messages[1]: OA01 hard" in done.stdout
+    assert done.stderr == "toolledger: -: 1 hard violation: the provider refuses that\n"
+    for text, told in (("[]", "standard input holds no messages"), ("", "standard input is empty")):
+        pipe(text)
         assert told in run.refused("check", "-")
 
 
 def test_check_takes_results_of_calls_that_the_server_holds(run: Command) -> None:
-    """A request that goes on with a former response has them in it."""
+    """A request that continues an earlier response has such results."""
     output = {"type": "function_call_output", "call_id": "c", "output": "12"}
     for more, hard in (
         ({}, 1),
@@ -585,11 +779,13 @@ def test_check_takes_results_of_calls_that_the_server_holds(run: Command) -> Non
 
 
 def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> None:
-    """Of one conversation or of all, and of one status where that is asked."""
+    """The command lists the calls of one conversation or of all, on request of one status."""
     calls = run.json("tools", "--url", run.url)
     assert {call["id"]: call["status"]["state"] for call in calls} == {
-        "a": "Completed", "b": "Rejected", "c": "Pending",
-    }  # fmt: skip
+        "a": "Completed",
+        "b": "Rejected",
+        "c": "Pending",
+    }
     assert run.json("tools", "other", "--url", run.url) == []
     (pending,) = run.json("tools", "chat", "--status", "pending", "--url", run.url)
     assert pending["id"] == "c"
@@ -599,14 +795,14 @@ def test_tools_lists_each_call_as_it_stands(run: Command, store: EventStore) -> 
 
 
 def test_stats_counts(run: Command, store: EventStore) -> None:
-    """As a table, and as data."""
+    """The command prints a table or JSON."""
     assert "transient" in run.here("stats", "--url", run.url).stdout
     numbers = run.json("stats", "chat", "--url", run.url)["overall"]
     assert (numbers["calls"], numbers["failures"], numbers["recovered"]) == (3, 1, 1)
 
 
 def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStore) -> None:
-    """What they say is what the log says, also of what came since."""
+    """The tables give the same numbers as the log, with events that came since."""
     tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
     for _ in range(2):
         found = run.json("stats", *tables)
@@ -620,14 +816,14 @@ def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStor
     assert len(run.json("stats", "--from", "2001-01-01T12:00+01:00", *tables)) >= 1
     head, row, foot = run.here("stats", "--every", "24h", *tables).stdout.splitlines()
     assert head.split()[:3] == ["from", "calls", "done"]
-    assert "failed" not in head  # of what never happened there is no column
+    assert "failed" not in head  # a count of zero has no column
     assert row.split()[2:4] == ["5", "1"]
     assert foot == "5 calls of that time"
     assert run.here("stats", "--to", "2001-01-01", *tables).stdout == "0 calls of that time\n"
 
 
-def test_stats_builds_tables_of_another_version_anew(run: Command, store: EventStore) -> None:
-    """When asked to; also where nothing is wrong. Those of a newer one it leaves alone."""
+def test_stats_rebuilds_tables_of_another_version(run: Command, store: EventStore) -> None:
+    """The command needs `--rebuild` for that, and leaves tables of a newer version alone."""
     place = f"sqlite:///{run.folder}/tables.db"
     tables = ("--tables", place, "--url", run.url)
     before = run.json("stats", *tables, "--rebuild")
@@ -647,7 +843,7 @@ def test_stats_builds_tables_of_another_version_anew(run: Command, store: EventS
 @pytest.mark.parametrize(
     ("given", "complaint", "status"),
     [
-        (["--every", "1h"], "numbers over time are read from --tables", 2),
+        (["--every", "1h"], "--every, --from and --to need --tables: pass a database's URL", 2),
         (["chat", "--tables", "sqlite://"], "leave out ID", 2),
         (["--tables", "sqlite://", "--every", "soon"], "pass for example 30m, 1h or 7d", 2),
         (["--tables", "sqlite://", "--every", "1"], "pass for example 30m, 1h or 7d", 2),
@@ -655,18 +851,18 @@ def test_stats_builds_tables_of_another_version_anew(run: Command, store: EventS
         (["--tables", "sqlite://", "--every", "1m"], "pass a multiple of the buckets", 1),
         (["--tables", "nonsense"], "--tables: 'nonsense' is not a database URL", 2),
         (["--tables", "sqlite:////no/x.db"], "/no/x.db: the folder /no does not exist: make it", 1),
-        (["--rebuild"], "only --tables are built anew: pass a database's URL with it", 2),
+        (["--rebuild"], "--rebuild needs --tables: pass a database's URL", 2),
     ],
 )
-def test_stats_refuses_what_it_cannot_count(
+def test_stats_refuses_invalid_options(
     run: Command, store: EventStore, given: list[str], complaint: str, status: int
 ) -> None:
-    """In a line that says what to pass."""
+    """One line says what to pass."""
     assert complaint in run.refused("stats", *given, "--url", run.url, status=status)
 
 
 def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -> None:
-    """Up to a version, and what the model would have seen then."""
+    """The output stops at a version, and shows what the model would have seen then."""
     out = run.here("replay", "chat", "--until", 4, "--prompt", "openai", "--url", run.url).stdout
     assert "[Running → Failed]" in out
     assert "what the model would have seen after version 4" in out
@@ -675,27 +871,44 @@ def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -
     )
     assert [frame["version"] for frame in frames] == [1, 2, 3]
     assert (frames[2]["before"]["status"]["state"], frames[2]["after"]["status"]["state"]) == (
-        "Pending", "Running",
-    )  # fmt: skip
+        "Pending",
+        "Running",
+    )
     assert validate(last["prompt"]["messages"], "openai") == []
     assert run.here("replay", "chat", "--until", "0", "--url", run.url).stdout == ""
 
 
+def test_why_says_how_it_ended_and_where_to_look(run: Command, store: EventStore) -> None:
+    """Ten lines for people, a list for an issue, and every field for programs."""
+    lines = run.here("why", "chat", "--url", run.url).stdout.splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("ended      the log just stops at version 10 (pending), with 1 call")
+    assert lines[1].startswith('cause      version 10: delete {"id":8} was never answered')
+    assert lines[8].endswith("find at version 2, failed at 4")
+    assert lines[9] == "look at    version 10: toolledger show chat --around 10"
+    out = run.here("why", "chat", "--markdown", "--url", run.url).stdout
+    assert out.startswith("### Why chat failed\n\n- **ended**: ")
+    data = run.json("why", "chat", "--url", run.url)
+    assert (data["look_at"], data["causes"][0]["kind"]) == (10, "open")
+    assert [place["reason"] for place in data["refused"]] == ["no"]
+
+
 def test_tail_shows_the_last_events_of_all(run: Command, store: EventStore) -> None:
-    """And by a cursor those after it."""
+    """With a cursor it shows the events after it."""
     lines = run.lines("tail", "-n", "2", "--url", run.url)
     assert [(line["conversation_id"], line["tag"]) for line in lines] == [
-        ("chat", "pending"), ("other", "message"),
-    ]  # fmt: skip
+        ("chat", "pending"),
+        ("other", "message"),
+    ]
     later = run.lines("tail", "--after", lines[0]["cursor"], "--url", run.url)
     assert [line["event_id"] for line in later] == [lines[1]["event_id"]]
     assert run.lines("tail", "-n", "0", "--url", run.url) == []
-    assert "is no cursor" in run.refused("tail", "--after", "x", "--url", run.url)
+    assert "is not a cursor" in run.refused("tail", "--after", "x", "--url", run.url)
 
 
 @pytest.mark.parametrize("command", ["show", "tail", "tools", "replay"])
 def test_an_event_takes_one_line_whatever_stands_in_it(run: Command, command: str) -> None:
-    """Ids and names come from models and providers: none makes a line that reads like another."""
+    """Ids and names come from models, and none can make a line that looks like another."""
     name = "chat\nx"
     with EventStore.open(run.url) as store:
         chat = store.conversation(name)
@@ -707,8 +920,10 @@ def test_an_event_takes_one_line_whatever_stands_in_it(run: Command, command: st
     assert len(lines) == 3
 
 
-def test_a_tenants_log_is_named_before_the_command(run: Command, store: EventStore) -> None:
-    """Or by TOOLLEDGER_TENANT; what others have is not seen, nor decided on."""
+def test_a_tenants_log_is_named_before_the_command(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option or TOOLLEDGER_TENANT names it; other tenants' calls are not shown or decided."""
     with EventStore.open(run.url, tenant="acme") as theirs:
         chat = theirs.conversation("chat")
         for number in range(3):
@@ -726,15 +941,17 @@ def test_a_tenants_log_is_named_before_the_command(run: Command, store: EventSto
         tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
         assert run.json(*acme, "stats", *tables)["events"] == 3
         assert run.json("stats", *tables)["events"] == 42
-        run.environment["TOOLLEDGER_TENANT"] = "acme"
-        assert "approved: pay" in run("approve", "chat", "call1", "--url", run.url).stdout
-        assert not chat.tools["call1"].is_pending
-        assert "has no call 'a'" in run("approve", "chat", "a", "--url", run.url, status=1).stderr
+        with monkeypatch.context() as environment:
+            environment.setenv("TOOLLEDGER_TENANT", "acme")
+            done = run.here("approve", "chat", "call1", "--url", run.url)
+            assert "approved: pay" in done.stdout
+            assert not chat.tools["call1"].is_pending
+            assert "has no call 'a'" in run.refused("approve", "chat", "a", "--url", run.url)
     assert run.lines("tail", "-n", "1", "--url", run.url)[0]["conversation_id"] == "later"
 
 
 def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
-    """What others append is shown as it comes."""
+    """Events of other processes are shown as they come."""
     process = run.start(
         "tail", "-n", "1", "--follow", "--every", "0.05", "--json", "--url", run.url
     )
@@ -752,14 +969,14 @@ def test_tail_follows_until_ctrl_c(run: Command, store: EventStore) -> None:
 
 
 def tamper(run: Command, statement: str) -> None:
-    """Change the file behind the store's back."""
+    """Change the file without the library."""
     with sqlite3.connect(run.folder / "log.db") as database:
         assert database.execute(statement).rowcount > 0
     database.close()
 
 
 def test_verify_finds_nothing_wrong_with_a_sound_log(run: Command, store: EventStore) -> None:
-    """And says how much it looked at."""
+    """The output prints how many events it has checked."""
     found = run.json("verify", "--url", run.url)
     assert (found["ok"], found["found"], found["first"]) == (True, [], None)
     assert found["events"] == 11
@@ -769,27 +986,35 @@ def test_verify_finds_nothing_wrong_with_a_sound_log(run: Command, store: EventS
 @pytest.mark.parametrize(
     ("statement", "version", "problem"),
     [
-        ("UPDATE toolledger_events SET payload = payload || ' ' WHERE position = 1", 1,
-         "does not match its digest"),
-        ("UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE position = 5", 5,
-         "does not match its digest"),
-        ("UPDATE toolledger_events SET digest = x'00' WHERE position = 3", 3, "digest"),
+        (
+            "UPDATE toolledger_events SET payload = payload || ' ' WHERE position = 1",
+            1,
+            "does not match its digest",
+        ),
+        (
+            "UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE position = 5",
+            5,
+            "does not match its digest",
+        ),
+        ("UPDATE toolledger_events SET chain = x'00' WHERE position = 3", 3, "digest"),
         ("DELETE FROM toolledger_events WHERE position = 3", 4, "positions 3 to 3 are missing"),
         ("UPDATE toolledger_events SET version = 99 WHERE position = 11", 99, "follows version 0"),
-        ("UPDATE toolledger_events SET tag = 'message' WHERE position = 4", 4, "cannot be read"),
-        ("UPDATE toolledger_events SET fingerprint = zeroblob(16) WHERE position = 2", 2,
-         "the fingerprint is not that of the call"),
+        ("UPDATE toolledger_events SET tag = 'message' WHERE position = 4", 4, "its digest"),
+        (
+            "UPDATE toolledger_events SET fingerprint = zeroblob(16) WHERE position = 2",
+            2,
+            "does not match its digest",
+        ),
         ("UPDATE toolledger_lanes SET position = 15", None, "4 events are missing"),
         ("UPDATE toolledger_lanes SET position = 9", None, "is behind its events"),
         ("DELETE FROM toolledger_lanes", None, "head is missing"),
-        ("DELETE FROM toolledger_conversations WHERE conversation_id = 'chat'", 1,
-         "is not listed"),
+        ("DELETE FROM toolledger_conversations WHERE conversation_id = 'chat'", 1, "is not listed"),
     ],
-)  # fmt: skip
+)
 def test_verify_names_the_first_bad_event(
     run: Command, store: EventStore, statement: str, version: int | None, problem: str
 ) -> None:
-    """With status 1 and a last line that says it, and all findings as data."""
+    """The status is 1, the last line says so, and JSON has all findings."""
     tamper(run, statement)
     done = run.here("verify", "--url", run.url, status=1)
     assert done.stderr.count("\n") == 1
@@ -803,8 +1028,36 @@ def test_verify_names_the_first_bad_event(
         assert f"version {version}, lane 0 position" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE toolledger_events SET tag = 'rujning' WHERE tag = 'running'",
+        "UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE position = 5",
+        "UPDATE toolledger_events SET version = 99 WHERE position = 11",
+        "DELETE FROM toolledger_events WHERE position = 3",
+        "UPDATE toolledger_lanes SET position = 15",
+        "DELETE FROM toolledger_fingerprints",
+        "UPDATE toolledger_conversations SET tenant = cast(x'ff' AS TEXT) WHERE conversation = 1",
+        None,
+    ],
+)
+def test_verify_says_what_the_method_says(
+    run: Command, store: EventStore, statement: str | None
+) -> None:
+    """The command line and `EventStore.verify` give one judgement, of rows and of transitions."""
+    if statement is None:
+        append(store.session.storage, "odd", pending("1"), running("1", 7))
+    else:
+        tamper(run, statement)
+    told = run.json("verify", "--url", run.url, status=1)["found"]
+    with EventStore.open(run.url) as again:
+        found = [(d.problem, d.conversation_id, d.version, d.position) for d in again.verify()]
+    keys = ("problem", "conversation_id", "version", "position")
+    assert sorted(map(str, found)) == sorted(str(tuple(map(one.get, keys))) for one in told)
+
+
 def test_verify_checks_the_transitions(run: Command) -> None:
-    """A log that the table does not allow, however it came about."""
+    """A log with an illegal transition is reported, however it was written."""
     with EventStore.open(run.url) as store:
         chat = store.conversation("chat")
         chat.request("f", {}, "a")
@@ -814,19 +1067,21 @@ def test_verify_checks_the_transitions(run: Command) -> None:
     tamper(
         run,
         'UPDATE toolledger_events SET tag = \'running\', payload = \'{"call_id":"a","attempt":9}\','
-        " digest = x'6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b' WHERE position = 2",
+        " chain = x'6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b' WHERE position = 2",
     )
     found = run.json("verify", "--url", run.url, status=1)
     assert any("attempt 9 cannot start" in item["problem"] for item in found["found"])
 
 
 def test_verify_tells_newer_events_from_damaged_ones(run: Command) -> None:
-    """What a newer version wrote is no damage, nor is what follows from it."""
+    """Events of a newer version are not damage, nor are the events after them."""
     with EventStore.open(run.url) as store:
         chat = store.conversation("chat")
         chat.request("f", {}, "a")
         chat.append(UnknownEvent("completed", 2, '{"call_id":"a","answer":1}'))
-        chat.start("a")
+        with pytest.raises(SchemaTooNew, match="nothing was started: upgrade toolledger"):
+            chat.start("a")
+        chat.complete("a", 1)
         chat.append(UnknownEvent("pending", 2, "{}"), UnknownEvent("hologram", 1, "{}"))
         assert list(store.verify()) == []
     found = run.json("verify", "--url", run.url)
@@ -838,12 +1093,13 @@ def test_verify_tells_newer_events_from_damaged_ones(run: Command) -> None:
         store.conversation("old").add_message("user", "hello")
     tamper(run, "UPDATE toolledger_events SET tag = 'failed' WHERE tag = 'message'")
     found = run.json("verify", "--url", run.url, status=1)
-    assert found["first"]["problem"] == "failed (schema 1) cannot be read: it is damaged"
+    problems = [item["problem"] for item in found["found"]]
+    assert problems == ["the event does not match its digest"]
     assert found["notes"][0] == note
 
 
 def test_verify_goes_on_where_a_row_cannot_be_read(run: Command, store: EventStore) -> None:
-    """The bad event is named before what else that broke."""
+    """The bad event is named before other findings."""
     tamper(run, "UPDATE toolledger_events SET payload = cast(x'ff' AS TEXT) WHERE position = 2")
     found = run.json("verify", "--url", run.url, status=1)
     assert (found["first"]["conversation_id"], found["first"]["version"]) == ("chat", 2)
@@ -864,14 +1120,15 @@ def test_verify_of_a_file_that_sqlite_cannot_read(run: Command, store: EventStor
 
 
 def test_migrate_shows_the_revision(run: Command, store: EventStore) -> None:
-    """And says when there is nothing to do."""
-    assert "revision 0001: nothing to do" in run.here("migrate", "--url", run.url).stdout
+    """The command says so if there is nothing to do."""
+    shown = run.here("migrate", "--url", run.url).stdout
+    assert f"revision {REVISIONS[-1]}: nothing to do" in shown
     told = run.json("migrate", "--url", run.url)
-    assert (told["before"], told["revision"]) == ("0001", told["known"])
+    assert (told["before"], told["revision"]) == (REVISIONS[-1], told["known"])
 
 
 def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
-    """Their tables stay."""
+    """Their tables stay unchanged."""
     with sqlite3.connect(run.folder / "log.db") as database:
         database.execute("CREATE TABLE theirs (x)")
     database.close()
@@ -881,9 +1138,9 @@ def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
 
 
 def test_migrate_down_drops_a_log_only_when_told_twice(run: Command, store: EventStore) -> None:
-    """The line says how many events would go."""
+    """Without the option it prints how many events would be deleted."""
     line = run.refused("migrate", "--down", "base", "--url", run.url)
-    assert "drops the log with its 11 events: pass --yes" in line
+    assert "deletes the log with its 11 events: pass --yes" in line
     assert len(run.lines("show", "--url", run.url)) == 2
     store.close()
     told = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
@@ -892,15 +1149,15 @@ def test_migrate_down_drops_a_log_only_when_told_twice(run: Command, store: Even
 
 
 def test_migrate_down_counts_the_events_of_all_tenants(run: Command) -> None:
-    """They would all go."""
+    """A downgrade would delete all of them."""
     with EventStore.open(run.url, tenant="acme") as theirs:
         theirs.conversation("chat").add_message("user", "hello")
     line = run.refused("migrate", "--down", "base", "--url", run.url)
-    assert "drops the log with its 1 events" in line
+    assert "deletes the log with its 1 events" in line
 
 
-def test_a_log_that_goes_takes_its_projections_along(run: Command, store: EventStore) -> None:
-    """They hold the arguments of its calls; another log's stay, and so does what a host has."""
+def test_dropping_a_log_drops_its_projections(run: Command, store: EventStore) -> None:
+    """Another log's projections and a host's tables stay."""
     other = f"sqlite:///{run.folder}/other.db"
     with EventStore.open(other) as there:
         there.conversation("theirs").request("f", {})
@@ -936,22 +1193,32 @@ def test_migrate_refuses_a_schema_from_the_future(run: Command, store: EventStor
 
 
 def test_the_demo_tells_the_whole_story(run: Command) -> None:
-    """In some seconds of work, on one screen or two, and it leaves nothing behind."""
+    """The demo works for some seconds, prints one or two screens, and leaves nothing behind."""
     before, out, after = os.times(), run("demo").stdout, os.times()
     assert after.children_user - before.children_user < 10
     for told in (
-        "attempt 1 failed (TimeoutError", "(attempt 2)", "approved by ann with amount=49.0",
-        "rejected by ann", "process killed", "attempt 1 has no recorded end", "not run twice",
-        "The next prompt for openai (valid)", "The next prompt for anthropic (valid)",
-        "Awaiting approval", "Error statistics", "transient", "What was repaired",
+        "attempt 1 failed (TimeoutError",
+        "(attempt 2)",
+        "approved by ann with amount=49.0",
+        "rejected by ann",
+        "process killed",
+        "attempt 1 has no recorded end",
+        "not run twice",
+        "The next prompt for openai (valid)",
+        "The next prompt for anthropic (valid)",
+        "Awaiting approval",
+        "Error statistics",
+        "transient",
+        "What was repaired",
         "outcome unknown",
-    ):  # fmt: skip
+    ):
         assert told in out
     assert len(out.splitlines()) < 90
     assert CONTROL.search(out) is None
     assert list(run.folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_demos_facts_are_data(run: Command) -> None:
     """The prompts are valid, the numbers add up, every repair has a reason."""
     facts = run.json("demo")
@@ -965,13 +1232,93 @@ def test_the_demos_facts_are_data(run: Command) -> None:
     assert len(facts["repairs"]) >= 3
 
 
+@pytest.mark.slow
 def test_the_demos_log_can_be_kept(run: Command) -> None:
-    """Each run is a conversation of its own, and the log is as good as any."""
+    """Each run is a conversation of its own, and the log is valid."""
     run.here("demo", "--keep", "kept.db")
     run.here("demo", "--url", "sqlite:///kept.db")
     url = "sqlite:///kept.db"
     assert [line["conversation_id"] for line in run.lines("show", "--url", url)] == [
-        "demo", "demo-2",
-    ]  # fmt: skip
+        "demo",
+        "demo-2",
+    ]
     assert "all is well" in run.here("verify", "--url", url).stdout
     assert [path.name for path in run.folder.iterdir()] == ["kept.db"]
+
+
+def test_a_run_becomes_a_test_that_passes(run: Command, store: EventStore) -> None:
+    """The test and its fixture are written once, and pytest runs them."""
+    out = run.here("pytest", "chat", "--out", "tests", "--url", run.url).stdout
+    assert "test_chat.py" in out
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_chat.py"],
+        cwd=run.folder,
+        env=run.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+    line = run.refused("pytest", "chat", "--out", "tests", "--url", run.url)
+    assert "chat.jsonl exists: pass --force" in line
+    again = run.json("pytest", "chat", "--out", "tests", "--force", "--url", run.url)
+    assert again["events"] == 10
+
+
+def test_diff_says_what_another_run_did_otherwise(run: Command, store: EventStore) -> None:
+    """The status is 1 if the runs differ, and 0 if they do not."""
+    again = store.conversation("again")
+    again.request("find", {"query": "wide " * 100}, "a")
+    again.complete("a", {"found": "blue"})
+    done = run.here("diff", "chat", "again", "--url", run.url, status=1)
+    assert "$result.found: " in done.stdout
+    assert 'removed delete {"id":7} (version 7)' in done.stdout
+    assert "0 equal calls, 3 differences" in done.stdout
+    data = run.json("diff", "chat", "again", "--url", run.url, status=1)
+    assert [found["kind"] for found in data["differences"]] == ["changed", "removed", "removed"]
+    assert run.here("diff", "chat", "chat", "--url", run.url).stdout.startswith("3 equal calls, 0")
+
+
+def test_search_finds_a_text_in_all_conversations(run: Command, store: EventStore) -> None:
+    """The text is not a pattern, the case does not count, and nothing found is status 1."""
+    found = run.lines("search", "HELLO", "--url", run.url)
+    assert [(line["conversation_id"], line["version"]) for line in found] == [("other", 1)]
+    done = run.here("search", "id", "--limit", "1", "--url", run.url)
+    assert done.stdout.startswith("chat  ")
+    assert "there are more than 1: pass a longer text, or --limit" in done.stderr
+    assert run.here("search", "hel.o", "--url", run.url, status=1).stdout == ""
+    assert "pass a text that is not empty" in run.refused("search", "", "--url", run.url, status=2)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after"), [(0, 0), (0, 9000), (100, 0), (150, 9000), (9000, 0), (9000, 9000)]
+)
+def test_search_shows_the_text_in_a_long_event(
+    run: Command, store: EventStore, before: int, after: int, terminal: bool
+) -> None:
+    """The line has the beginning of the event and what stands around the text, and is short."""
+    store.conversation("long").add_message("user", f"{'b' * before} Needle {'a' * after}")
+    done = run.here("search", "needle", "--url", run.url, terminal=terminal)
+    line = "".join(done.stdout.splitlines())
+    assert line.startswith("long  ")
+    assert "message" in line
+    assert "Needle" in line
+    assert len(line) < 320
+
+
+def test_fork_copies_a_conversation_up_to_a_version(run: Command, store: EventStore) -> None:
+    """The prompt of the copy is printed for a provider, and the origin is as it was."""
+    url = "--url", run.url
+    before = run.lines("show", "chat", *url)
+    done = json.loads(
+        run.here("fork", "chat", "copy", "--at", "3", "--prompt", "openai", *url).stdout
+    )
+    assert validate(done["messages"], "openai") == []
+    assert run.lines("show", "chat", *url) == before
+    assert "a copy of chat up to version 3" in run.here("show", "copy", *url).stdout
+    assert "at is 11: pass a version of" in run.refused("fork", "chat", "c2", "--at", "11", *url)
+    assert "expected" in run.refused("fork", "chat", "copy", "--at", "3", *url)
+    assert run.json("fork", "chat", "c3", "--at", "1", *url)["version"] == 2

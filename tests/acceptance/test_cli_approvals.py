@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,26 +15,27 @@ from typing import Any
 import pytest
 
 from eventstore import Approved, EventStore, Rejected
-from projections.cli import app, approving
+from projections.cli import app
+from projections.cli.commands import approve as approving
 
 
 class Terminal(StringIO):
-    """Something that a person looks at."""
+    """An output that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True."""
         return True
 
 
 class Command:
-    """`toolledger` on a store of its own."""
+    """The `toolledger` command on a store of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.url = f"sqlite:///{folder}/log.db"
 
     def __call__(self, *given: str, status: int = 0, terminal: bool = False) -> tuple[str, str]:
-        """Run it; what it prints, and what it complains of."""
+        """Run the command; return its output and its error output."""
         kind = Terminal if terminal else StringIO
         out, err = kind(), kind()
         with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
@@ -41,7 +43,7 @@ class Command:
         return out.getvalue(), err.getvalue()
 
     def refused(self, *given: str, status: int = 1) -> str:
-        """The one line that it says no with."""
+        """Return the one line of the refusal."""
         out, err = self(*given, status=status)
         assert out == ""
         assert err.startswith("toolledger: ")
@@ -51,13 +53,13 @@ class Command:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Command:
-    """The command."""
+    """Return the command."""
     return Command(tmp_path)
 
 
 @pytest.fixture
 def store(run: Command) -> Iterator[EventStore]:
-    """Its store: two conversations, three calls that wait, one that does not."""
+    """Return its store: two conversations, three calls that wait, one that does not."""
     with EventStore.open(run.url) as opened:
         chat = opened.conversation("chat")
         chat.request("pay", {"amount": 10, "to": "ann\x1b[31m"}, "a")
@@ -69,13 +71,15 @@ def store(run: Command) -> Iterator[EventStore]:
 
 
 def test_the_inbox_lists_what_waits_everywhere(run: Command, store: EventStore) -> None:
-    """With the arguments, the fingerprint, and when it was asked; as a table and as JSON."""
+    """Each call has its arguments, its fingerprint and its time, as a table and as JSON."""
     out, _ = run("approvals")
     lines = out.splitlines()
     assert lines[0].split() == ["asked", "conversation", "call", "tool", "arguments"]
     assert [line.split()[2:5] for line in lines[1:4]] == [
-        ["chat", "a", "pay"], ["chat", "c", "pay"], ["other", "a", "mail"],
-    ]  # fmt: skip
+        ["chat", "a", "pay"],
+        ["chat", "c", "pay"],
+        ["other", "a", "mail"],
+    ]
     assert '{"amount":10,"to":"ann\\u001b[31m"}' in lines[1]
     assert "\x1b" not in out
     assert lines[4].startswith("3 calls wait")
@@ -92,13 +96,73 @@ def test_a_call_takes_one_line_whatever_the_model_calls_it(run: Command) -> None
         store.conversation("chat\nx").request("f\n2026-01-01 rm", {}, "a\t\r\n\x1b[2J")
     lines = run("approvals")[0].splitlines()
     assert len(lines) == 3
-    assert lines[1].split()[2:] == ["chat\\nx", "a\\t\\r\\n\\x1b[2J", "f\\n2026-01-01", "rm", "{}"]
+    names = ['"chat\\nx"', '"a\\t\\r\\n\\x1b[2J"', '"f\\n2026-01-01', 'rm"', "{}"]
+    assert lines[1].split()[2:] == names
     out, _ = run("approve", "chat\nx", "a\t\r\n\x1b[2J")
-    assert out == "approved: f\\n2026-01-01 rm({}), call a\\t\\r\\n\\x1b[2J of chat\\nx\n"
+    assert out == f'approved: {names[2]} rm"({{}}), call {names[1]} of {names[0]}\n'
 
 
-def test_of_long_arguments_a_person_sees_a_part_and_is_told_so(run: Command) -> None:
-    """A program gets all of them; a complaint stays short."""
+HOSTILE = "\x9b31m\x7f\u2028\u202e\u2066\x1b[2J\U000e0041é\n"
+"""Codes of a terminal, C1 and DEL, a line separator, bidi overrides, a tag, and a letter."""
+
+
+def test_json_on_a_terminal_has_no_control_codes_and_stays_json(run: Command) -> None:
+    """Escape in JSON what a terminal would obey; leave it as it is for a file."""
+    with EventStore.open(run.url) as store:
+        chat = store.conversation(HOSTILE)
+        chat.request(HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)
+    for command in (["approvals"], ["tools"], ["show", HOSTILE], ["tail"], ["show"]):
+        shown, _ = run(*command, "--json", terminal=True)
+        raw, _ = run(*command, "--json")
+        assert all(map(str.isprintable, shown.split("\n")))
+        assert "é" in shown
+        lines = zip(shown.splitlines(), raw.split("\n"), strict=False)
+        if command[0] == "approvals" or command[0] == "tools":
+            lines = iter([(shown, raw)])
+        assert all(json.loads(one) == json.loads(other) for one, other in lines)
+    approved, _ = run("approve", HOSTILE, HOSTILE, "--by", HOSTILE, "--json", terminal=True)
+    assert all(map(str.isprintable, approved.split("\n")))
+    assert json.loads(approved)["status"]["by"] == HOSTILE
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_author_of_a_decision_cannot_write_another_line(run: Command, terminal: bool) -> None:
+    """Show who decided first on one line, whatever the name is."""
+    with EventStore.open(run.url) as store:
+        call = store.conversation("chat").request("pay", {})
+        store.conversation("chat").approve(call.id, by=f"eve\tapproved: pay{HOSTILE}")
+    out, _ = run("approve", "chat", call.id, terminal=terminal)
+    assert out.count("\n") == 1
+    assert all(map(str.isprintable, out.rstrip("\n")))
+    assert out.startswith('approved already, by "eve\\tapproved: pay\\x9b31m')
+
+
+def test_a_name_that_reads_like_a_call_is_quoted(run: Command) -> None:
+    """Let no name pass for another name with arguments."""
+    with EventStore.open(run.url) as store:
+        name = 'read({"path":"a"}), call x of y; rm'
+        approval = store.conversation("my chat").request(name, {"all": True}, "b")
+    out, _ = run("approvals")
+    assert re.search(r'"my chat" +b +"read\(\{\\"path\\":\\"a\\"\}\), call x of y; rm" ', out)
+    out, _ = run("approve", "my chat", approval.id)
+    assert out.startswith('approved: "read({')
+    assert out.endswith('; rm"({"all":true}), call b of "my chat"\n')
+
+
+def test_a_key_that_is_there_twice_is_shown_twice(run: Command) -> None:
+    """Show both values of a repeated key, run neither, and take no such edit."""
+    text = '{"path": "a", "mode": {"x": 1, "x": 2}}'
+    with EventStore.open(run.url) as store:
+        store.conversation("chat").request("read", text, "a")
+    assert text in run("approvals")[0]
+    assert "pass --edit" in run.refused("approve", "chat", "a")
+    refusal = run.refused("approve", "chat", "a", "--edit", '{"a": 1, "a": 2}', status=2)
+    assert "has a key twice" in refusal
+    assert run("approve", "chat", "a", "--shown", text, "--edit", '{"a": 1}')[0]
+
+
+def test_long_arguments_are_shown_in_part_with_a_remark(run: Command) -> None:
+    """Programs get all of them, and an error message stays short."""
     with EventStore.open(run.url) as store:
         store.conversation("chat").request("send", {"body": "x" * 1_000_000}, "a")
         store.conversation("chat").request("send", {}, "b")
@@ -116,7 +180,7 @@ def test_of_long_arguments_a_person_sees_a_part_and_is_told_so(run: Command) -> 
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_inbox_may_be_read_from_tables(run: Command, store: EventStore, terminal: bool) -> None:
-    """They are kept up on the way, with a bar where a person looks; the answer is the same."""
+    """The tables are updated first, with a progress bar on a terminal; the answer is the same."""
     tables = f"sqlite:///{run.folder}/tables.db"
     direct = run("approvals", terminal=terminal)[0]
     assert run("approvals", "--tables", tables, terminal=terminal)[0] == direct
@@ -125,13 +189,30 @@ def test_the_inbox_may_be_read_from_tables(run: Command, store: EventStore, term
 
 
 def test_a_person_in_another_process_decides(run: Command, store: EventStore) -> None:
-    """The agent's handle sees the decision, who made it and why."""
+    """The agent's handle sees the decision, its author and the reason."""
     chat = store.conversation("chat")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "projections.cli", "approve", "chat", "a",
-         "--by", "ann", "--reason", "small", "--url", run.url],
-        check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "projections.cli",
+            "approve",
+            "chat",
+            "a",
+            "--by",
+            "ann",
+            "--reason",
+            "small",
+            "--url",
+            run.url,
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
     assert done.stdout.startswith('approved: pay({"amount":10')
     assert chat.tools["a"].status == Approved(None, "ann", "small")
     out, _ = run("reject", "other", "a", "--by", "ann", "--reason", "no mail")
@@ -141,7 +222,7 @@ def test_a_person_in_another_process_decides(run: Command, store: EventStore) ->
 
 
 def test_an_approval_may_edit_the_arguments(run: Command, store: EventStore) -> None:
-    """They are in force from then on; so arguments that were no JSON object can be mended."""
+    """The edit is in force, and can replace arguments that were not a JSON object."""
     found = json.loads(run("approve", "chat", "c", "--edit", '{"amount": 3}', "--json")[0])
     assert found["status"]["state"] == "Approved"
     assert (found["conversation_id"], found["id"]) == ("chat", "c")
@@ -153,10 +234,10 @@ def test_an_approval_may_edit_the_arguments(run: Command, store: EventStore) -> 
     [("a", '{"to": "ann\\u001b[31m",  "amount": 10}'), ("c", "{oops")],
 )
 @pytest.mark.parametrize("command", ["approve", "reject"])
-def test_what_was_shown_is_what_is_decided_on(
+def test_a_decision_holds_only_for_the_arguments_shown(
     run: Command, store: EventStore, call: str, shown: str, command: str
 ) -> None:
-    """The same arguments in any order and spacing, or the same raw text."""
+    """The arguments may differ in key order and spacing, or be the same raw text."""
     more = ["--edit", "{}"] if (command, call) == ("approve", "c") else []
     run(command, "chat", call, "--shown", shown, *more)
     assert not store.conversation("chat").tools[call].is_pending
@@ -165,15 +246,18 @@ def test_what_was_shown_is_what_is_decided_on(
 @pytest.mark.parametrize(
     ("call", "shown"),
     [
-        ("a", '{"to": "ann\\u001b[31m", "amount": 10.0}'), ("a", '{"amount": 10}'), ("a", "{}"),
-        ("c", "{}"), ("c", "{oops "),
+        ("a", '{"to": "ann\\u001b[31m", "amount": 10.0}'),
+        ("a", '{"amount": 10}'),
+        ("a", "{}"),
+        ("c", "{}"),
+        ("c", "{oops "),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("command", ["approve", "reject"])
 def test_a_call_that_was_not_shown_is_not_decided_on(
     run: Command, store: EventStore, call: str, shown: str, command: str
 ) -> None:
-    """Other arguments, be it by a hair, are refused, and the right ones named."""
+    """Any other arguments are refused, and the error shows the right ones."""
     told = run.refused(command, "chat", call, "--shown", shown)
     assert "has other arguments than those shown, nothing was decided" in told
     assert ("{oops" if call == "c" else '"amount":10,') in told
@@ -187,27 +271,27 @@ def test_a_call_that_was_not_shown_is_not_decided_on(
         (["approve", "chat", "x"], "has no call 'x': `toolledger approvals` lists", 1),
         (["approve", "chat", "b"], "call 'b' is Rejected: approved is not allowed", 1),
         (["approve", "chat", "c"], "cannot run: pass --edit with those it should have", 1),
-        (["approve", "chat", "a", "--edit", "{"], "'{' is no JSON", 2),
-        (["approve", "chat", "a", "--edit", "[1]"], "'[1]' is no JSON object", 2),
-        (["approve", "chat", "a", "--shown", "5"], "'5' is no JSON object", 2),
+        (["approve", "chat", "a", "--edit", "{"], "'{' is not JSON", 2),
+        (["approve", "chat", "a", "--edit", "[1]"], "'[1]' is not a JSON object", 2),
+        (["approve", "chat", "a", "--shown", "5"], "'5' is not a JSON object", 2),
         (["reject", "chat", "x"], "has no call 'x'", 1),
         (["approve", "chat"], "Missing argument 'CALL'", 2),
         (["approvals", "--tables", "nonsense"], "is not a database URL", 2),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_an_impossible_decision_is_refused_in_one_line(
     run: Command, store: EventStore, given: list[str], told: str, status: int
 ) -> None:
-    """And nothing is written."""
+    """Nothing is written."""
     before = store.conversation("chat").version
     assert told in run.refused(*given, status=status)
     assert store.conversation("chat").version == before
 
 
-def test_who_decides_second_is_told_whose_decision_stands(
+def test_a_second_decision_names_the_author_of_the_first(
     run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where both have seen the call wait."""
+    """This holds if both persons have seen the call wait."""
     waiting = approving._waiting
 
     def slow(*given: Any) -> Any:
@@ -221,11 +305,45 @@ def test_who_decides_second_is_told_whose_decision_stands(
 
 
 def test_the_first_decision_stands(run: Command, store: EventStore) -> None:
-    """The same one again changes nothing, another is refused."""
+    """The same decision again changes nothing, and a different one is refused."""
     assert run("approve", "chat", "a")[0].startswith("approved: ")
-    assert run("approve", "chat", "a")[0].startswith("approved already, by somebody who gave no")
+    assert run("approve", "chat", "a")[0].startswith("approved already, by someone who gave no")
     assert "Approved: approved is not allowed" in run.refused(
         "approve", "chat", "a", "--edit", "{}"
     )
     run("reject", "chat", "a", "--reason", "second thoughts")  # it has not started
     assert "Rejected" in run.refused("approve", "chat", "a")
+
+
+def test_a_paused_call_is_listed_with_its_reason(run: Command) -> None:
+    """A deferred call has its time; the arguments are those in force, which are compared."""
+    with EventStore.open(run.url) as store:
+        chat = store.conversation("chat")
+        chat.request("pay", {"amount": 10}, "a")
+        chat.approve("a", {"amount": 5})
+        with chat.running("a") as attempt:
+            attempt.pause(reason="above the \x1b[31mlimit")
+        chat.request("mail", {}, "b")
+        chat.defer("b", 1_767_355_200_000_000)
+        chat.request("look", {}, "c")
+    out, _ = run("approvals")
+    lines = out.splitlines()
+    assert lines[0].split()[-1] == "waits"
+    assert "\x1b" not in out
+    assert re.search(r'pay +\{"amount":5\} +above the', lines[1])
+    assert lines[2].endswith("until 2026-01-02 12:00:00.000")
+    found = json.loads(run("approvals", "--json")[0])
+    assert [(a["attempts"], a["until"]) for a in found] == [
+        (1, None),
+        (0, 1_767_355_200_000_000),
+        (0, None),
+    ]
+    assert "was decided; they are" in run.refused(
+        "approve", "chat", "a", "--shown", '{"amount":10}'
+    )
+    run("approve", "chat", "a", "--shown", '{"amount":5}', "--by", "ada")
+    with EventStore.open(run.url) as store:
+        tool = store.conversation("chat").tools["a"]
+    assert tool.effective_call.arguments == {"amount": 5}
+    assert isinstance(tool.status, Approved)
+    assert "paused" in run("show", "chat")[0]

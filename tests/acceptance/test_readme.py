@@ -12,30 +12,33 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine
 
 from eventstore import EventStore, migrate
-from eventstore.storage.sqlite import driver
+from eventstore.storage.sqlite.driver import driver
 from projections import Projector
 
 README = Path(__file__).resolve().parents[2] / "README.md"
+TYPED_TOOLS = README.parent / "docs" / "typed-tools.md"
 
 
-def test_the_python_blocks_of_the_readme_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", [README, TYPED_TOOLS], ids=lambda page: page.stem)
+def test_the_python_blocks_of_a_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: Path
 ) -> None:
     """Every block runs in one session, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    text = README.read_text()
+    text = page.read_text("utf-8")
     names: dict[str, object] = {}
     blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     assert len(blocks) > 3
     for block in blocks:
         line = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * line + block[1], str(README), "exec"), names)  # noqa: S102
+        code = compile("\n" * line + block[1], str(page), "exec", dont_inherit=True)
+        exec(code, names)  # noqa: S102
     names["store"].close()  # type: ignore[attr-defined]
 
 
 def test_every_command_that_the_readme_lists_exists() -> None:
-    """The list of commands is the command line's own."""
-    from projections.cli.app import app  # noqa: PLC0415
+    """The README's list equals the commands of the command line."""
+    from projections.cli.app import app
 
     listed = re.findall(r"^toolledger (\w+)  ", README.read_text(), re.MULTILINE)
     have = {command.name or command.callback.__name__ for command in app.registered_commands}
@@ -46,7 +49,10 @@ def test_every_command_that_the_readme_lists_exists() -> None:
 def test_a_hosts_autogenerate_leaves_our_tables_alone(
     tmp_path: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """With the function that the README names, the projections' tables, too; not without it."""
+    """The README's function protects the log's and the projections' tables.
+
+    Without it they would be dropped.
+    """
     text = README.read_text()
     found = re.search(r"^def include_name\(.*?(?=^```)", text, re.DOTALL | re.MULTILINE)
     assert found is not None

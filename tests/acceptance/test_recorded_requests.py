@@ -1,26 +1,29 @@
-"""Real requests with the provider's verdict: what was accepted stays as it is, and travels."""
+"""Real requests with the provider's answer: an accepted one stays unchanged and can be moved."""
 
 from __future__ import annotations
 
 import copy
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiers import sampled
+from support.transcripts import REQUESTS
 
 from eventstore import validate
-from eventstore.wire import PROVIDERS
+from eventstore.providers import PROVIDERS
 from projections import repair_messages
 
-PATH = Path(__file__).resolve().parents[2].parent / "shared/data/pydantic-ai/wire_requests.jsonl"
 SPOKEN = {
     "openai_compatible": "openai",
     "openai_responses": "openai-responses",
     "openai_responses_compatible": "openai-responses",
 }
 """Whose form a request has, where that is not the provider's own name."""
+
+QUICK_REQUESTS = 20
+"""Accepted requests that the quick tier renders for every other provider."""
 
 LISTS = ("messages", "contents", "input")
 OUR_FAULT = re.compile(
@@ -30,12 +33,10 @@ OUR_FAULT = re.compile(
 )
 """What a refusal speaks of when the history is its reason: not a link, a model or a key."""
 
-pytestmark = pytest.mark.skipif(not PATH.exists(), reason=f"{PATH.name} is not there")
-
 
 def requests(*, accepted: bool) -> list[Any]:
-    """The recorded requests that a provider took, or those that it refused for the history."""
-    lines = PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []
+    """Return the recorded requests that a provider accepted, or refused for their history."""
+    lines = REQUESTS.read_text("utf-8").splitlines()
     found = []
     for line in map(json.loads, lines):
         name = SPOKEN.get(line["provider"], line["provider"])
@@ -60,7 +61,7 @@ def test_an_accepted_request_is_valid_and_comes_back_equal(
 
 
 @pytest.mark.parametrize("target", sorted(PROVIDERS))
-@pytest.mark.parametrize(("provider", "messages"), requests(accepted=True))
+@pytest.mark.parametrize(("provider", "messages"), sampled(requests(accepted=True), QUICK_REQUESTS))
 def test_an_accepted_request_is_valid_for_every_other_provider(
     provider: str, messages: list[Any], target: str
 ) -> None:
@@ -79,5 +80,5 @@ NONE = pytest.param("", [], marks=pytest.mark.skip(reason="no history was refuse
 
 @pytest.mark.parametrize(("provider", "messages"), requests(accepted=False) or [NONE])
 def test_a_history_that_was_refused_is_flagged(provider: str, messages: list[Any]) -> None:
-    """The linter says beforehand what the provider said afterwards."""
+    """The linter reports what the provider then refused."""
     assert [found for found in validate(messages, provider) if found.level == "hard"]

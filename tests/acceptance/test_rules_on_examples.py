@@ -1,4 +1,4 @@
-"""The rules against hand-made histories, and against real requests and sessions."""
+"""The rules applied to hand-made histories, and to real requests and sessions."""
 
 from __future__ import annotations
 
@@ -8,41 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.transcripts import HISTORIES, REPEATS, REQUESTS, find
 
-from eventstore.wire.rules import PROVIDERS, validate
-
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-VECTORS = SHARED / "spec" / "histories.json"
-DATA = SHARED / "data"
-REQUESTS = DATA / "pydantic-ai" / "wire_requests.jsonl"
-
-needs_vectors = pytest.mark.skipif(
-    not VECTORS.exists(), reason="the example histories (../shared/spec) are not here"
-)
-needs_data = pytest.mark.skipif(
-    not REQUESTS.exists(), reason="the real transcripts (../shared/data) are not here"
-)
+from eventstore.providers import PROVIDERS
+from eventstore.providers.validation import validate
 
 
 def cases() -> list[Any]:
-    """The examples of the formats that have rules."""
-    if not VECTORS.exists():
-        return []
-    every = json.loads(VECTORS.read_text(encoding="utf-8"))["cases"]
+    """Return the examples of the formats that have rules."""
+    every = json.loads(HISTORIES.read_text(encoding="utf-8"))["cases"]
     ours = [case for case in every if case["provider"] in PROVIDERS]
     return [pytest.param(case, id=f"{case['id']} {case['title']}") for case in ours]
 
 
 def lines(path: Path) -> list[Any]:
-    """The objects of a JSON lines file."""
+    """Return the objects of a JSON lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def transcript(name: str) -> Path:
+    """Return the file of a transcript, or skip the test."""
+    path = find(name)
+    if path is None:
+        pytest.skip(f"{name} is not here")
+    return path
+
+
 def accepted_requests() -> list[Any]:
-    """Requests that a provider answered with 200, of the formats that have rules."""
+    """Return requests that a provider answered with 200, of the formats that have rules."""
     formats = {"openai": "openai", "openai_compatible": "openai", "anthropic": "anthropic"}
-    if not REQUESTS.exists():
-        return []
     return [
         pytest.param(formats[request["provider"]], request, id=request["source"])
         for request in lines(REQUESTS)
@@ -51,13 +45,12 @@ def accepted_requests() -> list[Any]:
 
 
 def unanswered(messages: list[Any]) -> list[str]:
-    """Ids of calls that no tool message of the whole session answers."""
+    """Return the ids of calls that no tool message of the whole session answers."""
     answers = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return [call for call in calls if call not in answers]
 
 
-@needs_vectors
 @pytest.mark.parametrize("case", cases())
 def test_each_example_breaks_the_rules_that_it_is_listed_with(case: dict[str, Any]) -> None:
     """A hand-made history breaks exactly its listed rules; hard ones only when it is invalid."""
@@ -66,9 +59,8 @@ def test_each_example_breaks_the_rules_that_it_is_listed_with(case: dict[str, An
     assert any(violation.level == "hard" for violation in violations) is not case["input_valid"]
 
 
-@needs_data
 @pytest.mark.parametrize(("provider", "request_sent"), accepted_requests())
-def test_what_a_provider_accepted_breaks_no_hard_rule(
+def test_a_request_that_a_provider_accepted_breaks_no_hard_rule(
     provider: str, request_sent: dict[str, Any]
 ) -> None:
     """A request that was answered with 200 is valid."""
@@ -76,30 +68,25 @@ def test_what_a_provider_accepted_breaks_no_hard_rule(
     assert [violation for violation in violations if violation.level == "hard"] == []
 
 
-@needs_data
 def test_there_are_accepted_requests_of_both_formats() -> None:
     """The recorded requests hold enough of each format to mean something."""
     counts = Counter(case.values[0] for case in accepted_requests())
     assert counts == {"openai": 30, "anthropic": 27}
 
 
-@needs_data
-@pytest.mark.parametrize("path", ["tau-bench/airline.jsonl", "livemcpbench/sonnet-4.jsonl"])
-def test_finished_runs_break_no_rule(path: str) -> None:
-    """Runs that went to their end with a real provider are valid, also where ids are used again."""
-    runs = lines(DATA / path)
+@pytest.mark.parametrize("name", ["tau-bench/airline.jsonl", "livemcpbench/sonnet-4.jsonl"])
+def test_finished_runs_break_no_rule(name: str) -> None:
+    """Runs that ended normally with a real provider are valid, even if they repeat ids."""
+    runs = lines(transcript(name))
     assert runs
     assert [run for run in runs if validate(run["messages"], "openai")] == []
 
 
-@needs_data
 def test_a_loop_of_identical_calls_breaks_no_rule() -> None:
-    """Calling the same 41 times is a waste, but valid."""
-    path = DATA / "letta" / "repeat-loop.messages.json"
-    assert validate(json.loads(path.read_text(encoding="utf-8")), "openai") == []
+    """41 equal calls are a waste, but valid."""
+    assert validate(json.loads(REPEATS.read_text(encoding="utf-8")), "openai") == []
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("name", "places", "count"),
     [
@@ -109,7 +96,7 @@ def test_a_loop_of_identical_calls_breaks_no_rule() -> None:
 )
 def test_aborted_turns_are_found_and_nothing_else(name: str, places: list[int], count: int) -> None:
     """The calls that a person interrupted are named where they were made; the rest is valid."""
-    path = DATA / "pi-sessions" / f"{name}.messages.json"
+    path = transcript(f"pi-sessions/{name}.messages.json")
     messages = json.loads(path.read_text(encoding="utf-8"))
     violations = validate(messages, "openai")
     assert [(each.code, each.place) for each in violations] == [

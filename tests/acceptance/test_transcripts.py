@@ -1,9 +1,8 @@
-"""Real transcripts: imported, cut at every event, and each prompt is valid and complete."""
+"""Real transcripts: imported and cut at every event; each prompt is valid and complete."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiers import LONG
+from support.transcripts import find, present
 
 from eventstore import EventStore, Recorded, RunStarted, validate
-from projections.history import History, model_history
-from projections.repeats import Repeat, repeats
+from eventstore.importers import Source, read
+from eventstore.importers.problems import SourceError
+from eventstore.importers.transcript import is_refusal
+from projections.history.projection import History, model_history
+from projections.repeats.projection import Repeat, repeats
 from projections.replay import replay
-from projections.sources import Source, SourceError, is_refusal, read
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 FILES = (
     "tau-bench/airline.jsonl",
     "livemcpbench/sonnet-4.jsonl",
@@ -34,27 +36,26 @@ FILES = (
     "claude-code/task_sdk.jsonl",
 )
 PROVIDERS = ("openai", "anthropic")
-LONG = os.environ.get("TOOLLEDGER_LONG") == "1"
 """Whether long conversations, too, are cut at every event: that takes minutes."""
 
 MANY, EVERY = 600, 12
 """A conversation of more events is cut at every twelfth, at other ones each day."""
 
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the real transcripts (../shared/data) are not here"
-)
+HERE = present(*FILES)
+
+every_file = pytest.mark.parametrize("name", HERE)
 
 
 def source(name: str) -> Source:
-    """A file of real transcripts, or a reason to skip."""
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path.parent.name}/{path.name} is not here")
+    """Return a file of real transcripts, or skip the test."""
+    path = find(name)
+    if path is None:
+        pytest.skip(f"{name} is not here")
     return read(path)
 
 
 def imported(name: str, store: EventStore) -> list[str]:
-    """Import a file; the ids of its conversations."""
+    """Import a file; return the ids of its conversations."""
     ids = []
     for transcript in source(name).transcripts():
         started = RunStarted(None, transcript.parent_id) if transcript.parent_id else None
@@ -66,14 +67,14 @@ def imported(name: str, store: EventStore) -> list[str]:
 
 
 def cuts(events: list[Recorded]) -> set[int]:
-    """The versions to cut a conversation at."""
+    """Return the versions to cut a conversation at."""
     every = 1 if LONG or len(events) <= MANY else EVERY
     today = datetime.now(UTC).toordinal()
     return {len(events), *range(1 + today % every, len(events) + 1, every)}
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All text in a JSON value, and in the JSON objects that stand in text."""
+    """Yield all text in a JSON value, and in JSON objects inside text."""
     if isinstance(value, str):
         yield value
         if value.startswith('{"error":'):
@@ -87,20 +88,14 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def texts(content: Any) -> list[str]:
-    """The texts of a result as a file has it."""
+    """Return the texts of a result as a file has it."""
     return [text for text in strings(content) if text not in ("text", "")]
 
 
-@pytest.fixture
-def store() -> Iterator[EventStore]:
-    """A store in memory."""
-    with EventStore.open("sqlite://") as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("name", FILES)
+@every_file
+@pytest.mark.slow
 def test_a_log_cut_anywhere_gives_valid_prompts(name: str, store: EventStore) -> None:
-    """For both providers, by all their rules, the strict ones too."""
+    """The prompts for both providers keep all rules, the strict ones too."""
     for conversation_id in imported(name, store):
         events = list(store.conversation(conversation_id).events())
         wanted = cuts(events)
@@ -115,7 +110,7 @@ def test_a_log_cut_anywhere_gives_valid_prompts(name: str, store: EventStore) ->
                 assert found == [], (conversation_id, recorded.version, provider)
 
 
-@pytest.mark.parametrize("name", FILES)
+@every_file
 def test_no_real_result_is_lost(name: str, store: EventStore) -> None:
     """Every tool result of the file is in the prompt, for both providers."""
     given = {t.id: list(t.messages) for t in source(name).transcripts()}
@@ -130,7 +125,7 @@ def test_no_real_result_is_lost(name: str, store: EventStore) -> None:
 
 
 def results(message: dict[str, Any]) -> list[str]:
-    """The texts of the results that a message holds."""
+    """Return the texts of the results that a message holds."""
     content = message.get("content")
     if message["role"] == "tool":
         return texts(content)
@@ -143,21 +138,21 @@ def results(message: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", FILES)
+@every_file
 def test_each_file_can_be_imported_again(name: str, store: EventStore) -> None:
-    """Nothing is doubled, and every result goes back to its provider as it came."""
+    """The second import adds nothing, and every result goes back unchanged."""
     before = {i: store.conversation(i).version for i in imported(name, store)}
     assert {i: store.conversation(i).version for i in imported(name, store)} == before
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("claude-code/")])
+@pytest.mark.parametrize("name", [name for name in HERE if name.startswith("claude-code/")])
 def test_a_session_log_can_be_imported_as_it_grows(
     name: str, store: EventStore, tmp_path: Path
 ) -> None:
-    """Line by line as its program wrote it: in the end the log is that of one import."""
+    """Imports line by line give the same log as one import."""
     whole = EventStore.open("sqlite://")
     ids = imported(name, whole)
-    lines = (DATA / name).read_bytes().splitlines(keepends=True)
+    lines = source(name).path.read_bytes().splitlines(keepends=True)
     path = tmp_path / Path(name).name
     for count in range(1, len(lines) + 1, max(1, len(lines) // 40)):
         path.write_bytes(b"".join(lines[:count]))
@@ -178,7 +173,7 @@ def test_a_session_log_can_be_imported_as_it_grows(
 
 @pytest.mark.parametrize(("name", "count"), [(FILES[3], 18), (FILES[4], 6)])
 def test_unanswered_calls_are_answered(name: str, count: int, store: EventStore) -> None:
-    """24 calls of two coding sessions were aborted: the prompt says of each what is known."""
+    """24 calls of two coding sessions were aborted, and the prompt says what is known of each."""
     (conversation_id,) = imported(name, store)
     history = model_history(store.conversation(conversation_id).events(), collapse="none")
     messages = history.render("openai")["messages"]
@@ -191,7 +186,7 @@ def test_unanswered_calls_are_answered(name: str, count: int, store: EventStore)
 
 
 def test_a_loop_of_41_equal_calls_is_reported(store: EventStore) -> None:
-    """An agent called one tool again and again, and got the same for it."""
+    """An agent repeated one call and got the same answer each time."""
     (conversation_id,) = imported(FILES[2], store)
     found = [
         finding
@@ -201,24 +196,24 @@ def test_a_loop_of_41_equal_calls_is_reported(store: EventStore) -> None:
     assert max(finding.run for finding in found) >= 41
 
 
-def test_a_persons_rejection_is_one(store: EventStore) -> None:
-    """The coding agent's prompt was aborted: rejected by a human, not failed."""
+def test_an_aborted_prompt_is_a_rejection_by_a_human(store: EventStore) -> None:
+    """The call is rejected by a human, not failed."""
     (conversation_id,) = imported(FILES[9], store)
     (tool,) = store.conversation(conversation_id).tools.values()
     assert (tool.status.name, tool.status.source) == ("Rejected", "human")  # type: ignore[union-attr]
 
 
 def test_a_sub_agents_side_chain_is_linked(store: EventStore) -> None:
-    """It has its own conversation, which names the call that it serves."""
+    """The chain is a conversation of its own, which names the call that started it."""
     main, side = source("claude-code/task_non_sdk.jsonl").transcripts()
     assert (side.id, side.parent_id) == (f"{main.id}/sidechain-1", main.id)
     store.conversation(main.id).import_messages(main.messages, main.provider)
     assert side.parent_call_id in store.conversation(main.id).tools
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_replay_fits_everywhere(name: str, store: EventStore) -> None:
-    """What the library wrote itself has no anomaly."""
+@every_file
+def test_a_replay_of_an_imported_log_has_no_anomaly(name: str, store: EventStore) -> None:
+    """The library's own import writes only legal transitions."""
     for conversation_id in imported(name, store):
         frames = list(replay(store.conversation(conversation_id).events()))
         assert [frame for frame in frames if frame.anomalies] == []

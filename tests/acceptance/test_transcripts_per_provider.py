@@ -1,4 +1,4 @@
-"""Real transcripts over every wire: valid, whole, and with the same calls."""
+"""Real transcripts rendered for every provider: valid, complete, and with the same calls."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.transcripts import DATA, MORE
 
 from eventstore import EventStore, validate
-from eventstore.wire import PROVIDERS, list_key
+from eventstore.importers import read
+from eventstore.importers.transcript import is_refusal
+from eventstore.providers import PROVIDERS, list_key
 from projections import History
-from projections.sources import is_refusal, read
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 FOLDERS = ("tau-bench", "livemcpbench", "letta", "pi-sessions", "claude-code")
-FILES = sorted(path for folder in FOLDERS for path in (DATA / folder).glob("*.json*"))
-
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the real transcripts (../shared/data) are not here"
-)
+FILES = {
+    f"{folder}/{path.name}": path
+    for place in (MORE, DATA)
+    for folder in FOLDERS
+    for path in (place / folder).glob("*.json*")
+}
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All text in a JSON value, and in errors, which stand in text as JSON where need be."""
+    """Yield all text in a JSON value, and in errors, whose text may hold JSON."""
     if isinstance(value, str):
         yield value
         if value.startswith('{"error":'):
@@ -37,9 +39,10 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", [FILES[name] for name in sorted(FILES)], ids=sorted(FILES))
+@pytest.mark.slow
 def test_every_provider_is_shown_a_valid_and_whole_history(path: Path) -> None:
-    """Each prompt breaks no rule, and says every result, and the name of every tool called."""
+    """Each prompt breaks no rule, and has every result and the name of every tool called."""
     for transcript in read(path).transcripts():
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(transcript.id)

@@ -1,7 +1,9 @@
-"""What the conformance tests share. Each file is one system, each test a row of its tables.
+"""Fixtures of the conformance tests. Each file is one system, each test a row of its tables.
 
-A test is named for its row. Where the system's rule and ours differ, the test holds ours and
-its docstring says so.
+`test_limits_and_errors.py` and `test_pauses_edits_and_skips.py` hold rows of several systems.
+
+A test is named after its row. Where the system's rule and ours differ, the test holds ours and
+its docstring says so: "there" is the system, "here" is this library.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ from eventstore import Conversation, EventStore
 
 
 @pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
+def store() -> Iterator[EventStore]:
+    """Return a store in memory."""
     with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
+        yield store
+
+
+@pytest.fixture
+def chat(store: EventStore) -> Conversation:
+    """Return an empty conversation."""
+    return store.conversation("c")

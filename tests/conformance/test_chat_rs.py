@@ -41,12 +41,12 @@ STATUSES = {
 
 
 def asked(chat: Conversation) -> Tool:
-    """A call that the model just made."""
+    """Return a new pending call."""
     return chat.request("read_dir", {"path": "/"}, "call_abc")
 
 
 def error_of(tool: Tool) -> Any:
-    """The one thing that the answer says."""
+    """Return the error text of the answer."""
     _, response = tool.to_tuple()
     assert response is not None
     assert set(response.result) == {"error"}
@@ -57,13 +57,13 @@ def error_of(tool: Tool) -> Any:
 
 
 def test_new_starts_pending(chat: Conversation) -> None:
-    """A new call is pending, and nothing else."""
+    """A new call is pending, and in no other status."""
     tool = asked(chat)
     assert (tool.is_pending, tool.is_resolved, tool.is_executing) == (True, False, False)
 
 
 def test_lifecycle_transitions(chat: Conversation) -> None:
-    """Approved and running are executing; completed is resolved, with a response."""
+    """Approved and running calls are executing; a completed call is resolved, with a response."""
     asked(chat)
     assert chat.approve("call_abc").is_executing
     assert chat.start("call_abc").is_executing
@@ -73,7 +73,7 @@ def test_lifecycle_transitions(chat: Conversation) -> None:
 
 
 def test_rejected_to_tuple_synthesizes_error(chat: Conversation) -> None:
-    """The reason follows the one sentence that every rejection begins with."""
+    """The reason follows the sentence that every rejection begins with."""
     asked(chat)
     told = error_of(chat.reject("call_abc", "too dangerous"))
     assert told == "User rejected this tool call: too dangerous"
@@ -86,7 +86,7 @@ def test_rejected_to_tuple_synthesizes_error(chat: Conversation) -> None:
 def test_rejected_to_tuple_without_a_reason(
     chat: Conversation, reason: str | None, told: str
 ) -> None:
-    """No reason adds nothing, an empty one its colon."""
+    """No reason adds nothing, an empty reason adds its colon."""
     asked(chat)
     assert error_of(chat.reject("call_abc", reason)) == told
 
@@ -98,13 +98,13 @@ def test_failed_to_tuple_synthesizes_error(chat: Conversation) -> None:
 
 
 def test_pending_to_tuple_yields_no_response(chat: Conversation) -> None:
-    """The call half is there, the response half is not."""
+    """The pair has the call and no response."""
     tool = asked(chat)
     assert tool.to_tuple() == (tool.call, None)
 
 
 def test_try_to_tuple_errors_on_pending(chat: Conversation) -> None:
-    """The error carries the id and the state, and names both."""
+    """The error has the id and the state as attributes and in its text."""
     with pytest.raises(NonResolvedToolError) as caught:
         asked(chat).try_to_tuple()
     assert (caught.value.id, caught.value.state) == ("call_abc", "Pending")
@@ -122,7 +122,7 @@ def test_approved_with_edit_uses_edited_call(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("name", ["Rejected", "Failed"])
 def test_a_synthesized_answer_bears_the_tool_s_id_and_the_original_name(name: str) -> None:
-    """Never the edit's name, and an id also where the call has none."""
+    """The answer does not have the edit's name, and has an id even if the call has none."""
     edit = FunctionCall("read_file", {"path": "/etc"}, "other")
     tool = Tool("t1", FunctionCall("read_dir", {}), STATUSES[name], edit=edit)
     call, response = tool.try_to_tuple()
@@ -132,7 +132,7 @@ def test_a_synthesized_answer_bears_the_tool_s_id_and_the_original_name(name: st
 
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 def test_serde_round_trip(status: Any) -> None:
-    """Encoded and decoded, the call is equal."""
+    """A call that is encoded and decoded is equal."""
     tool = Tool("call_abc", CALL, status)
     assert Tool.decode(tool.encode()) == tool
 
@@ -171,7 +171,7 @@ def test_serde_round_trip(status: Any) -> None:
     ],
 )
 def test_the_status_is_adjacently_tagged(status: Any, expected: dict[str, Any]) -> None:
-    """State and data, the data left out where the state carries none."""
+    """The JSON has the state and the data, which is left out if the state has none."""
     tool = Tool("call_abc", CALL, status, edit=getattr(status, "edited_call", None))
     assert msgspec.json.decode(tool.encode()) == {
         "id": "call_abc",
@@ -184,7 +184,7 @@ def test_the_status_is_adjacently_tagged(status: Any, expected: dict[str, Any]) 
 
 
 def test_completed_tool_projects_to_real_response(chat: Conversation) -> None:
-    """Also when nobody approved it before it ran."""
+    """This holds if it ran without an approval, too."""
     asked(chat)
     chat.start("call_abc")
     call, response = chat.complete("call_abc", {"files": ["a", "b"]}).to_tuple()
@@ -194,7 +194,7 @@ def test_completed_tool_projects_to_real_response(chat: Conversation) -> None:
 
 
 def test_rejected_tool_projects_to_synthetic_error(chat: Conversation) -> None:
-    """The model reads why."""
+    """The model reads the reason."""
     asked(chat)
     assert "forbidden" in error_of(chat.reject("call_abc", "forbidden"))
 
@@ -207,7 +207,7 @@ def test_failed_tool_projects_to_synthetic_error(chat: Conversation) -> None:
 
 
 def test_pending_approved_running_yield_no_response(chat: Conversation) -> None:
-    """What is open has no answer yet."""
+    """An open call has no answer yet."""
     ids = [chat.request("read_dir", {"n": n}).id for n in range(3)]
     chat.approve(ids[1])
     chat.start(ids[2])
@@ -217,14 +217,14 @@ def test_pending_approved_running_yield_no_response(chat: Conversation) -> None:
 
 
 def test_try_to_tuple_is_strict(chat: Conversation) -> None:
-    """Pending is refused; completed straight from pending will do."""
+    """A pending call is refused; a call that was completed without a start is accepted."""
     with pytest.raises(NonResolvedToolError):
         asked(chat).try_to_tuple()
     assert chat.complete("call_abc", 1).try_to_tuple()[1].result == 1
 
 
 def test_edited_call_wins_in_projection(chat: Conversation) -> None:
-    """In the call half, and in what the model sees."""
+    """The edit is in the call half of the pair, and in what the model sees."""
     asked(chat)
     chat.approve("call_abc", {"path": "/home"})
     call, _ = chat.complete("call_abc", 1).to_tuple()
@@ -242,7 +242,7 @@ def test_part_enum_tool_serde_round_trip(chat: Conversation) -> None:
 
 
 def test_part_enum_tool_rejected_serde_round_trip(chat: Conversation) -> None:
-    """So does a rejected one, with its reason."""
+    """A rejected call comes back equal, with its reason."""
     asked(chat)
     tool = chat.reject("call_abc", "forbidden")
     assert Tool.decode(tool.encode()) == tool
@@ -250,15 +250,17 @@ def test_part_enum_tool_rejected_serde_round_trip(chat: Conversation) -> None:
 
 
 def test_parts_iterator_helpers_filter_by_state(chat: Conversation) -> None:
-    """A message with a text, a pending and a completed call: two calls, one of each."""
-    first, _ = chat.record({
-        "role": "assistant",
-        "content": "let me look",
-        "tool_calls": [
-            {"id": i, "type": "function", "function": {"name": "read_dir", "arguments": "{}"}}
-            for i in ("1", "2")
-        ],
-    })  # fmt: skip
+    """A message with a text, a pending and a completed call has two calls, one of each."""
+    first, _ = chat.record(
+        {
+            "role": "assistant",
+            "content": "let me look",
+            "tool_calls": [
+                {"id": i, "type": "function", "function": {"name": "read_dir", "arguments": "{}"}}
+                for i in ("1", "2")
+            ],
+        }
+    )
     chat.complete(first.id, [])
     tools = chat.tools.values()
     assert len(tools) == 2
@@ -290,7 +292,7 @@ def test_an_auto_execute_collection_asked_about_an_unknown_name(chat: Conversati
 
 
 def test_a_custom_strategy_reads_metadata_of_the_tool(chat: Conversation) -> None:
-    """What is marked as dangerous waits for a person, the rest runs beside it."""
+    """A dangerous call waits for a person, the others run."""
     danger = {"drop": True, "read": False}
 
     def tool(name: str) -> FunctionTool:
@@ -328,7 +330,7 @@ def test_a_custom_strategy_reads_metadata_of_the_tool(chat: Conversation) -> Non
 def test_tools_parsed_from_a_model_response_are_pending(
     chat: Conversation, provider: str, message: dict[str, Any]
 ) -> None:
-    """Whoever made the message, nothing has run."""
+    """No call of any provider's message has run."""
     assert [tool.is_pending for tool in chat.record(message, provider)] == [True]
 
 
@@ -336,7 +338,7 @@ def test_tools_parsed_from_a_model_response_are_pending(
 
 
 def test_defect_the_edit_is_lost_when_the_call_runs(chat: Conversation) -> None:
-    """An approved edit is what runs, what the log says ran, and what the model sees after."""
+    """Here an approved edit is what runs, what the log records, and what the model sees."""
     seen: list[str] = []
 
     def read_dir(path: str) -> str:
@@ -355,7 +357,7 @@ def test_defect_the_edit_is_lost_when_the_call_runs(chat: Conversation) -> None:
 
 
 def test_defect_the_id_is_minted_on_the_tool_alone(chat: Conversation) -> None:
-    """Call, response and both halves on the wire bear the one id."""
+    """Here call, response and both halves of the request have the same id."""
     tool = chat.request("read_dir")
     assert tool.id == tool.call.id
     response = chat.complete(tool.id, []).response
@@ -368,13 +370,13 @@ def test_defect_the_id_is_minted_on_the_tool_alone(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("call_id", ["call_abc", "toolu_01", "1", "é 名"])
 def test_defect_ids_that_are_no_uuid_cannot_be_read_back(call_id: str) -> None:
-    """Any text is an id."""
+    """Here any text is a valid id."""
     tool = Tool(call_id, FunctionCall("f", {}, call_id))
     assert Tool.decode(tool.encode()) == tool
 
 
 def test_defect_a_running_call_is_decided_again_on_resume(chat: Conversation) -> None:
-    """A start without an end is an outcome that nobody knows; it does not run a second time."""
+    """Here a start without an end is an unknown outcome, and the call does not run again."""
     runs: list[str] = []
 
     def read_dir(path: str) -> None:
@@ -389,7 +391,7 @@ def test_defect_a_running_call_is_decided_again_on_resume(chat: Conversation) ->
 
 
 def test_defect_a_retry_erases_what_ran_and_deferral_times_collapse(chat: Conversation) -> None:
-    """Every attempt stays in the log, and each call keeps the wait of its own."""
+    """Here every attempt stays in the log, and each call has its own wait."""
     waits = {"a": 5.0, "b": 60.0}
     for name, wait in waits.items():
         call = chat.request(name)
@@ -398,6 +400,7 @@ def test_defect_a_retry_erases_what_ran_and_deferral_times_collapse(chat: Conver
     chat.start(next(iter(chat.tools)))
     failed = [r.event for r in chat.events() if isinstance(r.event, ToolFailed)]
     assert [(e.failure.message, e.delay) for e in failed] == [
-        ("a is busy", 5_000_000), ("b is busy", 60_000_000),
-    ]  # fmt: skip
+        ("a is busy", 5_000_000),
+        ("b is busy", 60_000_000),
+    ]
     assert [tool.attempts for tool in chat.tools.values()] == [2, 1]

@@ -1,4 +1,4 @@
-"""clark-agent: gates, what a call to a hidden tool is told, and what the loop makes of refusals."""
+"""clark-agent: gates, the answer to a call of a hidden tool, and rejections in the loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from dispatching import awaited
+from support.dispatchers import awaited
 
 from eventstore import (
     AgentError,
@@ -16,12 +16,14 @@ from eventstore import (
     ErrorKind,
     EventStore,
     Failure,
+    FatalToolError,
     GateAnswer,
     GateClass,
     OpeningGate,
     ProviderError,
     ProviderErrorKind,
     Rejected,
+    Replace,
     RunEnded,
     Tool,
     ToolErrorPolicy,
@@ -40,12 +42,12 @@ AVAILABLE = ["frame", "deliver", "ask", "shell", "browse", "write"]
 
 
 def context(iteration: int = 0, available: Any = AVAILABLE) -> ToolGateContext:
-    """What the gates decide on."""
+    """Return the context of the gates."""
     return ToolGateContext(iteration, (), "c", available)
 
 
 class Narrow(ToolGate):
-    """A gate that always allows the same."""
+    """A gate with a fixed allowlist."""
 
     def __init__(
         self,
@@ -65,15 +67,15 @@ class Narrow(ToolGate):
         self.reason = reason
 
     def allowlist(self, context: ToolGateContext, /) -> set[str] | None:
-        """What it was built with."""
+        """Return the fixed names."""
         return self.allow
 
     def suppresses_advisory_gates(self, context: ToolGateContext, /) -> bool:
-        """Whether it was built so."""
+        """Return the given value."""
         return self.suppresses
 
     def denial_reason(self, name: str, context: ToolGateContext, /) -> str | None:
-        """The reason that it was built with."""
+        """Return the given reason."""
         return self.reason
 
 
@@ -81,24 +83,24 @@ class Narrow(ToolGate):
 
 
 def test_opening_gate_narrows_the_first_iteration() -> None:
-    """Exactly those three of six."""
+    """Exactly three of the six tools are visible."""
     gate = OpeningGate(["frame", "deliver", "ask"])
     assert gate.allowlist(context()) == {"frame", "deliver", "ask"}
 
 
 def test_opening_gate_has_no_opinion_later() -> None:
-    """From the second model call on."""
+    """The gate has no opinion from the second model call on."""
     assert OpeningGate(["frame"]).allowlist(context(1)) is None
 
 
 def test_opening_gate_invents_no_names() -> None:
-    """What is not registered is not allowed."""
+    """A name that is not registered is not allowed."""
     gate = OpeningGate({"frame", "deliver", "ask"})
     assert gate.allowlist(context(0, ["ask", "deliver", "shell"])) == {"ask", "deliver"}
 
 
 def test_opening_gate_takes_an_explicit_set() -> None:
-    """It knows no tool names of its own, and gives no reason."""
+    """The gate has no tool names of its own, and gives no reason."""
     gate = OpeningGate(frozenset({"ask"}))
     assert gate.names == {"ask"}
     assert gate.denial_reason("shell", context()) is None
@@ -108,7 +110,7 @@ def test_opening_gate_takes_an_explicit_set() -> None:
 
 
 def test_disjoint_gates_are_repaired_by_priority() -> None:
-    """The highest priority decides alone, also where nothing is registered, and is named."""
+    """The gate of the highest priority decides alone and is named."""
     gates = [
         Narrow("browser", {"browser_interact"}, 100),
         Narrow("delivery", {"message_result"}, 10),
@@ -123,10 +125,8 @@ def test_disjoint_gates_are_repaired_by_priority() -> None:
 
 
 def test_a_suppressor_sets_advisory_gates_aside() -> None:
-    """The plan stays whole; without the suppressor the two would leave one tool."""
-    advice = Narrow(
-        "advice", {"plan", "message_result", "message_ask"}, 0, GateClass.ADVISORY
-    )  # fmt: skip
+    """The plan is unchanged; without the suppressor the two would leave one tool."""
+    advice = Narrow("advice", {"plan", "message_result", "message_ask"}, 0, GateClass.ADVISORY)
     for suppresses, allowed in ((True, {"plan", "file_write"}), (False, {"plan"})):
         planner = Narrow("planner", {"plan", "file_write"}, 100, suppresses=suppresses)
         assert compose_gates([planner, advice], context()).allowed == allowed
@@ -136,12 +136,14 @@ def test_a_suppressor_sets_advisory_gates_aside() -> None:
 
 
 def test_step_1_all_gates_are_asked_and_on_record() -> None:
-    """In the order of registration, those without an opinion, too."""
+    """The gates stand in the order of registration, with those that have no opinion."""
     gates = [Narrow("b", {"shell", "ask"}), Narrow("a", None)]
     assert compose_gates(gates, context()).offered == ToolsOffered(
-        0, tuple(AVAILABLE), ("ask", "shell"),
+        0,
+        tuple(AVAILABLE),
+        ("ask", "shell"),
         (GateAnswer("b", ("ask", "shell")), GateAnswer("a", None)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,10 +155,10 @@ def test_step_1_all_gates_are_asked_and_on_record() -> None:
         (0, GateClass.REQUIRED, True),
     ],
 )
-def test_step_2_only_advisory_gates_of_lower_priority_go(
+def test_step_2_only_advisory_gates_of_lower_priority_are_suppressed(
     priority: int, gate_class: GateClass, kept: bool
 ) -> None:
-    """Equal or higher stays, and a required gate always."""
+    """A gate of equal or higher priority stays, and a required gate always stays."""
     gates = [
         Narrow("strong", {"ask", "shell"}, 10, suppresses=True),
         Narrow("weak", {"shell"}, 3, suppresses=True),
@@ -166,7 +168,7 @@ def test_step_2_only_advisory_gates_of_lower_priority_go(
 
 
 def test_step_2_a_suppressor_without_an_opinion_has_no_effect() -> None:
-    """It did not answer."""
+    """A gate that did not answer suppresses no other."""
     gates = [
         Narrow("silent", None, 100, suppresses=True),
         Narrow("advice", {"ask"}, 0, GateClass.ADVISORY),
@@ -175,13 +177,13 @@ def test_step_2_a_suppressor_without_an_opinion_has_no_effect() -> None:
 
 
 def test_step_3_no_answer_left_is_no_narrowing() -> None:
-    """Nobody said anything."""
+    """Every tool is visible if no gate has an opinion."""
     assert compose_gates([Narrow("a", None)], context()).allowed is None
     assert compose_gates([], context()).allowed is None
 
 
 def test_step_4_the_intersection_is_not_cut_to_the_registry() -> None:
-    """What the model is shown is."""
+    """Only the visible names are cut to the registry."""
     gates = [Narrow("a", {"ghost", "ask", "frame"}), Narrow("b", {"ghost", "ask"})]
     decision = compose_gates(gates, context())
     assert decision.allowed == {"ghost", "ask"}
@@ -199,7 +201,7 @@ def test_step_4_the_intersection_is_not_cut_to_the_registry() -> None:
     ids=["priority", "smaller set", "name", "an empty set never owns"],
 )
 def test_step_5_the_owner_of_a_conflict(gates: list[ToolGate], chosen: str) -> None:
-    """The highest priority, then the smaller set, then the name."""
+    """The highest priority owns it, then the smaller set, then the first name."""
     conflict = compose_gates(gates, context()).conflict
     assert conflict is not None
     assert conflict.chosen == chosen
@@ -212,9 +214,12 @@ def test_step_6_all_empty_opens_the_catalogue() -> None:
     assert decision.allowed is None
     assert decision.conflict is not None
     assert decision.conflict.as_json() == {
-        "gates": ["a", "b"], "empty": ["a", "b"], "chosen": None, "allow": [],
+        "gates": ["a", "b"],
+        "empty": ["a", "b"],
+        "chosen": None,
+        "allow": [],
         "reason": "all gating plugins returned empty allowlists",
-    }  # fmt: skip
+    }
     assert compose_gates(gates, context(), on_all_empty="deny").allowed == frozenset()
 
 
@@ -222,7 +227,7 @@ def test_step_6_all_empty_opens_the_catalogue() -> None:
 
 
 def told(name: str, gates: list[ToolGate], available: Any = AVAILABLE, policy: Any = None) -> Any:
-    """What a call to a hidden tool is told."""
+    """Return the answer to a call of a hidden tool."""
     return compose_gates(gates, context(0, available)).denial(name, gates, policy)
 
 
@@ -230,7 +235,7 @@ HIDING = [Narrow("narrow", {"ask", "deliver"})]
 
 
 def test_the_default_policy_answers_nothing() -> None:
-    """Of a tool that may be called there is nothing to tell; without a policy we speak."""
+    """An allowed tool needs no answer; without a policy the library gives the text."""
     assert told("ask", HIDING) is None
     assert told("shell", HIDING, policy=lambda name, decision: None) == told("shell", HIDING)
 
@@ -241,7 +246,7 @@ def test_no_alias_is_rewritten() -> None:
 
 
 def test_the_generic_text_names_what_was_asked_and_what_there_is() -> None:
-    """Sorted, and no more than twelve of them."""
+    """The known names are sorted, and no more than twelve."""
     text = told("shell", HIDING).text
     assert "`shell`" in text
     assert "ask, deliver" in text
@@ -253,7 +258,7 @@ def test_the_generic_text_names_what_was_asked_and_what_there_is() -> None:
 
 
 def test_the_generic_details_have_exactly_four_keys() -> None:
-    """They are for the host; the model sees the text alone."""
+    """The details are for the host; the model sees only the text."""
     assert told("shell", HIDING).details == {
         "runtime_block": True,
         "requested_tool": "shell",
@@ -263,7 +268,7 @@ def test_the_generic_details_have_exactly_four_keys() -> None:
 
 
 def test_a_custom_policy_overrides_all() -> None:
-    """Text and details; only a gate's own reason comes before it."""
+    """The policy gives text and details; only a gate's own reason precedes it."""
 
     def policy(name: str, decision: Any) -> tuple[str, dict[str, Any]]:
         return f"no {name}", {"mine": True}
@@ -276,7 +281,7 @@ def test_a_custom_policy_overrides_all() -> None:
 
 
 def test_a_hidden_call_never_runs(chat: Conversation) -> None:
-    """It is rejected by the gate that speaks first, the details stay with the host, all goes on."""
+    """The first gate with a reason rejects it, the details are for the host, the run continues."""
     ran: list[str] = []
     gates = [Narrow("narrow", {"ask"}), Narrow("policy", None, reason="not before the plan")]
     tools = {"deliver": lambda: ran.append("deliver"), "ask": lambda: ran.append("ask")}
@@ -287,9 +292,11 @@ def test_a_hidden_call_never_runs(chat: Conversation) -> None:
     assert seen.status.name == "Completed"
     (rejected,) = [r.event for r in chat.events() if isinstance(r.event, ToolRejected)]
     assert rejected.details == {
-        "runtime_block": True, "requested_tool": "deliver", "allowed_tools": ["ask"],
+        "runtime_block": True,
+        "requested_tool": "deliver",
+        "allowed_tools": ["ask"],
         "gate": "policy",
-    }  # fmt: skip
+    }
     shown = model_history(chat.events()).render("openai")["messages"]
     assert "not before the plan" in str(shown)
     assert "runtime_block" not in str(shown)
@@ -299,12 +306,12 @@ def test_a_hidden_call_never_runs(chat: Conversation) -> None:
 
 
 def names(tools: list[Tool]) -> list[str]:
-    """Where the calls stand."""
+    """Return the names of the calls' statuses."""
     return [tool.status.name for tool in tools]
 
 
 def capped(chat: Conversation, *called: str) -> list[Tool]:
-    """The calls under a cap of one."""
+    """Dispatch the calls with a cap of one."""
     tools = [
         FunctionTool(lambda: "w", "work"),
         FunctionTool(lambda: "p", "progress", counted=False),
@@ -315,29 +322,35 @@ def capped(chat: Conversation, *called: str) -> list[Tool]:
 
 
 def test_cap_a_progress_only_tool_does_not_starve_the_first_work_tool(chat: Conversation) -> None:
-    """It does not count."""
+    """Its calls do not count for the cap."""
     assert names(capped(chat, "progress", "work")) == ["Completed", "Completed"]
 
 
 def test_cap_an_extra_counted_call_is_not_executed(chat: Conversation) -> None:
-    """It is told how many may run, and the host is told the numbers."""
+    """The answer names the limit, and the details have the numbers."""
     tools = capped(chat, "work", "work")
     assert names(tools) == ["Completed", "Rejected"]
     (rejected,) = [r.event for r in chat.events() if isinstance(r.event, ToolRejected)]
-    assert (rejected.source, rejected.details) == ("limit", {
-        "kind": "tool_call_not_executed", "reason": "max_tool_calls_per_turn",
-        "total_tool_calls": 2, "limit_counted_tool_calls": 2, "max_executed": 1,
-    })  # fmt: skip
+    assert (rejected.source, rejected.details) == (
+        "limit",
+        {
+            "kind": "tool_call_not_executed",
+            "reason": "max_tool_calls_per_turn",
+            "total_tool_calls": 2,
+            "limit_counted_tool_calls": 2,
+            "max_executed": 1,
+        },
+    )
 
 
 def test_cap_parallel_safe_reads_are_uncounted(chat: Conversation) -> None:
-    """They do not compete with a write."""
+    """Reads do not compete with a write for the cap."""
     assert set(names(capped(chat, "read", "work", "read"))) == {"Completed"}
 
 
 @pytest.mark.parametrize("name", ["glitch", ""])
 def test_cap_unknown_and_blank_names_are_uncounted(chat: Conversation, name: str) -> None:
-    """A glitch uses up no slot; of two real calls the second is still not executed."""
+    """An invalid call uses up no slot; of two real calls the second is still not executed."""
     for called, ended in (
         (["work"], ["Failed", "Completed"]),
         (["work", "work"], ["Failed", "Completed", "Rejected"]),
@@ -349,11 +362,25 @@ def test_cap_unknown_and_blank_names_are_uncounted(chat: Conversation, name: str
         assert names(dispatcher.dispatch(chat.record(message))) == ended
 
 
+def test_failed_validation_is_explained_and_the_run_goes_on(chat: Conversation) -> None:
+    """The call does not run, uses its place of the turn, and the sibling has its answer."""
+
+    def work(pages: int) -> int:
+        return pages
+
+    calls = [chat.request("work", {"pages": pages}) for pages in ("nine", 9)]
+    failed, done = Dispatcher(chat, [work], max_calls_per_turn=2).dispatch(calls)
+    assert names([failed, done]) == ["Failed", "Completed"]
+    assert failed.attempts == 0
+    told = str(model_history(chat.events()).render("openai"))
+    assert "Expected `int`, got `str` - at `$.pages`" in told
+
+
 # --- exec tests: the vote on the end of the run
 
 
 def vote(chat: Conversation, *called: str) -> bool:
-    """Whether the run may end after these calls."""
+    """Return whether the run may end after these calls."""
     tools = [
         FunctionTool(lambda: 1, "final", ends_run=True),
         FunctionTool(lambda: 1, "other", ends_run=False),
@@ -375,7 +402,7 @@ def vote(chat: Conversation, *called: str) -> bool:
     ids=["opted-out siblings", "a counted one did not vote", "all advisory", "empty", "unknown"],
 )
 def test_vote(chat: Conversation, called: list[str], ends: bool) -> None:
-    """All that count have to vote for it, and at least one has to count."""
+    """All counted calls have to vote for it, and at least one has to count."""
     assert vote(chat, *called) is ends
 
 
@@ -383,7 +410,7 @@ def test_vote(chat: Conversation, called: list[str], ends: bool) -> None:
 
 
 def test_loop_one_call_then_the_end(chat: Conversation) -> None:
-    """User, assistant, result; the start is on record before the end."""
+    """The log has user, assistant and result, and the start precedes the end."""
     chat.add_message("user", "go")
     dispatcher = Dispatcher(chat, [FunctionTool(lambda: "done", "finish", ends_run=True)])
     tools = dispatcher.dispatch([chat.request("finish")])
@@ -394,7 +421,7 @@ def test_loop_one_call_then_the_end(chat: Conversation) -> None:
 
 
 def test_loop_a_hook_blocks(chat: Conversation) -> None:
-    """An error result, and no start."""
+    """The call has an error result, and no start."""
     dispatcher = Dispatcher(
         chat, {"fruit": lambda: "banana"}, hooks=[lambda tool: Reject("no bananas allowed")]
     )
@@ -404,7 +431,7 @@ def test_loop_a_hook_blocks(chat: Conversation) -> None:
 
 
 def test_loop_both_calls_stay_when_one_is_over_the_cap(chat: Conversation) -> None:
-    """The assistant's message is whole, and each call is answered once."""
+    """The assistant's message is whole, and each call has one answer."""
     chat.add_message("user", "go")
     first, second = capped(chat, "work", "work")
     shown = model_history(chat.events(), collapse="none").render("openai")["messages"]
@@ -416,7 +443,7 @@ def test_loop_both_calls_stay_when_one_is_over_the_cap(chat: Conversation) -> No
 
 
 def test_loop_a_result_flagged_as_an_error_stays_context(chat: Conversation) -> None:
-    """A tool may give a failure instead of raising it; the model reads it, the run goes on."""
+    """A tool may return a failure; the model reads it, and the run continues."""
     failure = Failure(ErrorKind.VALIDATION, "no such city")
     (tool,) = Dispatcher(chat, {"weather": lambda: failure}).dispatch([chat.request("weather")])
     shown = model_history(chat.events()).render("anthropic")["messages"]
@@ -436,8 +463,21 @@ def test_loop_an_execution_error_stays_context(chat: Conversation) -> None:
     assert "disk full" in str(tool.to_tuple()[1])
 
 
-def test_loop_a_fatal_tool_error_ends_the_run(chat: Conversation) -> None:
-    """Which failures are fatal is the policy's to say; the call keeps its answer."""
+def test_loop_a_fatal_error_of_a_tool_ends_the_run(chat: Conversation) -> None:
+    """The tool decides; there the call has no answer, here it has its failure."""
+
+    def write() -> None:
+        raise FatalToolError("disk full")
+
+    calls = [chat.request("write"), chat.request("broken")]
+    with pytest.raises(ToolErrorTerminal, match="disk full"):
+        Dispatcher(chat, [write, broken]).dispatch(calls)
+    assert names(list(chat.tools.values())) == ["Failed", "Rejected"]
+    assert [r.event.tag for r in chat.events()][-1] == "run_ended"
+
+
+def test_loop_a_fatal_kind_of_errors_ends_the_run(chat: Conversation) -> None:
+    """A policy may decide which failures are fatal, whatever the tool."""
     policy = ToolErrorPolicy.new().add_terminal_kind(ErrorKind.INTERNAL)
     with pytest.raises(ToolErrorTerminal, match="disk full"):
         Dispatcher(chat, [broken], policy=policy).dispatch([chat.request("broken")])
@@ -446,7 +486,7 @@ def test_loop_a_fatal_tool_error_ends_the_run(chat: Conversation) -> None:
 
 
 def test_loop_an_aborted_tool_ends_the_run(chat: Conversation) -> None:
-    """Also by an exception that no tool should raise, which goes on to the caller."""
+    """This holds for any exception, and the caller gets it."""
 
     def abort() -> None:
         raise SystemExit(3)
@@ -469,7 +509,7 @@ def test_loop_an_aborted_tool_ends_the_run(chat: Conversation) -> None:
 def test_loop_a_stream_error_ends_the_run(
     chat: Conversation, error: AgentError, reason: str
 ) -> None:
-    """The model call is the host's: it says why, and what was half said stays valid to show."""
+    """The model call is the host's; the unfinished message stays valid to render."""
     chat.add_message("user", "go")
     chat.request("f", '{"half')
     chat.append(RunEnded(reason, Failure.from_exception(error)))
@@ -480,7 +520,7 @@ def test_loop_a_stream_error_ends_the_run(
 
 
 def test_loop_a_leaked_progress_sender_does_not_hang(chat: Conversation) -> None:
-    """What a tool leaves running keeps nobody waiting."""
+    """A tool that leaves something running does not block the turn."""
     end = threading.Event()
 
     def leak() -> str:
@@ -495,7 +535,7 @@ def test_loop_a_leaked_progress_sender_does_not_hang(chat: Conversation) -> None
 
 
 def siblings(chat: Conversation, *, aborts: bool) -> tuple[list[Tool], list[str]]:
-    """A tool that fails beside one that takes its time, and what that one went through."""
+    """Run a failing tool beside a slow one; return the calls and the events of the slow one."""
     seen: list[str] = []
 
     async def main() -> list[Tool]:
@@ -530,13 +570,13 @@ def siblings(chat: Conversation, *, aborts: bool) -> tuple[list[Tool], list[str]
 
 
 def test_sibling_abort_cancels_a_parallel_sibling(chat: Conversation) -> None:
-    """It saw the cancel; both have a result, and both are errors."""
+    """Both calls have a result, and both results are errors."""
     tools, seen = siblings(chat, aborts=True)
     assert (names(tools), seen) == (["Failed", "Failed"], ["cancelled"])
 
 
 def test_sibling_abort_without_the_opt_in(chat: Conversation) -> None:
-    """The sibling finishes."""
+    """The sibling runs to its end."""
     tools, seen = siblings(chat, aborts=False)
     assert (names(tools), seen) == (["Failed", "Completed"], ["finished"])
 
@@ -548,20 +588,25 @@ def test_sibling_abort_in_sequence(chat: Conversation) -> None:
     assert names(ran) == ["Failed", "Rejected"]
     assert "`broken`" in str(ran[1].to_tuple()[1])
     (rejected,) = [r.event for r in chat.events() if isinstance(r.event, ToolRejected)]
-    assert (rejected.source, rejected.details) == ("sibling", {
-        "kind": "tool_call_not_executed", "reason": "sibling_tool_error", "failed_tool": "broken",
-    })  # fmt: skip
+    assert (rejected.source, rejected.details) == (
+        "sibling",
+        {
+            "kind": "tool_call_not_executed",
+            "reason": "sibling_tool_error",
+            "failed_tool": "broken",
+        },
+    )
 
 
 def test_sibling_abort_of_a_success(chat: Conversation) -> None:
-    """Nothing is aborted."""
+    """No sibling is aborted."""
     tools = [FunctionTool(lambda: 1, "first", abort_siblings=True), FunctionTool(lambda: 1, "next")]
     ran = Dispatcher(chat, tools).dispatch([chat.request("first"), chat.request("next")])
     assert names(ran) == ["Completed", "Completed"]
 
 
 def test_sibling_abort_keeps_parallel_tools_parallel(chat: Conversation) -> None:
-    """Both are under way at once."""
+    """Both run at the same time."""
     together = threading.Barrier(2)
 
     def meet() -> bool:
@@ -569,15 +614,16 @@ def test_sibling_abort_keeps_parallel_tools_parallel(chat: Conversation) -> None
 
     spec = FunctionTool(meet, parallel=True, abort_siblings=True)
     assert names(Dispatcher(chat, [spec]).dispatch([chat.request("meet") for _ in "ab"])) == [
-        "Completed", "Completed",
-    ]  # fmt: skip
+        "Completed",
+        "Completed",
+    ]
 
 
 # --- history: ids are unique in the log, and wherever a provider asks for that
 
 
 def turn(*ids: str) -> dict[str, Any]:
-    """An assistant message with calls."""
+    """Return an assistant message with calls."""
     return {
         "role": "assistant",
         "tool_calls": [
@@ -587,12 +633,12 @@ def turn(*ids: str) -> dict[str, Any]:
 
 
 def result(call_id: str, content: str) -> dict[str, Any]:
-    """A result."""
+    """Return a result message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def pairs(chat: Conversation, *messages: Any) -> dict[str, Any]:
-    """Each call of the log with its result; every provider's view is valid, and stays so."""
+    """Return each call of the log with its result; assert that every provider's view is valid."""
     chat.record_messages([{"role": "user", "content": "go"}, *messages])
     view = model_history(chat.events(), collapse="none")
     for provider in ("openai", "anthropic"):
@@ -604,7 +650,7 @@ def pairs(chat: Conversation, *messages: Any) -> dict[str, Any]:
 
 
 def test_history_a_reused_id_is_renamed_together_with_its_result(chat: Conversation) -> None:
-    """The first use keeps its id; the other one's result went with it."""
+    """The first use keeps its id; the result of the second is renamed with it."""
     found = pairs(
         chat, turn("call_1"), result("call_1", "a"), turn("call_1"), result("call_1", "b")
     )
@@ -614,20 +660,20 @@ def test_history_a_reused_id_is_renamed_together_with_its_result(chat: Conversat
 
 
 def test_history_two_equal_ids_in_one_batch_are_paired_by_position(chat: Conversation) -> None:
-    """The first result is the first call's, on the wire, too."""
+    """The first result belongs to the first call, in the rendered request, too."""
     found = pairs(chat, turn("call_1", "call_1"), result("call_1", "a"), result("call_1", "b"))
     assert list(found.values()) == ["a", "b"]
     shown = model_history(chat.events(), collapse="none").render("openai")["messages"]
     called = [call["id"] for call in shown[1]["tool_calls"]]
     assert len(set(called)) == 2
     assert [(m["tool_call_id"], m["content"]) for m in shown[2:]] == [
-        (called[0], "a"), (called[1], "b"),
-    ]  # fmt: skip
+        (called[0], "a"),
+        (called[1], "b"),
+    ]
 
 
-def test_history_a_new_id_is_none_that_is_there_already(chat: Conversation) -> None:
-    """There it is numbered past those in use, here qualified past them."""
-    store = chat._store
+def test_history_a_new_id_is_not_an_existing_one(store: EventStore, chat: Conversation) -> None:
+    """There an id is numbered past those in use; here it is qualified."""
     twice = (turn("call_1", "call_1"), result("call_1", "a"), result("call_1", "b"))
     taken = list(pairs(store.conversation("other"), *twice))[1]
     found = pairs(chat, turn(taken), result(taken, "z"), *twice)
@@ -639,7 +685,7 @@ def test_history_a_new_id_is_none_that_is_there_already(chat: Conversation) -> N
 
 
 class Watching(ToolGate):
-    """A gate that keeps what it was shown."""
+    """A gate that keeps its contexts."""
 
     name = "watching"
 
@@ -647,18 +693,18 @@ class Watching(ToolGate):
         self.seen: list[ToolGateContext] = []
 
     def allowlist(self, context: ToolGateContext, /) -> set[str]:
-        """Nothing but asking."""
+        """Return one name, and keep the context."""
         self.seen.append(context)
         return {"ask"}
 
     def denial_reason(self, name: str, context: ToolGateContext, /) -> str:
-        """What it saw."""
+        """Return a reason, and keep the context."""
         self.seen.append(context)
         return f"iteration {context.iteration}, {len(context.messages)} messages"
 
 
 def test_defect_the_denial_sees_another_context_than_the_gating(chat: Conversation) -> None:
-    """It is the same object: iteration and messages as they were when the model chose."""
+    """Here both get the same object, with iteration and messages as the model chose."""
     gate = Watching()
     dispatcher = Dispatcher(
         chat, {"ask": lambda: 1, "shell": lambda: 1}, gates=[gate], gate_context=gate_context
@@ -671,7 +717,7 @@ def test_defect_the_denial_sees_another_context_than_the_gating(chat: Conversati
 
 
 def test_defect_a_conflict_lists_gates_with_empty_sets_as_if_they_had_a_say() -> None:
-    """All that counted are listed, and those of them that allowed nothing apart."""
+    """Here all counted gates are listed, and those with empty sets separately."""
     gates = [Narrow("a", {"ask"}), Narrow("b", set()), Narrow("c", {"shell"}), Narrow("d", None)]
     conflict = compose_gates(gates, context()).conflict
     assert conflict is not None
@@ -679,7 +725,7 @@ def test_defect_a_conflict_lists_gates_with_empty_sets_as_if_they_had_a_say() ->
 
 
 def test_defect_an_aborted_tool_leaves_its_call_unanswered() -> None:
-    """Every call of the turn is closed, whatever ended it, and the history is valid."""
+    """Here every call of the turn is closed, and the history is valid."""
 
     def abort() -> None:
         raise KeyboardInterrupt
@@ -694,3 +740,17 @@ def test_defect_an_aborted_tool_leaves_its_call_unanswered() -> None:
         for provider in ("openai", "anthropic"):
             shown = model_history(chat.events()).render(provider)["messages"]
             assert validate(shown, provider) == []
+
+
+def test_loop_an_after_hook_overrides_a_result(chat: Conversation) -> None:
+    """There it sees failed and denied calls as well. Here it sees results alone."""
+    seen: list[str] = []
+
+    def after(tool: Tool, result: object) -> Replace:
+        seen.append(tool.call.name)
+        return Replace(f"checked {result}")
+
+    dispatcher = Dispatcher(chat, {"f": lambda: 1, "broken": broken}, after_hooks=[after])
+    done, _ = dispatcher.dispatch([chat.request("f"), chat.request("broken")])
+    assert done.response is not None
+    assert (done.response.result, seen) == ("checked 1", ["f"])

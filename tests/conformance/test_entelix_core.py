@@ -1,4 +1,4 @@
-"""entelix-core: error kinds, retries, the terminal policy, what each reader is told."""
+"""entelix-core: error kinds, retries, the terminal policy, the text for each reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from dispatching import awaited
+from support.dispatchers import awaited
 
 from eventstore import (
     AgentError,
@@ -24,7 +24,9 @@ from eventstore import (
     ErrorEnvelope,
     ErrorKind,
     ErrorKindSet,
+    Failed,
     Failure,
+    ModelRetry,
     NonResolvedToolError,
     ProviderError,
     ProviderErrorKind,
@@ -32,6 +34,7 @@ from eventstore import (
     RetryPolicy,
     Tool,
     ToolCompleted,
+    ToolEffect,
     ToolErrorPolicy,
     ToolErrorTerminal,
     classify,
@@ -45,7 +48,7 @@ DEFAULT = DefaultRetryClassifier()
 
 
 class HttpError(Exception):
-    """What an HTTP client raises for a status."""
+    """The exception of an HTTP client for a status."""
 
     def __init__(self, status_code: int, retry_after: int | None = None) -> None:
         super().__init__(f"provider returned {status_code}")
@@ -54,7 +57,7 @@ class HttpError(Exception):
 
 
 def json_error() -> Exception:
-    """What reading broken JSON raises."""
+    """Return the exception of broken JSON."""
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
     return caught.value
@@ -98,12 +101,12 @@ def test_each_error_has_its_kind(error: Exception, kind: ErrorKind) -> None:
 
 @pytest.mark.parametrize("status", [0, 100, 200, 302, 399, 600, 999])
 def test_a_status_that_is_no_error_was_no_terminal_response(status: int) -> None:
-    """So it is transient."""
+    """Such a status is transient."""
     assert ErrorKind.from_http_status(status) is TRANSIENT
 
 
 def test_every_bit_of_a_kind_set_is_unique_and_fits() -> None:
-    """One fixed bit a kind, in one byte."""
+    """Each kind has one fixed bit in one byte."""
     bits = [ErrorKindSet.singleton(kind).bits for kind in ErrorKind]
     assert bits == [1, 2, 4, 8, 16, 32, 64]
 
@@ -112,7 +115,7 @@ def test_every_bit_of_a_kind_set_is_unique_and_fits() -> None:
 
 
 class Tries:
-    """A tool that ends in these ways, one after the other, the last one for ever."""
+    """A tool that ends in these ways in turn; the last one repeats."""
 
     def __init__(self, *ends: Exception | str) -> None:
         self.ends = ends
@@ -130,7 +133,7 @@ class Tries:
 def ran(
     chat: Conversation, tool: Callable[[], Any], retry: RetryPolicy | None = None, **options: Any
 ) -> tuple[Tool, list[float]]:
-    """The call once it has been dispatched, and the waits in between."""
+    """Return the call after it was dispatched, and the waits in between."""
     waits: list[float] = []
     spec = FunctionTool(tool, "fetch", retry=retry)
     dispatcher = Dispatcher(chat, [spec], sleep=waits.append, chance=lambda: 1.0, **options)
@@ -146,7 +149,7 @@ def test_no_hint_runs_once(chat: Conversation) -> None:
 
 
 def test_a_hint_of_five_recovers_at_the_third_call(chat: Conversation) -> None:
-    """Two failures that pass, then the answer."""
+    """Two transient failures are followed by the answer."""
     tries = Tries(HttpError(503), HttpError(503), "ok")
     tool, waits = ran(chat, tries, RetryPolicy(5, 0.2))
     assert (tries.calls, waits) == (3, [0.2, 0.4])
@@ -155,21 +158,21 @@ def test_a_hint_of_five_recovers_at_the_third_call(chat: Conversation) -> None:
 
 
 def test_a_hint_of_two_gives_up_after_two(chat: Conversation) -> None:
-    """The last error is the one that stands."""
+    """The last error is recorded."""
     tries = Tries(HttpError(503))
     tool, waits = ran(chat, tries, RetryPolicy(2, 0.2))
     assert (tries.calls, len(waits), tool.attempts, tool.status.name) == (2, 1, 2, "Failed")
 
 
 def test_a_400_is_not_tried_again(chat: Conversation) -> None:
-    """The classifier says no."""
+    """The classifier says that it is permanent."""
     tries = Tries(HttpError(400))
     ran(chat, tries, RetryPolicy(5, 0.2))
     assert tries.calls == 1
 
 
 def test_a_cancel_during_the_backoff_ends_the_wait(chat: Conversation) -> None:
-    """At once, and without a last attempt."""
+    """The wait ends at once, and no other attempt is made."""
     tries = Tries(HttpError(503))
 
     async def main() -> None:
@@ -194,40 +197,54 @@ def test_a_cancel_during_the_backoff_ends_the_wait(chat: Conversation) -> None:
 
 
 def test_a_vendor_s_hint_is_waited_for_up_to_the_cap(chat: Conversation) -> None:
-    """Their back-off adds jitter on top of the cap; here nothing is above it."""
+    """There jitter is added to the cap; here no wait is longer than the cap."""
     tries = Tries(HttpError(429, 7), HttpError(429, 100), "ok")
     _, waits = ran(chat, tries, RetryPolicy(5, 0.2, 30))
     assert waits == [7, 30]
 
 
-# --- effect.rs: there one word, read only, mutating or destructive; here a switch for each decision
+# --- effect.rs
 
 
 def test_default_effect() -> None:
-    """There read only. Here the cautious one: alone, never twice; a tool has to opt in."""
+    """There it is read-only.
+
+    Here there is none, and nothing is assumed: the tool runs alone and never twice.
+    """
     spec = FunctionTool(len)
+    assert spec.effect is None
     assert (spec.parallel, spec.idempotent, spec.retry, spec.needs_approval) == (
-        False, False, None, False,
-    )  # fmt: skip
+        False,
+        False,
+        None,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
     ("spec", "status", "reruns"),
     [
         pytest.param(
-            FunctionTool(lambda: "r", "t", parallel=True, idempotent=True),
-            "Completed", True, id="read_only",
+            FunctionTool(lambda: "r", "t", effect="read_only"),
+            "Completed",
+            True,
+            id="read_only",
         ),
-        pytest.param(FunctionTool(lambda: "m", "t"), "Completed", False, id="mutating"),
         pytest.param(
-            FunctionTool(lambda: "d", "t", needs_approval=True), "Pending", False, id="destructive",
+            FunctionTool(lambda: "m", "t", effect="mutating"), "Completed", False, id="mutating"
+        ),
+        pytest.param(
+            FunctionTool(lambda: "d", "t", effect="destructive"),
+            "Pending",
+            False,
+            id="destructive",
         ),
     ],
-)  # fmt: skip
+)
 def test_effects_drive_approval_and_what_may_run_again(
     chat: Conversation, spec: FunctionTool, status: str, reruns: bool
 ) -> None:
-    """The destructive waits for a person; only the read may run after an unknown outcome."""
+    """The destructive tool waits for a person; only the read may run after an unknown outcome."""
     dispatcher = Dispatcher(chat, [spec])
     (tool,) = dispatcher.dispatch([chat.request("t")])
     assert tool.status.name == status
@@ -237,20 +254,26 @@ def test_effects_drive_approval_and_what_may_run_again(
     assert (chat.tools["crashed"].status.name == "Completed") == reruns
 
 
+def test_effect_wire_names() -> None:
+    """Effects have the names of entelix, and JSON gives them back."""
+    assert msgspec.json.encode(list(ToolEffect)) == b'["read_only","mutating","destructive"]'
+    assert msgspec.json.decode(b'"mutating"', type=ToolEffect) is ToolEffect.MUTATING
+
+
 def test_effect_preset() -> None:
-    """Three attempts from 200 ms, up to half a minute."""
+    """There are three attempts from 200 ms up to half a minute."""
     assert RetryPolicy() == RetryPolicy(max_attempts=3, initial_backoff=0.2, max_backoff=30)
 
 
 def test_effect_round_trip() -> None:
-    """A policy can stand in a file."""
+    """A policy that is written as JSON reads back equal."""
     data = msgspec.json.encode(RetryPolicy())
     assert data == b'{"max_attempts":3,"initial_backoff":0.2,"max_backoff":30.0}'
     assert msgspec.json.decode(data, type=RetryPolicy) == RetryPolicy()
 
 
 def test_effect_zero_attempts() -> None:
-    """The first attempt counts, so none makes no sense."""
+    """The first attempt counts, so zero is invalid."""
     with pytest.raises(ValueError, match="max_attempts is 0"):
         RetryPolicy(0)
 
@@ -265,26 +288,46 @@ _UPSTREAM = "upstream model error"
     [
         pytest.param(
             ProviderError(ProviderErrorKind.INVALID_REQUEST, "too many tools"),
-            "invalid_request", "client", "invalid input: too many tools", None, id="InvalidRequest",
+            "invalid_request",
+            "client",
+            "invalid input: too many tools",
+            None,
+            id="InvalidRequest",
         ),
         pytest.param(
             ConfigError("no key"), "config_error", "server", "tool misconfigured", None, id="Config"
         ),
         pytest.param(
             ProviderError(ProviderErrorKind.TRANSPORT, "m"),
-            "transport_failure", "server", _UPSTREAM, None, id="Network",
+            "transport_failure",
+            "server",
+            _UPSTREAM,
+            None,
+            id="Network",
         ),
         pytest.param(
             ProviderError(ProviderErrorKind.TRANSPORT, "m", cause=ssl.SSLError()),
-            "tls_failure", "server", _UPSTREAM, None, id="Tls",
+            "tls_failure",
+            "server",
+            _UPSTREAM,
+            None,
+            id="Tls",
         ),
         pytest.param(
             ProviderError(ProviderErrorKind.TRANSPORT, "m", cause=socket.gaierror()),
-            "dns_failure", "server", _UPSTREAM, None, id="Dns",
+            "dns_failure",
+            "server",
+            _UPSTREAM,
+            None,
+            id="Dns",
         ),
         *(
             pytest.param(
-                ProviderError.from_http_status(status, "m"), code, error_class, _UPSTREAM, status,
+                ProviderError.from_http_status(status, "m"),
+                code,
+                error_class,
+                _UPSTREAM,
+                status,
                 id=f"Http {status}",
             )
             for status, code, error_class in [
@@ -299,23 +342,35 @@ _UPSTREAM = "upstream model error"
         ),
         pytest.param(
             ProviderError(ProviderErrorKind.UNKNOWN, "m"),
-            "upstream_error", "server", _UPSTREAM, None, id="Http outside, hand-built",
+            "upstream_error",
+            "server",
+            _UPSTREAM,
+            None,
+            id="Http outside, hand-built",
         ),
         pytest.param(
             ProviderError(ProviderErrorKind.AUTHENTICATION, "m", auth=AuthErrorKind.EXPIRED),
-            "auth_failed", "client", "authentication failed", None, id="Auth",
+            "auth_failed",
+            "client",
+            "authentication failed",
+            None,
+            id="Auth",
         ),
         pytest.param(Cancelled(), "cancelled", "client", "cancelled", None, id="Cancelled"),
         pytest.param(
             ProviderError(ProviderErrorKind.QUOTA_EXCEEDED, "m"),
-            "quota_exceeded", "client", "request quota reached", None, id="UsageLimitExceeded",
+            "quota_exceeded",
+            "client",
+            "request quota reached",
+            None,
+            id="UsageLimitExceeded",
         ),
     ],
-)  # fmt: skip
+)
 def test_every_error_has_a_code_a_class_and_a_text_for_the_model(
     error: AgentError, code: str, error_class: str, told: str, status: int | None
 ) -> None:
-    """What operators read never reaches the model."""
+    """The text for operators never reaches the model."""
     failure = Failure.from_exception(error)
     envelope = ErrorEnvelope.of(failure)
     assert (envelope.code, envelope.error_class) == (code, error_class)
@@ -325,7 +380,7 @@ def test_every_error_has_a_code_a_class_and_a_text_for_the_model(
 
 
 def test_a_deadline_exceeded_says_so(chat: Conversation) -> None:
-    """The model is told the tool's own time limit, and that the outcome is unknown."""
+    """The model reads the tool's own time limit, and that the outcome is unknown."""
     tool = chat.request("slow")
     chat.start(tool.id)
     status: Any = chat.fail(tool.id, TimeoutError("no result within 5 s")).status
@@ -334,7 +389,10 @@ def test_a_deadline_exceeded_says_so(chat: Conversation) -> None:
 
 
 def test_a_dispatch_interrupted_for_review_is_no_error(chat: Conversation) -> None:
-    """There it is one that must not reach the classifier. Here the call is open, and says so."""
+    """There it is an error that must not reach the classifier.
+
+    Here the call is open, and says so.
+    """
     dispatcher = Dispatcher(chat, [FunctionTool(lambda: 1, "pay", needs_approval=True)])
     (tool,) = dispatcher.dispatch([chat.request("pay")])
     assert tool.is_pending
@@ -343,21 +401,24 @@ def test_a_dispatch_interrupted_for_review_is_no_error(chat: Conversation) -> No
 
 
 def test_a_model_retry_tells_the_hint_verbatim(chat: Conversation) -> None:
-    """A tool gives the text for the model apart from the one for operators."""
-    failure = Failure(
-        VALIDATION, "model retry requested (attempt 2)", "use ISO dates",
-        code="model_retry_exhausted",
-    )  # fmt: skip
-    tool, _ = ran(chat, lambda: failure)
+    """There its kind is internal, and no classifier sees it. Here the model can correct it."""
+
+    def book() -> None:
+        raise ModelRetry("use ISO dates")
+
+    tool, waits = ran(chat, book, RetryPolicy(3))
     _, response = tool.to_tuple()
     assert response is not None
     assert response.result == {"error": "use ISO dates"}
-    envelope = ErrorEnvelope.of(failure)
+    assert (tool.attempts, waits) == (1, [])
+    assert isinstance(tool.status, Failed)
+    assert tool.status.failure.kind is VALIDATION
+    envelope = ErrorEnvelope.of(tool.status.failure)
     assert (envelope.code, envelope.error_class) == ("model_retry_exhausted", "client")
 
 
 def test_an_output_that_cannot_be_serialised_is_kept(chat: Conversation) -> None:
-    """There it is an error. Here (design section 4) a result is never lost for its form."""
+    """There it is an error. Here (design section 4) a result is never lost because of its form."""
     tool, _ = ran(chat, lambda: {"raw": b"\xff", "at": object})
     assert tool.status.name == "Completed"
     (answer,) = [r.event for r in chat.events() if isinstance(r.event, ToolCompleted)]
@@ -366,7 +427,7 @@ def test_an_output_that_cannot_be_serialised_is_kept(chat: Conversation) -> None
 
 @pytest.mark.parametrize("status", [0, 100, 204, 301, 399, 600, 1000])
 def test_a_status_outside_400_to_599_is_a_transport_failure(status: int) -> None:
-    """Nobody is told a status that was no terminal response."""
+    """A status that was not a terminal response is not reported."""
     error = ProviderError.from_http_status(status, "m")
     assert error.kind is ProviderErrorKind.TRANSPORT
     envelope = ErrorEnvelope.of(Failure.from_exception(error))
@@ -375,7 +436,7 @@ def test_a_status_outside_400_to_599_is_a_transport_failure(status: int) -> None
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_hint_changes_nothing_but_the_seconds(status: int) -> None:
-    """Code, class and status are the same."""
+    """Code, class and status stay the same."""
     bare, hinted = (
         ErrorEnvelope.of(
             Failure.from_exception(ProviderError.from_http_status(status, "m", retry_after=hint))
@@ -387,13 +448,13 @@ def test_a_hint_changes_nothing_but_the_seconds(status: int) -> None:
 
 
 def test_a_hint_on_an_error_that_is_no_provider_s_is_ignored() -> None:
-    """There is none to wait for."""
+    """Only a provider may ask to wait."""
     envelope = ErrorEnvelope.of(Failure.from_exception(ConfigError("m")))
     assert msgspec.json.encode(envelope) == b'{"code":"config_error","class":"server"}'
 
 
 def test_the_class_prints_lower_case() -> None:
-    """As it stands in JSON."""
+    """Its text is the same as in JSON."""
     assert str(ErrorEnvelope.of(Failure(AUTH, "m")).error_class) == "client"
 
 
@@ -401,7 +462,7 @@ def test_the_class_prints_lower_case() -> None:
 
 
 def grouped(chat: Conversation, messages: Iterable[Any], **options: Any) -> list[Any]:
-    """The messages as the model sees them, after they went through the log."""
+    """Return the messages as the model sees them, after they were recorded."""
     chat.record_messages(list(messages))
     shown: list[Any] = model_history(chat.events(), **options).render("openai")["messages"]
     assert validate(shown, "openai") == []
@@ -409,7 +470,7 @@ def grouped(chat: Conversation, messages: Iterable[Any], **options: Any) -> list
 
 
 def calling(*ids: str) -> dict[str, Any]:
-    """An assistant message with calls."""
+    """Return an assistant message with calls."""
     return {
         "role": "assistant",
         "content": None,
@@ -420,7 +481,7 @@ def calling(*ids: str) -> dict[str, Any]:
 
 
 def result(call_id: str) -> dict[str, Any]:
-    """A result."""
+    """Return a result message."""
     return {"role": "tool", "tool_call_id": call_id, "content": "found"}
 
 
@@ -429,30 +490,30 @@ SAID = {"role": "assistant", "content": "hello"}
 
 
 def test_compaction_empty(chat: Conversation) -> None:
-    """Nothing is shown of nothing."""
+    """An empty log shows nothing."""
     assert model_history(chat.events()).turns == []
 
 
 def test_compaction_user_and_assistant(chat: Conversation) -> None:
-    """Text is shown as it was said."""
+    """Text is shown unchanged."""
     assert grouped(chat, [USER, SAID]) == [USER, SAID]
 
 
 def test_compaction_a_pair_attaches_to_the_preceding_assistant(chat: Conversation) -> None:
-    """The result stands behind the turn that asked for it, wherever it was logged."""
+    """The result comes after the turn of its call, wherever it was logged."""
     shown = grouped(chat, [USER, calling("1"), SAID, result("1")])
     assert [message["role"] for message in shown] == ["user", "assistant", "tool", "assistant"]
 
 
 def test_compaction_an_orphan_result(chat: Conversation) -> None:
-    """There an error. Here (design section 5) nothing real is lost: it becomes text."""
+    """There it is an error. Here (design section 5) nothing real is lost: it becomes text."""
     shown = grouped(chat, [USER, result("1")])
     assert "found" in str(shown)
     assert [message["role"] for message in shown] == ["user", "user"]
 
 
 def test_compaction_an_unanswered_call(chat: Conversation) -> None:
-    """There an error. Here on request; else it is answered with what the log knows."""
+    """There it is an error. Here only on request; otherwise it is answered from the log."""
     shown = grouped(chat, [USER, calling("1")])
     assert shown[-1]["role"] == "tool"
     with pytest.raises(NonResolvedToolError):
@@ -460,16 +521,18 @@ def test_compaction_an_unanswered_call(chat: Conversation) -> None:
 
 
 def test_compaction_a_budget_drops_the_oldest(chat: Conversation) -> None:
-    """Whole turns, from the front."""
+    """Whole turns are dropped from the front."""
     shown = grouped(
-        chat, [USER, SAID, {"role": "user", "content": "more"}, SAID],
-        max_tokens=12, count_tokens=len,
-    )  # fmt: skip
+        chat,
+        [USER, SAID, {"role": "user", "content": "more"}, SAID],
+        max_tokens=12,
+        count_tokens=len,
+    )
     assert [message["content"] for message in shown] == ["more", "hello"]
 
 
 def test_compaction_order_of_messages(chat: Conversation) -> None:
-    """User, assistant, tool."""
+    """The order is user, assistant, tool."""
     shown = grouped(chat, [USER, calling("1"), result("1")])
     assert [message["role"] for message in shown] == ["user", "assistant", "tool"]
 
@@ -499,14 +562,14 @@ POLICIES = {
 def test_a_kind_is_terminal_iff_it_is_a_member(
     policy: ToolErrorPolicy, members: set[ErrorKind], kind: ErrorKind
 ) -> None:
-    """And adding a member again changes nothing."""
+    """Adding a member again changes nothing."""
     assert policy.classifies_terminal(kind) == (kind in members)
     if kind in members:
         assert policy.add_terminal_kind(kind) == policy
 
 
 def test_the_default_policy_is_the_empty_one() -> None:
-    """Everything goes back to the model."""
+    """Every failure goes back to the model."""
     assert ToolErrorPolicy() == ToolErrorPolicy.new()
     assert ToolErrorPolicy.new().terminate_on == ErrorKindSet.empty()
 
@@ -516,7 +579,7 @@ def test_the_default_policy_is_the_empty_one() -> None:
 def test_the_layer_wraps_members_and_leaves_others_untouched(
     chat: Conversation, policy: ToolErrorPolicy, members: set[ErrorKind], kind: ErrorKind
 ) -> None:
-    """The failure is recorded either way; only a member ends the run, and carries the failure."""
+    """Every failure is recorded; only a member ends the run, and the error carries the failure."""
     failure = Failure(kind, "no")
     if kind not in members:
         tool, _ = ran(chat, lambda: failure, policy=policy)
@@ -529,13 +592,13 @@ def test_the_layer_wraps_members_and_leaves_others_untouched(
 
 
 def test_the_layer_leaves_success_untouched(chat: Conversation) -> None:
-    """Whatever the policy."""
+    """A success ends no run, whatever the policy is."""
     everything = ToolErrorPolicy(ErrorKindSet.of(*ErrorKind))
     assert ran(chat, lambda: "ok", policy=everything)[0].status.name == "Completed"
 
 
 def test_the_policy_judges_what_the_retries_left_over(chat: Conversation) -> None:
-    """A failure that a retry mends ends no run."""
+    """A failure that a retry corrects does not end the run."""
     policy = ToolErrorPolicy.new().add_terminal_kind(TRANSIENT)
     tool, _ = ran(chat, Tries(HttpError(503), "ok"), RetryPolicy(2, 0.2), policy=policy)
     assert tool.status.name == "Completed"
@@ -549,7 +612,7 @@ def test_the_policy_judges_what_the_retries_left_over(chat: Conversation) -> Non
 @pytest.mark.parametrize("hint", [None, 5])
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
 def test_defect_kind_and_classifier_disagree_on_a_bare_429(status: int, hint: int | None) -> None:
-    """One table: kind, retry class and `retryable` never disagree (design section 6)."""
+    """Here one table decides kind, retry class and `retryable` (design section 6)."""
     kind = classify(HttpError(status, hint))
     again = DEFAULT.classify(HttpError(status, hint)) is RetryClass.TRANSIENT
     asked = ProviderError.from_http_status(status, "m", retry_after=hint)
@@ -557,7 +620,7 @@ def test_defect_kind_and_classifier_disagree_on_a_bare_429(status: int, hint: in
 
 
 def test_defect_the_backoff_is_zero_from_the_sixth_step_on() -> None:
-    """It never is, and never shrinks."""
+    """Here no wait is zero, and the backoff never shrinks."""
     policy = RetryPolicy(1000, 0.2, 30)
     waits = [policy.delay(attempt, None, 0.0) or 0 for attempt in range(1, 1000)]
     assert all(0 < wait < math.inf for wait in waits)
@@ -565,7 +628,7 @@ def test_defect_the_backoff_is_zero_from_the_sixth_step_on() -> None:
 
 
 def test_defect_a_human_s_rejection_counts_as_a_validation_error(chat: Conversation) -> None:
-    """It is a rejection, by its source, and no failure at all."""
+    """Here it is a rejection with its source, and not a failure."""
     chat.reject(chat.request("pay").id, "too much", by="ada")
     numbers = error_statistics(chat.events()).overall
     assert (numbers.failures, numbers.failures_by_kind) == (0, {})

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from dispatching import awaited
+from support.dispatchers import awaited
 
 from eventstore import (
     AgentError,
@@ -38,7 +38,7 @@ KIND = ProviderErrorKind
 
 
 def provider(kind: ProviderErrorKind, **more: Any) -> ProviderError:
-    """An error of this cause."""
+    """Return an error of this kind."""
     return ProviderError(kind, "m", **more)
 
 
@@ -46,37 +46,37 @@ def provider(kind: ProviderErrorKind, **more: Any) -> ProviderError:
 
 
 def test_tool_construction() -> None:
-    """Its fields, and no cause."""
+    """The error has its fields, and no cause."""
     error = ToolError("bash", "call_1", "permission denied")
     assert (error.name, error.call_id, error.message) == ("bash", "call_1", "permission denied")
     assert error.__cause__ is None
 
 
 def test_tool_construction_with_source() -> None:
-    """The cause is chained."""
+    """The cause is chained to the error."""
     cause = OSError("no such file")
     assert ToolError("bash", "call_1", "failed", cause=cause).__cause__ is cause
 
 
 def test_provider_construction() -> None:
-    """Its cause, and what the user can do."""
+    """The error has its cause, and a suggestion for the user."""
     error = provider(KIND.AUTHENTICATION, suggestion="run /login")
     assert (error.kind, error.suggestion) == (KIND.AUTHENTICATION, "run /login")
     assert "/login" not in str(error)
 
 
 def test_cancelled_is_not_retryable_and_has_no_delay() -> None:
-    """Somebody wanted it to end."""
+    """The request was ended on purpose."""
     assert (Cancelled().retryable, Cancelled().retry_after) == (False, None)
 
 
 def test_overflow_text() -> None:
-    """Used and limit."""
+    """The text has the used tokens and the limit."""
     assert str(ContextOverflow(130000, 128000)) == "context overflow: 130000/128000 tokens"
 
 
 def test_config_text_contains_the_message() -> None:
-    """So that somebody can mend it."""
+    """Operators need the message."""
     assert str(ConfigError("no model")) == "config error: no model"
 
 
@@ -96,12 +96,15 @@ def test_config_text_contains_the_message() -> None:
     ],
 )
 def test_retryable_and_delay(error: AgentError, retryable: bool, delay: float | None) -> None:
-    """By the cause; what the provider said comes before the default."""
+    """The cause decides; the provider's hint is used before the default."""
     assert (error.retryable, error.retry_after) == (retryable, delay)
 
 
 def test_transport() -> None:
-    """There not retryable. Here (design section 6) it is: a model request has no side effect."""
+    """There it is not retryable.
+
+    Here (design section 6) it is: a model request has no side effect.
+    """
     error = provider(KIND.TRANSPORT)
     assert (error.retryable, error.retry_after) == (True, None)
 
@@ -120,20 +123,24 @@ def test_transport() -> None:
         *(
             (
                 provider(KIND.AUTHENTICATION, auth=auth),
-                b'{"Authentication":{"message":"m","auth":"%s"}}' % auth.encode(),
+                b'{"Authentication":{"message":"m","kind":"%s"}}' % auth.encode(),
             )
             for auth in AuthErrorKind
         ),
     ],
 )
 def test_round_trips(error: ProviderError, stored: bytes) -> None:
-    """Tagged by the name of the cause; durations in whole milliseconds, or null."""
+    """Errors are tagged by the name of the cause; durations are whole milliseconds or null."""
     assert error.encode() == b'{"type":"provider","kind":' + stored + b"}"
     again = AgentError.decode(error.encode())
     assert isinstance(again, ProviderError)
     assert (again.kind, again.auth, again.status, again.retry_after, str(again)) == (
-        error.kind, error.auth, error.status, error.retry_after, str(error),
-    )  # fmt: skip
+        error.kind,
+        error.auth,
+        error.status,
+        error.retry_after,
+        str(error),
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,14 +154,14 @@ def test_round_trips(error: ProviderError, stored: bytes) -> None:
     ],
 )
 def test_auth_texts(kind: AuthErrorKind, text: str) -> None:
-    """The word itself, and behind the message."""
+    """The text is the word itself, or follows the message."""
     assert str(kind) == text
     error = provider(KIND.AUTHENTICATION, auth=kind)
     assert str(error) == f"provider error: authentication failed: m ({text})"
 
 
 def test_an_error_delegates_to_its_cause() -> None:
-    """As an `AgentError` it says what the cause says."""
+    """An `AgentError` has the facts of its cause."""
     limited: AgentError = provider(KIND.RATE_LIMIT, retry_after=10)
     assert (limited.retryable, limited.retry_after) == (True, 10)
     refused: AgentError = provider(KIND.AUTHENTICATION)
@@ -198,7 +205,7 @@ def test_the_others_are_not_retryable(error: AgentError) -> None:
     ],
 )
 def test_texts(error: AgentError, text: str) -> None:
-    """What operators read."""
+    """Each error has its text for operators."""
     assert str(error) == text
 
 
@@ -237,43 +244,43 @@ SAME = RetryPolicy(max_attempts=4, initial_backoff=1, max_backoff=60)
 
 
 def test_retry_defaults() -> None:
-    """Their defaults can be said; ours are those that entelix presets."""
+    """There each default can be set; ours are the presets of entelix."""
     assert [SAME.delay(attempt) for attempt in range(1, 5)] == [1, 2, 4, None]
     assert RetryPolicy() == RetryPolicy(3, 0.2, 30)
 
 
 def test_retry_disabled() -> None:
-    """One attempt."""
+    """A disabled policy has one attempt."""
     assert RetryPolicy(1).max_attempts == 1
 
 
 def test_retry_builder() -> None:
-    """What is not named has its default."""
+    """Options that are not set have their defaults."""
     assert RetryPolicy(max_attempts=9) == RetryPolicy(9, 0.2, 30)
 
 
 def test_retry_fresh_state() -> None:
-    """There is no state: the first attempt is the first."""
+    """A policy has no state, so the first attempt is always the first."""
     assert SAME.delay(1) == 1
 
 
 def test_retry_disabled_gives_none() -> None:
-    """No second attempt, whatever the hint."""
+    """No hint leads to a second attempt."""
     assert RetryPolicy(1).delay(1) is None
     assert RetryPolicy(1).delay(1, 5.0) is None
 
 
 def test_retry_two_then_none() -> None:
-    """Two retries, and no third."""
+    """Two retries are made, and no third."""
     policy = RetryPolicy(3)
     assert [policy.delay(attempt) is None for attempt in (1, 2, 3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_retry_first_delay(chance: float) -> None:
-    """There from half of the base. Here (design section 6) full jitter, but never next to nothing.
+    """There it is half of the base or more.
 
-    From a tenth of 2 s to all of it.
+    Here (design section 6) full jitter is used, from a tenth of 2 s to all of it.
     """
     delay = RetryPolicy(3, 2).delay(1, None, chance)
     assert delay is not None
@@ -281,7 +288,7 @@ def test_retry_first_delay(chance: float) -> None:
 
 
 def test_retry_growth() -> None:
-    """Twice as long at most, each time."""
+    """Each wait is at most twice as long as the one before."""
     policy = RetryPolicy(20, 1, 10**6)
     for attempt in range(1, 20):
         delay = policy.delay(attempt)
@@ -290,27 +297,27 @@ def test_retry_growth() -> None:
 
 
 def test_retry_cap() -> None:
-    """No wait is longer."""
+    """No wait is longer than the cap."""
     assert RetryPolicy(20, 1, 5).delay(19) == 5
 
 
 def test_retry_hint() -> None:
-    """Not a moment less than the provider asked for."""
+    """The wait is not shorter than the provider asked for."""
     assert SAME.delay(1, 10.0, 0.0) == 10
 
 
 def test_retry_hint_is_capped() -> None:
-    """Exactly at the cap."""
+    """A longer hint becomes exactly the cap."""
     assert RetryPolicy(4, 1, 30).delay(1, 120.0) == 30
 
 
 def test_retry_reset() -> None:
-    """There is nothing to reset: the same question has the same answer."""
+    """A policy has nothing to reset: the same arguments give the same answer."""
     assert [SAME.delay(attempt) for attempt in (3, 1)] == [4, 1]
 
 
 def test_retry_many_steps_do_not_overflow() -> None:
-    """Nor do a million."""
+    """A million steps do not overflow either."""
     assert RetryPolicy(10**7, 1, 60).delay(36) == 60
     assert RetryPolicy(10**7, 1, 60).delay(10**6) == 60
 
@@ -319,7 +326,7 @@ def test_retry_many_steps_do_not_overflow() -> None:
 
 
 def echo(text: str = "") -> str:
-    """Give back what came."""
+    """Return the argument."""
     return text
 
 
@@ -329,37 +336,37 @@ def fail() -> None:
 
 
 def answers(tools: list[Tool]) -> list[Any]:
-    """What each answered, None where it is open."""
+    """Return the answer of each call, None for an open one."""
     return [response and response.result for _, response in (tool.to_tuple() for tool in tools)]
 
 
 def tags(chat: Conversation) -> list[str]:
-    """What happened after the calls were made, in order."""
+    """Return the tags of the events after the calls were made, in order."""
     return [r.event.tag for r in chat.events() if r.event.tag != "pending"]
 
 
 def test_executor_one_echo(chat: Conversation) -> None:
-    """Started, then succeeded."""
+    """The call is recorded as started, then as succeeded."""
     tools = Dispatcher(chat, [echo]).dispatch([chat.request("echo", {"text": "hi"})])
     assert answers(tools) == ["hi"]
     assert tags(chat) == ["running", "completed"]
 
 
 def test_executor_unknown_tool(chat: Conversation) -> None:
-    """An error result; it never started."""
+    """The call has an error result and never started."""
     tools = Dispatcher(chat, [echo]).dispatch([chat.request("nope")])
     assert "Tool `nope` not found" in answers(tools)[0]["error"]
     assert tags(chat) == ["failed"]
 
 
 def test_executor_failing_tool(chat: Conversation) -> None:
-    """An error result with the tool's own words."""
+    """The error result has the tool's own text."""
     tools = Dispatcher(chat, [fail]).dispatch([chat.request("fail")])
     assert answers(tools) == [{"error": "disk full"}]
 
 
 def test_executor_three_shared_results_in_order(chat: Conversation) -> None:
-    """They run at once, and the results stand in the order of the calls."""
+    """The calls run concurrently, and the results are in call order."""
     together = threading.Barrier(3)
 
     def shared(text: str) -> str:
@@ -372,7 +379,7 @@ def test_executor_three_shared_results_in_order(chat: Conversation) -> None:
 
 
 def test_executor_shared_exclusive_shared(chat: Conversation) -> None:
-    """What is exclusive runs alone, between the others, in the order of the calls."""
+    """An exclusive call runs alone, between the others, in call order."""
     order: list[str] = []
 
     def note(text: str) -> str:
@@ -387,7 +394,7 @@ def test_executor_shared_exclusive_shared(chat: Conversation) -> None:
 
 
 def test_executor_pre_cancelled(chat: Conversation) -> None:
-    """Interrupted before it began: nothing ran, and every call has its answer."""
+    """Nothing runs, and every call has its answer."""
     calls = [chat.request("echo", {"text": text}) for text in "ab"]
 
     async def main() -> None:
@@ -403,7 +410,7 @@ def test_executor_pre_cancelled(chat: Conversation) -> None:
 
 
 def test_executor_rule_denial(chat: Conversation) -> None:
-    """What the tool's own check refuses is an error result."""
+    """A refusal by the tool's own check is an error result."""
     rule = Reject("denied by rule for 'echo'", source="rule")
     spec = FunctionTool(echo, needs_approval=True)
     tools = Dispatcher(chat, [spec], approver=lambda tool: rule).dispatch([chat.request("echo")])
@@ -412,7 +419,7 @@ def test_executor_rule_denial(chat: Conversation) -> None:
 
 
 def test_executor_hook_denial(chat: Conversation) -> None:
-    """So is what a hook refuses."""
+    """A rejection by a hook is an error result, too."""
     hooks = [lambda tool: Reject("not now")]
     tools = Dispatcher(chat, [echo], hooks=hooks).dispatch([chat.request("echo")])
     assert "not now" in answers(tools)[0]["error"]
@@ -420,7 +427,7 @@ def test_executor_hook_denial(chat: Conversation) -> None:
 
 
 def test_executor_no_calls(chat: Conversation) -> None:
-    """Nothing is done of nothing."""
+    """An empty turn does nothing."""
     assert Dispatcher(chat, [echo]).dispatch([]) == []
     assert tags(chat) == []
 
@@ -444,14 +451,14 @@ def test_executor_no_calls(chat: Conversation) -> None:
     ],
 )
 def test_the_loop_asks_again_or_ends(error: AgentError, kind: ErrorKind, asks_again: bool) -> None:
-    """Retryable says so, and a failure keeps the text and the kind."""
+    """`retryable` decides, and the failure keeps the text and the kind."""
     assert (error.retryable, classify(error)) == (asks_again, kind)
     failure = Failure.from_exception(error)
     assert (failure.message, failure.kind) == (str(error), kind)
 
 
 def test_a_tool_error_never_gets_into_the_loop(chat: Conversation) -> None:
-    """There it would be fatal. Here it is one failure of one call, ended only by a policy."""
+    """There it would be fatal. Here one call has failed, and only a policy ends the run."""
 
     def search() -> None:
         raise ToolError("search", "1", "no index")
@@ -467,7 +474,7 @@ def test_a_tool_error_never_gets_into_the_loop(chat: Conversation) -> None:
 
 
 def test_defect_the_provider_s_hint_never_reaches_the_retries(chat: Conversation) -> None:
-    """It is waited for, and the log says how long."""
+    """Here the hint decides the wait, and the log has it."""
     waits: list[float] = []
     ends = iter([provider(KIND.RATE_LIMIT, retry_after=12), None])
 
@@ -484,7 +491,7 @@ def test_defect_the_provider_s_hint_never_reaches_the_retries(chat: Conversation
 
 
 def test_defect_asking_for_permission_is_a_denial(chat: Conversation) -> None:
-    """It is a pause: the call waits, and runs once somebody has approved it."""
+    """Here it is a pause: the call waits, and runs after a person has approved it."""
     dispatcher = Dispatcher(chat, [FunctionTool(echo, needs_approval=True)])
     (tool,) = dispatcher.dispatch([chat.request("echo", {"text": "hi"})])
     assert tool.is_pending
@@ -492,10 +499,10 @@ def test_defect_asking_for_permission_is_a_denial(chat: Conversation) -> None:
 
 
 def test_defect_a_panic_is_reported_as_a_cancellation(chat: Conversation) -> None:
-    """Each has its own code, and its own consequence: only one may have taken effect."""
+    """Here each has its own code, and only one may have taken effect."""
 
     class Panic(BaseException):
-        """Nothing that a tool should raise."""
+        """An exception that no tool should raise."""
 
     def panic() -> None:
         raise Panic("bug")

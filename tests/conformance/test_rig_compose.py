@@ -15,6 +15,8 @@ from eventstore import (
     Failure,
     FunctionCall,
     GateAnswer,
+    NotApplicable,
+    ResultLimits,
     RetryClass,
     Tool,
     ToolCompleted,
@@ -37,17 +39,17 @@ KNOWN = "x1:720b606342a765f6e4107d1dd28a4331"
 
 
 def call(name: str, **arguments: object) -> FunctionCall:
-    """A call with these arguments."""
+    """Return a call with these arguments."""
     return FunctionCall(name, arguments)
 
 
 def done(query: str, output: object) -> HistoryEntry:
-    """A search that completed."""
+    """Return a search that completed."""
     return HistoryEntry.completed(call("search", q=query), output)
 
 
 def failed(query: str, retry_class: RetryClass, message: str) -> HistoryEntry:
-    """A search that failed."""
+    """Return a search that failed."""
     return HistoryEntry.failed(call("search", q=query), retry_class, message=message)
 
 
@@ -58,12 +60,12 @@ def failed(query: str, retry_class: RetryClass, message: str) -> HistoryEntry:
     "error", [ToolError("search", "1", "flake"), RuntimeError("the skill failed")], ids=repr
 )
 def test_default_classifier_marks_tool_failed_transient(error: Exception) -> None:
-    """What raised may run again."""
+    """A call that raised an error may run again."""
     assert DEFAULT.classify(error) is RetryClass.TRANSIENT
 
 
 def json_error() -> Exception:
-    """What reading broken JSON raises."""
+    """Return the exception of broken JSON."""
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
     return caught.value
@@ -75,7 +77,7 @@ def json_error() -> Exception:
         pytest.param(ErrorKind.VALIDATION, id="ToolNotFound"),
         pytest.param(PermissionError("not for this agent"), id="ToolNotAuthorised"),
         pytest.param(ErrorKind.VALIDATION, id="SkillNotFound"),
-        pytest.param(ErrorKind.PERMANENT, id="ToolNotApplicable"),
+        pytest.param(NotApplicable("no such index"), id="ToolNotApplicable"),
         pytest.param(ErrorKind.VALIDATION, id="InvalidArgument"),
         pytest.param(ErrorKind.VALIDATION, id="NormalizerFailed"),
         pytest.param(
@@ -89,18 +91,18 @@ def json_error() -> Exception:
     ],
 )
 def test_default_classifier_marks_policy_errors_permanent(error: Exception | ErrorKind) -> None:
-    """What was refused may not; each of their variants is one of our kinds or errors."""
+    """A refused call may not run again; each of their variants is one of our kinds or errors."""
     assert DEFAULT.classify(error) is RetryClass.PERMANENT
 
 
 def test_fingerprint_is_stable_for_same_invocation() -> None:
-    """The same call has the same one."""
+    """Equal calls have equal fingerprints."""
     one, other = (fingerprint("search", {"q": "rig", "limit": 5}) for _ in range(2))
     assert one == other
 
 
 def test_fingerprint_is_order_independent_for_object_args() -> None:
-    """At every level; the order of a list counts."""
+    """This holds at every level; the order of a list counts."""
     one = {"q": "rig", "in": {"a": 1, "b": [1, 2]}}
     other = {"in": {"b": [1, 2], "a": 1}, "q": "rig"}
     assert fingerprint("search", one) == fingerprint("search", other)
@@ -108,17 +110,17 @@ def test_fingerprint_is_order_independent_for_object_args() -> None:
 
 
 def test_fingerprint_differs_when_args_differ() -> None:
-    """Another query is another call."""
+    """A call with another query has another fingerprint."""
     assert fingerprint("search", {"q": "rig"}) != fingerprint("search", {"q": "tokio"})
 
 
 def test_fingerprint_differs_when_tool_name_differs() -> None:
-    """The name counts, and is never run into the arguments."""
+    """The name counts, and is separated from the arguments."""
     assert fingerprint("search", {"q": "rig"}) != fingerprint("lookup", {"q": "rig"})
 
 
 def test_repair_keeps_first_completion_after_retries() -> None:
-    """The first answer stands."""
+    """The first answer stays."""
     entries = [
         failed("rig", RetryClass.TRANSIENT, "timeout"),
         done("rig", {"hits": 1}),
@@ -128,13 +130,13 @@ def test_repair_keeps_first_completion_after_retries() -> None:
 
 
 def test_repair_keeps_last_failure_when_no_completion() -> None:
-    """With its own class: transient became permanent."""
+    """The failure keeps its own class: transient became permanent."""
     last = failed("rig", RetryClass.PERMANENT, "last")
     assert repair_history([failed("rig", RetryClass.TRANSIENT, "first"), last]) == [last]
 
 
 def test_repair_preserves_first_occurrence_order_across_fingerprints() -> None:
-    """One entry a call, in the order in which the calls were first made."""
+    """There is one entry for each call, in the order of the first calls."""
     entries = [done("a", 1), done("b", 2), done("a", "ignored")]
     assert repair_history(entries) == [done("a", 1), done("b", 2)]
     late = [failed("a", RetryClass.TRANSIENT, "x"), done("b", 2), done("a", 1)]
@@ -142,18 +144,18 @@ def test_repair_preserves_first_occurrence_order_across_fingerprints() -> None:
 
 
 def test_repair_is_idempotent() -> None:
-    """Twice is once."""
+    """A second repair changes nothing."""
     once = repair_history([failed("rig", RetryClass.TRANSIENT, "x"), done("rig", 1)])
     assert repair_history(once) == once
 
 
 def test_repair_on_empty_history_returns_empty() -> None:
-    """Nothing in, nothing out."""
+    """An empty history has no entries."""
     assert repair_history([]) == []
 
 
 def test_history_entry_failed_helper_records_classifier_verdict() -> None:
-    """The class is the classifier's, the message the error's."""
+    """The entry has the classifier's class and the error's message."""
     entry = HistoryEntry.failed(call("search"), ToolError("search", "1", "flake"), DEFAULT)
     assert entry.retry_class is RetryClass.TRANSIENT
     assert entry.message is not None
@@ -161,7 +163,7 @@ def test_history_entry_failed_helper_records_classifier_verdict() -> None:
 
 
 def guarded(chat: Conversation, most: int) -> Callable[[str], str | None]:
-    """Makes a call, and tells why the run ended, None if it goes on."""
+    """Return a function that makes a call and returns why the run ended, None if it goes on."""
     dispatcher = Dispatcher(chat, [lookup], hooks=[StuckLoopGuard(most)])
 
     def make(query: str) -> str | None:
@@ -175,12 +177,12 @@ def guarded(chat: Conversation, most: int) -> Callable[[str], str | None]:
 
 
 def lookup(q: str) -> str:
-    """Give back what was asked."""
+    """Return the query."""
     return q
 
 
 def test_stuck_loop_terminates_after_threshold(chat: Conversation) -> None:
-    """The third time is one too many of two."""
+    """Two are allowed, and the third ends the run."""
     make = guarded(chat, 2)
     assert [make("a"), make("a")] == [None, None]
     assert make("a") == "stuck loop detected: `lookup` has been called 3 times"
@@ -196,7 +198,7 @@ def test_stuck_loop_tracks_multiple_distinct_tools(chat: Conversation) -> None:
 
 
 def test_stuck_loop_of_none_stops_the_first_call(chat: Conversation) -> None:
-    """Zero means never."""
+    """A limit of zero allows no call."""
     assert "1 times" in str(guarded(chat, 0)("a"))
 
 
@@ -204,12 +206,12 @@ def test_stuck_loop_of_none_stops_the_first_call(chat: Conversation) -> None:
 
 
 def tags(chat: Conversation) -> list[str]:
-    """What happened, in order."""
+    """Return the tags of the events, in order."""
     return [recorded.event.tag for recorded in chat.events()]
 
 
 def test_trace_of_a_call_that_goes_on(chat: Conversation) -> None:
-    """One hook that lets it through, one tool that answers: started, then completed."""
+    """After a hook without a decision the call is started, then completed."""
     asked: list[str] = []
 
     def go_on(tool: Tool) -> None:
@@ -222,19 +224,23 @@ def test_trace_of_a_call_that_goes_on(chat: Conversation) -> None:
 
 
 def test_trace_of_a_skip(chat: Conversation) -> None:
-    """A synthetic answer, one, marked so; nothing ran."""
+    """The call has one synthetic answer with the hook and its reason, and nothing ran."""
     tool = chat.request("lookup", {"q": "a"})
-    dispatcher = Dispatcher(chat, [lookup], hooks=[lambda tool: Skip({"cached": True})])
-    (skipped,) = dispatcher.dispatch([tool])
+
+    def cache(tool: Tool) -> Skip:
+        return Skip({"cached": True}, reason="policy")
+
+    (skipped,) = Dispatcher(chat, [lookup], hooks=[cache]).dispatch([tool])
     assert tags(chat) == ["pending", "completed"]
     answer = list(chat.events())[-1].event
     assert isinstance(answer, ToolCompleted)
     assert (answer.synthetic, answer.response.result) == (True, {"cached": True})
+    assert (answer.by, answer.reason) == ("cache", "policy")
     assert skipped.attempts == 0
 
 
 def test_trace_of_a_termination(chat: Conversation) -> None:
-    """The caller gets the reason, the log names the hook; the call has its answer all the same."""
+    """The caller gets the reason, the log names the hook, and the call has its answer."""
 
     def limit(tool: Tool) -> Terminate:
         return Terminate("limit hit")
@@ -277,12 +283,12 @@ class Scope(ToolGate):
         self.names = set(names)
 
     def allowlist(self, context: ToolGateContext, /) -> set[str]:
-        """Always the same."""
+        """Return the same names each time."""
         return self.names
 
 
 def test_registry_a_scope_sees_what_is_in_it(chat: Conversation) -> None:
-    """Inside it runs; outside is refused, and says so; what is not there is not found."""
+    """A tool inside the scope runs, one outside is rejected, an unknown one is not found."""
     tools = {"a": lambda: "A", "b": lambda: "B"}
     dispatcher = Dispatcher(chat, tools, gates=[Scope("a", "c")])
     ran = dispatcher.dispatch([chat.request(name) for name in ("a", "b", "c")])
@@ -292,9 +298,9 @@ def test_registry_a_scope_sees_what_is_in_it(chat: Conversation) -> None:
 
 
 def test_registry_descriptors_honour_the_scope() -> None:
-    """There in the order of names. Here in that of the registry, as clark-agent has it.
+    """There they are sorted by name. Here they have the registry's order, as in clark-agent.
 
-    What a gate allowed is on record sorted by name.
+    The recorded names that a gate allowed are sorted.
     """
     context = ToolGateContext(0, (), None, ("c", "b", "a"))
     decision = compose_gates([Scope("a", "c")], context)
@@ -306,7 +312,7 @@ def test_registry_descriptors_honour_the_scope() -> None:
 
 
 def recorded(chat: Conversation, arguments: object, name: str = "search") -> Tool:
-    """A call as OpenAI Chat writes it."""
+    """Return the result of recording a call as OpenAI Chat writes it."""
     function = {"name": name, "arguments": arguments}
     message = {
         "role": "assistant",
@@ -317,7 +323,7 @@ def recorded(chat: Conversation, arguments: object, name: str = "search") -> Too
 
 
 def test_normalizer_chat_tool_calls_become_calls(chat: Conversation) -> None:
-    """Name, arguments, and the id, which is thrown away there."""
+    """The call has name, arguments and the id, which is dropped there."""
     tool = recorded(chat, '{"q": "rig"}')
     assert tool.call == FunctionCall("search", {"q": "rig"}, "call_1")
 
@@ -332,23 +338,23 @@ def test_normalizer_arguments_may_be_text_or_an_object(
 
 @pytest.mark.parametrize("arguments", [None, "", "  ", "null", "{}"])
 def test_normalizer_no_arguments_are_an_empty_object(chat: Conversation, arguments: object) -> None:
-    """Null, blank and missing are all the same."""
+    """Null, blank and missing arguments mean the same."""
     call = recorded(chat, arguments).call
     assert (call.arguments, call.is_object) == ({}, True)
 
 
 def test_normalizer_broken_json_is_kept_and_answered(chat: Conversation) -> None:
-    """There the whole batch fails. Here the raw text stays, and the model is told what is wrong."""
+    """There the whole batch fails. Here the raw text is kept, and the model reads the problem."""
     tool = recorded(chat, '{"q": ')
     assert (tool.call.raw, tool.call.is_object) == ('{"q": ', False)
     (closed,) = Dispatcher(chat, {"search": lookup}).dispatch([tool])
     assert closed.status.name == "Failed"
-    assert "no JSON object" in str(closed.to_tuple()[1])
+    assert "not a JSON object" in str(closed.to_tuple()[1])
 
 
 @pytest.mark.parametrize("message", [{"role": "assistant", "content": "hello"}])
 def test_normalizer_a_message_without_calls_has_none(chat: Conversation, message: Any) -> None:
-    """Text is text."""
+    """A text is never read as a call."""
     assert chat.record(message) == []
 
 
@@ -356,7 +362,10 @@ def test_normalizer_a_message_without_calls_has_none(chat: Conversation, message
 def test_normalizer_an_invalid_tool_name_never_reaches_a_provider(
     chat: Conversation, name: str
 ) -> None:
-    """There it is refused. Here the log keeps what the model wrote, and the wire a valid name."""
+    """There it is refused.
+
+    Here the log keeps what the model wrote, and the request has a valid name.
+    """
     tool = recorded(chat, "{}", name)
     assert tool.call.name == name
     (closed,) = Dispatcher(chat, [lookup]).dispatch([tool])
@@ -369,13 +378,13 @@ def test_normalizer_an_invalid_tool_name_never_reaches_a_provider(
 
 
 def test_defect_the_fingerprint_cannot_be_kept() -> None:
-    """Ours is a written recipe of a named version: this very text is in people's logs."""
+    """Here the recipe is written down with a version, and the text is stored in logs."""
     assert fingerprint("search", {"q": "rig", "limit": 5}) == KNOWN
     assert fingerprint("search", {"limit": 5, "q": "rig"}) == KNOWN
 
 
 def test_defect_the_first_failure_loses_the_results_before_it(chat: Conversation) -> None:
-    """Each call has its own events and its own id: one that fails takes nothing with it."""
+    """Here each call has its own events and id, so a failure affects no other call."""
 
     def fail() -> None:
         raise RuntimeError("flake")
@@ -384,6 +393,38 @@ def test_defect_the_first_failure_loses_the_results_before_it(chat: Conversation
     calls = [chat.request(name, {}, f"id_{name}") for name in ("a", "fail", "b")]
     ran = dispatcher.dispatch(calls)
     assert [(tool.id, tool.status.name) for tool in ran] == [
-        ("id_a", "Completed"), ("id_fail", "Failed"), ("id_b", "Completed"),
-    ]  # fmt: skip
+        ("id_a", "Completed"),
+        ("id_fail", "Failed"),
+        ("id_b", "Completed"),
+    ]
     assert [tool.status for tool in chat.tools.values()] == [tool.status for tool in ran]
+
+
+# --- results for the model: ToolResultEnvelope
+
+
+def test_the_envelope_bounds_a_result_and_the_log_keeps_it(chat: Conversation) -> None:
+    """The defaults are 4,000 characters and 64 items, as there. There are no tokens to go on."""
+    result = {"text": "x" * 5_000, "rows": list(range(100))}
+    Dispatcher(chat, {"read": lambda: result}).dispatch([chat.request("read")])
+    (repair,) = model_history(chat.events(), result_limits=ResultLimits()).repairs
+    assert repair.why == (
+        "left out: 1,044 of 5,000 characters at $.text; 37 of 100 items at $.rows"
+    )
+    (tool,) = chat.tools.values()
+    assert tool.response is not None
+    assert tool.response.result == result
+
+
+def test_an_after_hook_runs_for_a_skip_too(chat: Conversation) -> None:
+    """The synthetic output is seen, and may be replaced."""
+    seen: list[object] = []
+
+    def after(_: Tool, result: object) -> None:
+        seen.append(result)
+
+    dispatcher = Dispatcher(
+        chat, {"f": lambda: "run"}, hooks=[lambda _: Skip("cached")], after_hooks=[after]
+    )
+    dispatcher.dispatch([chat.request("f")])
+    assert seen == ["cached"]

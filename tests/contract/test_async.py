@@ -1,7 +1,7 @@
 """`AsyncEventStore` keeps the contract of the store, on every engine.
 
-The contract's tests are written for `EventStore`. Here they run through a stand-in, that awaits
-in an event loop of its own thread whatever `AsyncEventStore` gives.
+The contract's tests are written for `EventStore`. Here they run through a stand-in that awaits the
+answers of `AsyncEventStore` in an event loop of its own thread.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.storages import open_limited
 
-from eventstore import AsyncEventStore, EventStore, testing
-from eventstore.aio import AsyncAttempt, AsyncConversation
-from eventstore.storage import Storage, reading
-from eventstore.storage.opening import open_storage as open_at
+from eventstore import AsyncEventStore, EventStore
+from eventstore.aio.conversation import AsyncAttempt, AsyncConversation
+from eventstore.storage.interface import Storage
 from eventstore.testing import EventStoreContract, OpenStorage, SharedEventStoreContract
 
 if TYPE_CHECKING:
-    from servers import MariaDB, MySQL, PostgreSQL
+    from support.servers import MariaDB, MySQL, PostgreSQL
 
 MINE = (AsyncEventStore, AsyncConversation, AsyncAttempt)
 
 
 class Blocking:
-    """What belongs to asyncio, for those who do not: each answer is waited for."""
+    """An asyncio object with blocking methods: each call waits for its answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, behind: Any) -> None:
         self._loop = loop
@@ -69,11 +69,11 @@ async def _awaited(value: Any) -> Any:
 
 
 class _Async:
-    """The store of every test is an `AsyncEventStore`."""
+    """A contract in which every store is an `AsyncEventStore`."""
 
-    @pytest.fixture(autouse=True)
-    def asynchronous(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Whatever store the contract makes."""
+    @pytest.fixture
+    def make_store(self) -> Iterator[Callable[..., Any]]:
+        """Return a function that makes blocking stand-ins for asyncio stores."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
@@ -83,8 +83,7 @@ class _Async:
             opened.append(Blocking(loop, AsyncEventStore(EventStore(*args))))
             return opened[-1]
 
-        monkeypatch.setattr(testing, "EventStore", store)
-        yield
+        yield store
         for one in opened:
             one.close()
         loop.call_soon_threadsafe(loop.stop)
@@ -93,61 +92,60 @@ class _Async:
 
 
 class TestInMemory(_Async, EventStoreContract):
-    """A database in memory."""
+    """The contract on a database in memory."""
 
     @pytest.fixture
     def open_storage(self) -> Iterator[OpenStorage]:
-        """Each call is a database of its own."""
+        """Return a function that opens a new database at each call."""
         yield from _opening(lambda: "sqlite://")
 
 
 class _Shared(_Async, SharedEventStoreContract):
-    """Few rows at once, so that short tests read many times."""
+    """Settings for few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14
 
     @pytest.fixture(autouse=True)
-    def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Fetch four rows at once."""
-        monkeypatch.setattr(reading, "CHUNK", 4)
-        monkeypatch.setattr("eventstore.reader_aio.PAGE", 3)
+    def pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Hand three events at once to the event loop."""
+        monkeypatch.setattr("eventstore.aio.reader.PAGE_EVENTS", 3)
 
 
 class TestInAFile(_Shared):
-    """A file."""
+    """The contract on a file."""
 
     @pytest.fixture
     def open_storage(self, tmp_path: Path) -> Iterator[OpenStorage]:
-        """All of one file."""
+        """Return a function that opens storages on one file."""
         yield from _opening(lambda: f"sqlite:///{tmp_path / 'agent.db'}")
 
 
 class TestPostgresql(_Shared):
-    """A real server."""
+    """The contract on a real PostgreSQL server."""
 
     @pytest.fixture
     def open_storage(self, postgresql: PostgreSQL) -> Iterator[OpenStorage]:
-        """All of one database."""
+        """Return a function that opens storages on one database."""
         url = postgresql.database(migrated=True)
         yield from _opening(lambda: url)
 
 
 class TestMariadb(_Shared):
-    """A real server."""
+    """The contract on a real MariaDB server."""
 
     @pytest.fixture
     def open_storage(self, mariadb: MariaDB) -> Iterator[OpenStorage]:
-        """All of one database."""
+        """Return a function that opens storages on one database."""
         url = mariadb.database(migrated=True)
         yield from _opening(lambda: url)
 
 
 class TestMysql(_Shared):
-    """A real server."""
+    """The contract on a real MySQL server."""
 
     @pytest.fixture
     def open_storage(self, mysql: MySQL) -> Iterator[OpenStorage]:
-        """All of one database."""
+        """Return a function that opens storages on one database."""
         url = mysql.database(migrated=True)
         yield from _opening(lambda: url)
 
@@ -156,7 +154,7 @@ def _opening(url: Callable[[], str]) -> Iterator[OpenStorage]:
     opened: list[Storage] = []
 
     def open_storage(tenant: str = "") -> Storage:
-        opened.append(open_at(url(), tenant, "full", 30.0))
+        opened.append(open_limited(url(), tenant, chunk_rows=4))
         return opened[-1]
 
     yield open_storage

@@ -1,8 +1,8 @@
-"""Inside a transaction of the host's own all that the store guarantees holds, on every engine.
+"""Inside a transaction of the host's own, all guarantees of the store hold, on every engine.
 
-The contract's tests are written for `EventStore`. Here each verb and read of a conversation is
+The contract's tests are written for `EventStore`. Here each method and read of a conversation is
 one transaction of a host, over SQLAlchemy and a driver of the host's choice. What only a host can
-do (roll back, go on behind an error, wait with a lane locked) has tests of its own below.
+do (roll back, continue after an error, wait with a lane locked) has tests of its own below.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pytest
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from support.storages import open_limited
 
 from eventstore import (
     AsyncDispatcher,
@@ -34,24 +35,24 @@ from eventstore import (
     StorageError,
     ToolPending,
     VersionConflict,
-    testing,
 )
 from eventstore.errors import StoreBusy, StoreClosed, StoreCorrupt
-from eventstore.storage import Storage, host_transaction
-from eventstore.storage.opening import open_storage as open_at
-from eventstore.storage.sqlite import driver
+from eventstore.storage.interface import Storage
+from eventstore.storage.sql import host_connection as host_transaction
+from eventstore.storage.sqlite import backend as sqlite_backend
+from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import (
     OpenStorage,
     SharedEventStoreContract,
     completed,
     message,
     pending,
+    run_concurrently,
     running,
-    together,
 )
 
 if TYPE_CHECKING:
-    from servers import Server
+    from support.servers import Server
 
 HOSTS = ("sqlite", "postgresql", "mariadb", "mysql")
 ASYNC_HOSTS = (
@@ -64,7 +65,7 @@ ASYNC_HOSTS = (
 
 
 def url_of(request: pytest.FixtureRequest, host: str) -> str:
-    """The URL of a new database with a store in it."""
+    """Return the URL of a new database with a store in it."""
     kind = host.partition("+")[0]
     if kind == "sqlite":
         path: Path = request.getfixturevalue("tmp_path")
@@ -76,7 +77,7 @@ def url_of(request: pytest.FixtureRequest, host: str) -> str:
 
 
 def engine_at(url: str, **options: Any) -> Engine:
-    """A host's engine."""
+    """Return a host's engine."""
     if url.startswith("sqlite"):
         options["module"] = driver()
         options.setdefault("connect_args", {"timeout": 60})  # 5 s are short where much runs
@@ -84,10 +85,10 @@ def engine_at(url: str, **options: Any) -> Engine:
 
 
 def async_engine_at(url: str, host: str, **options: Any) -> AsyncEngine:
-    """A host's engine for asyncio, by a driver."""
+    """Return a host's engine for asyncio, with the given driver."""
     there = make_url(url).set(drivername=host)
     if host == "sqlite+aiosqlite":  # by the same copy of SQLite as the store
-        connect = partial(driver().connect, there.database)
+        connect = partial(driver().connect, there.database, timeout=60)
         options["async_creator"] = lambda: aiosqlite.Connection(connect, 64)
     if host.endswith("asyncmy"):
         there = there.set(query={})
@@ -114,12 +115,12 @@ class Hosting:
         self._store.__exit__(*error)
 
     def conversation(self, name: str) -> Any:
-        """A handle."""
+        """Return a conversation whose every use is a transaction."""
         return Committing(self._store, name, self._within)
 
 
 class Committing:
-    """A conversation, each use of which is a transaction of the host that is committed."""
+    """A conversation that is used in one committed transaction of the host per call."""
 
     def __init__(self, store: EventStore, name: str, within: Callable[..., Any]) -> None:
         self._chat = store.conversation(name)
@@ -134,12 +135,12 @@ class Committing:
 
     @contextmanager
     def running(self, call_id: str) -> Iterator[Any]:
-        """Two transactions."""
+        """Begin and end an attempt, each in a transaction."""
         self.start(call_id)
         chat = self
 
         class Attempt:
-            """What the contract needs of one."""
+            """The part of an attempt that the contract uses."""
 
             def complete(self, result: Any) -> None:
                 """Record the result."""
@@ -149,25 +150,22 @@ class Committing:
 
 
 class _Hosted(SharedEventStoreContract):
-    """Few rows at once, so that short tests read many times."""
+    """The contract with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14
 
-    @pytest.fixture(autouse=True)
-    def hosting(self, monkeypatch: pytest.MonkeyPatch, within: Callable[..., Any]) -> None:
-        """Whatever store the contract makes."""
-        monkeypatch.setattr(host_transaction, "CHUNK", 4)
-        monkeypatch.setattr(
-            testing, "EventStore", lambda *given: Hosting(EventStore(*given), within)
-        )
+    @pytest.fixture
+    def make_store(self, within: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that makes stores used through transactions of a host."""
+        return lambda *given: Hosting(EventStore(*given), within)
 
     @pytest.fixture
     def open_storage(self, url: str) -> Iterator[OpenStorage]:
-        """All of one database."""
+        """Return a function that opens storages on one database."""
         opened: list[Storage] = []
 
         def open_storage(tenant: str = "") -> Storage:
-            opened.append(open_at(url, tenant, "full", 30.0))
+            opened.append(open_limited(url, tenant, chunk_rows=4))
             return opened[-1]
 
         yield open_storage
@@ -177,16 +175,16 @@ class _Hosted(SharedEventStoreContract):
 
 @pytest.mark.parametrize("host", HOSTS)
 class TestBlockingHosts(_Hosted):
-    """Over a `Connection`."""
+    """The contract over a `Connection`."""
 
     @pytest.fixture
     def url(self, request: pytest.FixtureRequest, host: str) -> str:
-        """The database."""
+        """Return the URL of the database."""
         return url_of(request, host)
 
     @pytest.fixture
     def within(self, url: str) -> Iterator[Callable[..., Any]]:
-        """Uses a conversation in a transaction that is committed."""
+        """Return a function that uses a conversation in a committed transaction."""
         engine = engine_at(url)
 
         def within(store: EventStore, chat: str, name: str, *given: Any, **options: Any) -> Any:
@@ -201,16 +199,16 @@ class TestBlockingHosts(_Hosted):
 
 @pytest.mark.parametrize("host", ASYNC_HOSTS)
 class TestAsyncHosts(_Hosted):
-    """Over an `AsyncConnection`."""
+    """The contract over an `AsyncConnection`."""
 
     @pytest.fixture
     def url(self, request: pytest.FixtureRequest, host: str) -> str:
-        """The database."""
+        """Return the URL of the database."""
         return url_of(request, host)
 
     @pytest.fixture
     def within(self, url: str, host: str) -> Iterator[Callable[..., Any]]:
-        """Uses a conversation in a transaction that is committed."""
+        """Return a function that uses a conversation in a committed transaction."""
         engine = async_engine_at(url, host)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever)
@@ -250,16 +248,16 @@ class World:
             connection.execute(text("CREATE TABLE orders (number INTEGER)"))
 
     def orders(self) -> int:
-        """How many orders the host has."""
+        """Return the number of orders that the host has."""
         with self.engine.connect() as connection:
             return int(connection.execute(text("SELECT COUNT(*) FROM orders")).scalar_one())
 
     def tags(self) -> list[str]:
-        """The conversation's events."""
+        """Return the tags of the conversation's events."""
         return [recorded.event.tag for recorded in self.chat.events()]
 
     def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         self.engine.dispose()
         self.store.close()
 
@@ -269,13 +267,13 @@ ORDER = text("INSERT INTO orders VALUES (7)")
 
 @pytest.fixture(params=HOSTS)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """On each engine."""
+    """Return a world on each engine."""
     with closing(World(url_of(request, request.param), request.param)) as world:
         yield world
 
 
 def test_events_stand_with_the_hosts_transaction(world: World) -> None:
-    """Nobody sees them before its commit; what is behind it goes on from there."""
+    """Events are not visible before its commit; later appends follow them."""
     world.chat.append(message())
     follow = world.store.follow(timeout=0)
     with world.engine.begin() as connection:
@@ -299,7 +297,7 @@ def test_events_stand_with_the_hosts_transaction(world: World) -> None:
 
 
 def test_events_fall_with_the_hosts_transaction(world: World) -> None:
-    """No place is burnt, and the store does not believe in what it never had."""
+    """No position is used up, and the store does not remember the lost events."""
     world.chat.append(pending())
     with world.engine.connect() as connection:
         connection.execute(ORDER)
@@ -315,7 +313,7 @@ def test_events_fall_with_the_hosts_transaction(world: World) -> None:
 
 
 def test_events_fall_with_a_savepoint(world: World) -> None:
-    """What the host keeps is kept, and goes on without them."""
+    """Events before the savepoint stay, and later appends follow those."""
     with world.engine.begin() as connection:
         chat = world.store.conversation("chat", connection=connection)
         chat.append(pending())
@@ -331,7 +329,7 @@ def test_events_fall_with_a_savepoint(world: World) -> None:
 
 
 def test_a_refusal_leaves_the_hosts_transaction_as_it_was(world: World) -> None:
-    """A host that goes on behind the error commits what it did besides."""
+    """A host that goes on after the error commits its other work."""
     world.chat.append(pending())
     with world.engine.begin() as connection:
         connection.execute(ORDER)
@@ -345,7 +343,7 @@ def test_a_refusal_leaves_the_hosts_transaction_as_it_was(world: World) -> None:
 
 
 def test_an_append_that_breaks_off_leaves_nothing(world: World) -> None:
-    """Even where the host commits behind the error."""
+    """This holds even if the host commits after the error."""
 
     @event.listens_for(world.engine, "before_cursor_execute")
     def interrupt(_: Any, __: Any, statement: str, *___: Any) -> None:
@@ -361,8 +359,8 @@ def test_an_append_that_breaks_off_leaves_nothing(world: World) -> None:
     assert list(world.store.verify()) == []
 
 
-def test_an_append_repeated_behind_a_rollback_is_stored_once(world: World) -> None:
-    """By its ids, whichever way it comes."""
+def test_an_append_repeated_after_a_rollback_is_stored_once(world: World) -> None:
+    """Its ids are recognised, through the connection or without it."""
     ids = [uuid4(), uuid4()]
     append = partial(world.chat.append, pending(), running(), event_ids=ids)
     with world.engine.connect() as connection:
@@ -376,7 +374,7 @@ def test_an_append_repeated_behind_a_rollback_is_stored_once(world: World) -> No
 
 
 def test_messages_are_recorded_and_imported_inside(world: World) -> None:
-    """With all verbs of a conversation, as one transaction."""
+    """All methods of a conversation work in one transaction."""
     call = {"id": "call_1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
     messages = [
         {"role": "user", "content": "pay"},
@@ -395,7 +393,7 @@ def test_messages_are_recorded_and_imported_inside(world: World) -> None:
 
 
 def test_a_conversation_is_of_the_stores_tenant(world: World) -> None:
-    """Whatever connection it is given."""
+    """The connection does not change the tenant."""
     with closing(EventStore.open(world.url, tenant="acme")) as acme:
         world.chat.append(message())
         with world.engine.begin() as connection:
@@ -407,7 +405,7 @@ def test_a_conversation_is_of_the_stores_tenant(world: World) -> None:
 
 
 def test_other_writers_wait_for_the_hosts_end(world: World) -> None:
-    """And go on behind it."""
+    """Their events are stored after it."""
     world.chat.append(pending())
     results: list[Any] = []
 
@@ -428,10 +426,10 @@ def test_other_writers_wait_for_the_hosts_end(world: World) -> None:
     assert world.tags() == ["pending", "message", "running"]
 
 
-def test_who_appends_beside_his_own_transaction_is_told_so(world: World) -> None:
-    """He waits for himself, for as long as the store waits for others."""
-    with closing(EventStore.open(world.url, busy_timeout=0.01)) as hasty:
-        chat = hasty.conversation("chat")
+def test_appending_beside_ones_own_transaction_raises_store_busy(world: World) -> None:
+    """The thread waits for itself until `busy_timeout`."""
+    with closing(EventStore.open(world.url, busy_timeout=0.25)) as impatient:
+        chat = impatient.conversation("chat")
         with world.engine.begin() as connection:
             chat.append(message("kept"), connection=connection)
             with pytest.raises(StoreBusy):
@@ -441,7 +439,7 @@ def test_who_appends_beside_his_own_transaction_is_told_so(world: World) -> None
 
 
 def test_a_transaction_that_cannot_see_what_others_wrote_is_refused(world: World) -> None:
-    """Nothing is lost: it is rolled back and begun again."""
+    """The host rolls back and begins again, and nothing is lost."""
     isolation = {} if world.host == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with world.engine.connect().execution_options(**isolation) as connection:
         if not isolation:
@@ -459,7 +457,7 @@ def test_a_transaction_that_cannot_see_what_others_wrote_is_refused(world: World
 
 
 def test_many_hosts_and_stores_leave_no_gap(world: World) -> None:
-    """Whoever commits and whoever rolls back: the feed has every event, each in its order."""
+    """Hosts commit and roll back, and the feed has every committed event, in order."""
 
     def host(worker: int) -> int:
         chance = random.Random(worker)
@@ -481,7 +479,7 @@ def test_many_hosts_and_stores_leave_no_gap(world: World) -> None:
                     kept += 2
         return kept
 
-    kept = together(*(partial(host, worker) for worker in range(6)))
+    kept = run_concurrently(*(partial(host, worker) for worker in range(6)))
     seen = list(world.store.follow(timeout=0))
     assert len(seen) == sum(kept)
     for name, version in world.store.conversations():
@@ -490,18 +488,18 @@ def test_many_hosts_and_stores_leave_no_gap(world: World) -> None:
     assert list(world.store.verify()) == []
 
 
-def test_what_the_store_remembers_is_not_read_again(
+def test_a_transaction_does_not_read_what_the_store_remembers(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was committed, whatever becomes of the host; what others wrote since is read."""
+    """The store's events are committed, so only later ones of other writers are read."""
     read: list[int] = []
 
     def after(self: Any, lane: int, key: int, name: str, version: int) -> Any:
         read.append(version)
         return whole(self, lane, key, name, version)
 
-    whole = host_transaction.HostedStorage._after
-    monkeypatch.setattr(host_transaction.HostedStorage, "_after", after)
+    whole = host_transaction.ConnectionStorage._after
+    monkeypatch.setattr(host_transaction.ConnectionStorage, "_after", after)
     world.chat.append(message(), pending())
     with world.engine.connect() as connection:
         world.chat.append(running(), connection=connection)
@@ -514,15 +512,15 @@ def test_what_the_store_remembers_is_not_read_again(
     assert world.tags() == ["message", "pending", "running", "completed"]
 
 
-def test_a_host_does_not_wait_for_who_appends_through_the_store(world: World) -> None:
-    """That one may wait for the host: it reads what the store remembers instead."""
+def test_a_host_does_not_wait_for_an_append_through_the_store(world: World) -> None:
+    """That append may wait for the host, so the host reads the log instead."""
     world.chat.append(pending())
     with world.engine.begin() as connection:
         chat = world.store.conversation("chat", connection=connection)
         held, done = threading.Event(), threading.Event()
 
         def append() -> None:
-            with world.store.appender._lock:
+            with world.store.session.committer._lock:
                 held.set()
                 done.wait()
 
@@ -536,7 +534,7 @@ def test_a_host_does_not_wait_for_who_appends_through_the_store(world: World) ->
 
 
 def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
-    """What the store remembers is not there any more."""
+    """The store remembers events that the copy does not have."""
     with closing(EventStore.open(world.url)) as other:
         other.conversation("other").append(message())
     world.chat.append(message("first"), message("second"))
@@ -550,8 +548,8 @@ def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
     assert world.tags() == ["message", "message"]
 
 
-def test_who_follows_is_given_the_events_behind_the_commit(world: World) -> None:
-    """The store and the conversation, as what another process appends."""
+def test_followers_get_the_events_after_the_commit(world: World) -> None:
+    """Followers of the store and of the conversation see them at their next poll."""
     found: list[Any] = []
     feeds = world.store.follow(poll=0.005), world.chat.follow(poll=0.005)
     threads = [threading.Thread(target=lambda f=feed: found.append(next(f))) for feed in feeds]
@@ -566,7 +564,7 @@ def test_who_follows_is_given_the_events_behind_the_commit(world: World) -> None
 
 
 def test_an_orm_session_lends_its_connection(world: World) -> None:
-    """And commits it."""
+    """The session's commit stores the events."""
     with Session(world.engine) as session:
         session.execute(ORDER)
         world.chat.append(pending(), connection=session.connection())
@@ -576,15 +574,8 @@ def test_an_orm_session_lends_its_connection(world: World) -> None:
     assert (world.tags(), world.orders()) == (["pending"], 1)
 
 
-def test_it_says_where_it_is(world: World) -> None:
-    """Where the store is, and whose."""
-    with world.engine.connect() as connection:
-        hosted = world.store.conversation("chat", connection=connection)._store
-        assert (hosted.url, hosted.tenant) == (world.store.url, world.store.tenant)
-
-
 def test_a_closed_store_takes_no_connection(world: World) -> None:
-    """As it takes nothing else."""
+    """A closed store refuses every other use, too."""
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
         world.store.close()
@@ -603,7 +594,7 @@ def test_a_closed_store_takes_no_connection(world: World) -> None:
 def test_a_connection_to_another_database_is_refused(
     world: World, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """With or without a store of its own; the host's transaction goes on."""
+    """That database may hold a store or not; the host's transaction continues."""
     other = f"sqlite:///{tmp_path / 'other.db'}"
     EventStore.open(other).close()
     strangers = [other, f"sqlite:///{tmp_path / 'empty.db'}"]
@@ -625,7 +616,7 @@ def test_a_connection_to_another_database_is_refused(
 
 
 def test_a_connection_that_commits_each_statement_is_refused(world: World) -> None:
-    """There is no transaction to be part of."""
+    """Such a connection has no transaction that the events could join."""
     with world.engine.connect() as connection:
         each = connection.execution_options(isolation_level="AUTOCOMMIT")
         with pytest.raises(ValueError, match="autocommit mode"):
@@ -634,7 +625,7 @@ def test_a_connection_that_commits_each_statement_is_refused(world: World) -> No
 
 
 def test_a_closed_connection_is_refused(world: World) -> None:
-    """Before anything is asked of it."""
+    """The error is raised before any statement."""
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
     for use in (lambda: chat.append(message()), lambda: list(chat.events())):
@@ -642,20 +633,20 @@ def test_a_closed_connection_is_refused(world: World) -> None:
             use()
 
 
-def test_what_is_no_connection_is_refused(world: World) -> None:
-    """With what to pass instead."""
+def test_an_unusable_connection_is_refused(world: World) -> None:
+    """The error says what to pass instead."""
     with Session(world.engine) as session:
         for wrong in (world.engine, session, "sqlite://"):
             with pytest.raises(TypeError, match=r"pass a SQLAlchemy Connection .*session\.connect"):
                 world.store.conversation("chat", connection=wrong)  # type: ignore[arg-type]
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
-        with pytest.raises(TypeError, match="and that once"):
+        with pytest.raises(TypeError, match="uses a connection already and takes no other, got "):
             chat.append(message(), connection=connection)
 
 
-def test_nobody_waits_inside_a_transaction(world: World) -> None:
-    """What is waited for could not come."""
+def test_waiting_inside_a_transaction_is_refused(world: World) -> None:
+    """The awaited event would not become visible."""
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
         for wait in (chat.follow, partial(chat.decision, "call_1")):
@@ -665,8 +656,8 @@ def test_nobody_waits_inside_a_transaction(world: World) -> None:
             Dispatcher(chat, [])
 
 
-def test_a_transaction_that_is_over_is_said_so(world: World) -> None:
-    """In our own words, whatever ended it."""
+def test_an_ended_transaction_is_reported(world: World) -> None:
+    """The library's own error is raised, whatever ended the transaction."""
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
         chat.append(pending())
@@ -681,7 +672,7 @@ def test_a_transaction_that_is_over_is_said_so(world: World) -> None:
 
 
 def test_a_lane_without_a_counter_is_damage(world: World) -> None:
-    """As it is to the store."""
+    """The store raises the same error."""
     with world.engine.connect() as connection:
         chat = world.store.conversation("chat", connection=connection)
         connection.execute(text("DELETE FROM toolledger_lanes"))
@@ -692,7 +683,7 @@ def test_a_lane_without_a_counter_is_damage(world: World) -> None:
 
 @pytest.mark.parametrize("world", HOSTS[1:], indirect=True)
 def test_an_id_that_a_server_cannot_hold_is_refused(world: World) -> None:
-    """Before the server cuts it, or gives the transaction up."""
+    """The error is raised before the server cuts the id or aborts the transaction."""
     with world.engine.begin() as connection:
         connection.execute(ORDER)
         with pytest.raises(ValueError, match="512 at most"):
@@ -705,7 +696,7 @@ def test_an_id_that_a_server_cannot_hold_is_refused(world: World) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[World]:
-    """A file."""
+    """Return a file with a store."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     EventStore.open(url).close()
     with closing(World(url, "sqlite")) as world:
@@ -713,7 +704,7 @@ def file(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_host_that_begins_by_itself_is_followed(file: World) -> None:
-    """As SQLAlchemy recommends it for SQLite: the driver begins nothing, an event does."""
+    """SQLAlchemy recommends this for SQLite: an event begins the transaction, not the driver."""
     engine = engine_at(file.url)
 
     @event.listens_for(engine, "connect")
@@ -734,23 +725,23 @@ def test_a_host_that_begins_by_itself_is_followed(file: World) -> None:
 
 
 def test_another_copy_of_sqlite_is_refused(file: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two in one process would undo each other's locks."""
+    """Two copies in one process would release each other's locks."""
 
     class Another:
-        """Another copy."""
+        """Another copy of SQLite."""
 
         __name__ = "another"
         Connection = type("Connection", (), {})
 
     with file.engine.connect() as connection:
         chat = file.store.conversation("chat", connection=connection)
-        monkeypatch.setattr(host_transaction, "driver", Another)
+        monkeypatch.setattr(sqlite_backend, "driver", Another)
         with pytest.raises(ValueError, match=r"two copies .* module=another"):
             chat.append(message())
 
 
 def test_a_database_in_memory_is_of_the_store_alone() -> None:
-    """No connection of a host's is to it."""
+    """A host cannot have a connection to it."""
     engine = engine_at("sqlite://")
     with EventStore.open("sqlite://") as store, engine.connect() as connection:
         chat = store.conversation("chat", connection=connection)
@@ -763,7 +754,7 @@ def test_a_database_in_memory_is_of_the_store_alone() -> None:
 
 
 class AsyncWorld(World):
-    """With a host's engine for asyncio."""
+    """A world with a host's engine for asyncio."""
 
     def __init__(self, url: str, host: str) -> None:
         super().__init__(url, host)
@@ -773,14 +764,14 @@ class AsyncWorld(World):
 
 @pytest.fixture(params=ASYNC_HOSTS)
 def async_world(request: pytest.FixtureRequest) -> Iterator[AsyncWorld]:
-    """By each driver."""
+    """Return a world for each driver."""
     url = url_of(request, request.param)
     with closing(AsyncWorld(url, request.param)) as world:
         yield world
 
 
 def test_a_task_appends_inside_its_transaction(async_world: AsyncWorld) -> None:
-    """By every verb; its events stand and fall with it."""
+    """Every method works, and its events commit or roll back with the transaction."""
     store = async_world.beside
 
     async def pay(*, kept: bool) -> None:
@@ -816,7 +807,7 @@ def test_a_task_appends_inside_its_transaction(async_world: AsyncWorld) -> None:
 
 
 def test_a_cancelled_host_leaves_nothing(async_world: AsyncWorld) -> None:
-    """Its transaction is rolled back, and with it what was appended."""
+    """Its transaction is rolled back with its events."""
 
     async def main() -> None:
         begun = asyncio.get_running_loop().create_future()
@@ -841,7 +832,7 @@ def test_a_cancelled_host_leaves_nothing(async_world: AsyncWorld) -> None:
 
 
 def test_an_async_session_lends_its_connection(async_world: AsyncWorld) -> None:
-    """And commits it."""
+    """The session's commit stores the events."""
 
     async def main() -> None:
         chat = async_world.beside.conversation("chat")
@@ -855,7 +846,7 @@ def test_an_async_session_lends_its_connection(async_world: AsyncWorld) -> None:
 
 
 def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
-    """With what to pass instead."""
+    """The error says what to pass instead."""
     chat = async_world.beside.conversation("chat")
 
     async def main() -> None:
@@ -866,7 +857,9 @@ def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
             with pytest.raises(TypeError, match="AsyncConnection goes to AsyncEventStore"):
                 async_world.chat.append(message(), connection=connection)  # type: ignore[arg-type]
             inside = async_world.beside.conversation("chat", connection=connection)
-            with pytest.raises(TypeError, match="and that once"):
+            with pytest.raises(
+                TypeError, match="uses a connection already and takes no other, got "
+            ):
                 await inside.append(message(), connection=connection)
             with pytest.raises(EventStoreError, match="without a connection"):
                 inside.follow()
@@ -884,8 +877,8 @@ def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
     assert async_world.tags() == []
 
 
-def test_a_foreign_drivers_error_is_said_in_our_words(async_world: AsyncWorld) -> None:
-    """Whatever driver the host has: a lane that is locked for too long is busy."""
+def test_an_error_of_another_driver_becomes_the_librarys(async_world: AsyncWorld) -> None:
+    """A lane that is locked for too long is `StoreBusy`, whatever driver the host has."""
     patience = {
         "sqlite": "PRAGMA busy_timeout = 1",
         "postgresql": "SET lock_timeout = 1",

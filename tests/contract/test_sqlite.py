@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.storages import open_limited
 
-from eventstore.storage import Storage, reading
-from eventstore.storage.files import open_storage as open_sqlite
+from eventstore.storage.factory import open_storage as open_sqlite
+from eventstore.storage.interface import Storage
 from eventstore.testing import (
     EventStoreContract,
     OpenStorage,
@@ -20,7 +21,7 @@ from eventstore.testing import (
 
 @pytest.fixture
 def opened() -> Iterator[list[Storage]]:
-    """The storages that a test opened; closed behind it."""
+    """Return the storages that a test opened, and close them after it."""
     storages: list[Storage] = []
     yield storages
     for storage in storages:
@@ -28,11 +29,11 @@ def opened() -> Iterator[list[Storage]]:
 
 
 class TestInMemory(StorageContract, EventStoreContract):
-    """A database in memory is of one storage alone."""
+    """The contract on a database in memory, which one storage alone can use."""
 
     @pytest.fixture
     def open_storage(self, opened: list[Storage]) -> OpenStorage:
-        """Each call is a database of its own."""
+        """Return a function that opens a new database at each call."""
 
         def open_storage(tenant: str = "") -> Storage:
             opened.append(open_sqlite("sqlite://", tenant, "full", 30.0))
@@ -42,21 +43,16 @@ class TestInMemory(StorageContract, EventStoreContract):
 
 
 class TestInAFile(SharedStorageContract, SharedEventStoreContract):
-    """A file, as people use it; few rows at once, so that short tests read many times."""
+    """The contract on a file, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14
 
-    @pytest.fixture(autouse=True)
-    def chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Fetch four rows at once."""
-        monkeypatch.setattr(reading, "CHUNK", 4)
-
     @pytest.fixture
     def open_storage(self, tmp_path: Path, opened: list[Storage]) -> OpenStorage:
-        """All of one file."""
+        """Return a function that opens storages on one file."""
 
         def open_storage(tenant: str = "") -> Storage:
-            opened.append(open_sqlite(f"sqlite:///{tmp_path / 'agent.db'}", tenant, "full", 30.0))
+            opened.append(open_limited(f"sqlite:///{tmp_path / 'agent.db'}", tenant, chunk_rows=4))
             return opened[-1]
 
         return open_storage

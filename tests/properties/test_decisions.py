@@ -1,4 +1,4 @@
-"""The decisions are functions of values: total, deterministic, and of one mind."""
+"""The pure decisions: total, deterministic and consistent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ tool_sets = st.frozensets(st.sampled_from(NAMES))
 
 
 class Fixed(ToolGate):
-    """A gate whose answers are given."""
+    """A gate with fixed answers."""
 
     def __init__(
         self, name: str, allow: Any, priority: int, gate_class: Any, suppresses: bool
@@ -50,11 +50,11 @@ class Fixed(ToolGate):
         self.suppresses = suppresses
 
     def allowlist(self, context: ToolGateContext, /) -> Any:
-        """The answer."""
+        """Return the given answer."""
         return self.allow
 
     def suppresses_advisory_gates(self, context: ToolGateContext, /) -> bool:
-        """The other answer."""
+        """Return the other given answer."""
         return self.suppresses
 
 
@@ -76,7 +76,7 @@ contexts = st.builds(
 
 
 def expected(asked: list[Fixed], *, deny: bool) -> frozenset[str] | None:
-    """The rule once more, as it is written down and no better than that."""
+    """Return the result of the written rule, implemented a second time."""
     answered = [gate for gate in asked if gate.allow is not None]
     suppressors = [gate.priority for gate in answered if gate.suppresses]
     if suppressors:
@@ -102,10 +102,10 @@ def expected(asked: list[Fixed], *, deny: bool) -> frozenset[str] | None:
 
 
 @given(gates, contexts, st.booleans())
-def test_gates_compose_as_the_rule_says(
+def test_gates_compose_by_the_written_rule(
     asked: list[Fixed], context: ToolGateContext, deny: bool
 ) -> None:
-    """With every answer on record, in the order in which the gates were asked."""
+    """Every answer is recorded, in the order in which the gates were asked."""
     decision = compose_gates(asked, context, on_all_empty="deny" if deny else "open")
     assert decision.allowed == expected(asked, deny=deny)
     assert [(a.gate, a.allow) for a in decision.answers] == [
@@ -117,7 +117,7 @@ def test_gates_compose_as_the_rule_says(
 
 
 @given(gates, contexts, st.randoms(use_true_random=False))
-def test_gates_compose_from_nothing_but_their_inputs(
+def test_gate_composition_depends_only_on_its_inputs(
     asked: list[Fixed], context: ToolGateContext, order: Any
 ) -> None:
     """Equal inputs give equal decisions; the order of the gates decides nothing."""
@@ -131,9 +131,7 @@ def test_gates_compose_from_nothing_but_their_inputs(
 
 
 @given(gates, contexts)
-def test_a_decision_is_recorded_as_it_will_be_read(
-    asked: list[Fixed], context: ToolGateContext
-) -> None:
+def test_a_recorded_decision_reads_back_equal(asked: list[Fixed], context: ToolGateContext) -> None:
     """The event that the log gives back is equal, so that a replay can be compared."""
     offered = compose_gates(asked, context).offered
     assert msgspec.json.decode(msgspec.json.encode(offered), type=ToolsOffered) == offered
@@ -143,7 +141,7 @@ def test_a_decision_is_recorded_as_it_will_be_read(
 def test_a_tool_is_allowed_or_denied_with_a_reason(
     asked: list[Fixed], context: ToolGateContext
 ) -> None:
-    """Never both, never neither."""
+    """Exactly one of the two is true."""
     decision = compose_gates(asked, context)
     for name in (*NAMES, "other"):
         assert (decision.denial(name, asked) is None) == decision.allows(name)
@@ -166,8 +164,8 @@ provider_errors = st.builds(
 
 
 @given(provider_errors)
-def test_of_a_provider_error_kind_class_and_retryable_agree(error: ProviderError) -> None:
-    """The loop, the host and the statistics never read it differently."""
+def test_kind_retry_class_and_retryable_of_a_provider_error_agree(error: ProviderError) -> None:
+    """The loop, the host and the statistics read it in the same way."""
     kind = classify(error)
     assert kind is error.error_kind
     assert kind.is_retryable == error.retryable
@@ -190,12 +188,20 @@ values = st.recursive(
     max_leaves=4,
 )
 attributes = st.dictionaries(
-    st.sampled_from([
-        "response", "status", "status_code", "code", "headers", "error_kind", "retry_after",
-        "model_message",
-    ]),
+    st.sampled_from(
+        [
+            "response",
+            "status",
+            "status_code",
+            "code",
+            "headers",
+            "error_kind",
+            "retry_after",
+            "model_message",
+        ]
+    ),
     values | st.sampled_from(ErrorKind),
-)  # fmt: skip
+)
 plain = [
     cls
     for cls in vars(builtins).values()
@@ -216,7 +222,7 @@ exceptions = st.recursive(
 
 @given(exceptions)
 def test_every_exception_has_a_kind_a_class_and_a_failure(error: BaseException) -> None:
-    """Whatever it is, and the failure can be stored and told to programs."""
+    """The failure can be stored and has an error envelope."""
     assert isinstance(classify(error), ErrorKind)
     assert isinstance(DEFAULT.classify(error), RetryClass)
     failure = Failure.from_exception(error)
@@ -247,7 +253,7 @@ entries = st.lists(
 
 
 def mark(entry: HistoryEntry) -> object:
-    """What a call is told apart by; nothing is like a call without a fingerprint."""
+    """Return the identity of a call; a call without a fingerprint equals no other."""
     try:
         return entry.fingerprint
     except UnhashableArguments:
@@ -256,7 +262,7 @@ def mark(entry: HistoryEntry) -> object:
 
 @given(entries)
 def test_repair_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -> None:
-    """And leaves its input alone."""
+    """Its input is not changed."""
     before = repr(history)
     kept = repair_history(history)
     assert repr(history) == before
@@ -268,7 +274,7 @@ def test_repair_is_total_deterministic_and_idempotent(history: list[HistoryEntry
 def test_repair_keeps_one_entry_a_call_in_the_order_of_first_occurrence(
     history: list[HistoryEntry],
 ) -> None:
-    """The first completion of a call, else its last failure."""
+    """The entry is the first completion of a call, otherwise its last failure."""
     kept = repair_history(history)
     assert [mark(entry) for entry in kept] == list(dict.fromkeys(map(mark, history)))
     for entry in kept:

@@ -1,7 +1,7 @@
-"""Whatever fails, a dispatched turn leaves each call resolved or honestly open, and a valid log.
+"""Whatever fails, a dispatched turn leaves each call resolved or open, and a valid log.
 
-Turns are of any calls to tools that return, raise anything, are cut short or never answer, with
-gates, hooks, approvers and outside systems that fail, too; the store fails or Ctrl-C comes at any
+Turns have any calls to tools that return, raise anything, are interrupted or never answer, with
+gates, hooks, approvers and outside systems that fail, too. The store fails or Ctrl-C comes at any
 write, a cancel at any await and at any write, Ctrl-C at any line.
 """
 
@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import itertools
-import linecache
-import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
-from dispatching import awaited, check_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.dispatchers import awaited, check_log
+from support.interrupts import interrupt
+from support.tiers import examples
 
 import eventstore
 from eventstore import (
     Approve,
+    AsyncConversation,
     AsyncDispatcher,
     Conversation,
     Dispatcher,
@@ -45,15 +47,15 @@ from eventstore import (
     ToolErrorTerminal,
     ToolGate,
 )
-from eventstore.recovery import outcome_unknown
-from eventstore.settling import Settling
+from eventstore.aio.futures import UncancellableFuture
+from eventstore.domain.recovery import outcome_unknown
 from projections import current_tools, resume_plan
 
-HOME = str(Path(eventstore.__file__).parent)
+DISPATCH = Path(eventstore.__file__).parent / "dispatch"
 
 
 class Odd(BaseException):
-    """None of the exceptions that anybody expects."""
+    """An exception that no code expects."""
 
 
 # what a tool does in one attempt
@@ -64,13 +66,22 @@ DEEDS: dict[str, Callable[[], Any]] = {
     **{
         f"raises {error!r}": lambda error=error: _raise(error)  # type: ignore[misc]
         for error in (
-            ConnectionError("reset"), PermissionError("no"), KeyError("x"), TimeoutError("late"),
-            ExceptionGroup("two", [KeyError("y")]), StopIteration(1), StopAsyncIteration(),
-            RecursionError(), asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(2),
-            GeneratorExit(), Odd("odd"),
+            ConnectionError("reset"),
+            PermissionError("no"),
+            KeyError("x"),
+            TimeoutError("late"),
+            ExceptionGroup("two", [KeyError("y")]),
+            StopIteration(1),
+            StopAsyncIteration(),
+            RecursionError(),
+            asyncio.CancelledError(),
+            KeyboardInterrupt(),
+            SystemExit(2),
+            GeneratorExit(),
+            Odd("odd"),
         )
     },
-}  # fmt: skip
+}
 
 # what a host's own function gives, when it is asked about a call
 ANSWERS: dict[str, Callable[[], Any]] = {
@@ -136,32 +147,22 @@ worlds = st.fixed_dictionaries(
 )
 
 
-class _With:
-    """Another object, but for a few members."""
-
-    def __init__(self, other: Any, **members: Any) -> None:
-        self._other = other
-        vars(self).update(members)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._other, name)
-
-
 def each_write(chat: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Change what the conversation's verbs do with what they write."""
-    chat._one = change(chat._one)
-    chat._appender = _With(chat._appender, do=change(chat._appender.do))
+    """Change how the conversation's commands are run; other conversations keep their session."""
+    session = chat.session = copy.copy(chat.session)
+    verb = "submit" if isinstance(chat, AsyncConversation) else "run"
+    setattr(session, verb, change(getattr(session, verb)))
 
 
-def full_later() -> Settling[Any]:
-    """A write that fails in asyncio."""
-    settling: Settling[Any] = Settling(loop=asyncio.get_running_loop())
-    settling.get_loop().call_soon(settling.set_result, (None, StoreFull("no space")))
-    return settling
+def full_later() -> UncancellableFuture[Any]:
+    """Return the future of a write that fails."""
+    future: UncancellableFuture[Any] = UncancellableFuture(loop=asyncio.get_running_loop())
+    future.get_loop().call_soon(future.set_result, (None, StoreFull("no space")))
+    return future
 
 
 class World:
-    """A host with everything that a turn needs, and what its tools really did."""
+    """A host with everything that a turn needs, and a record of the effects of its tools."""
 
     def __init__(self, plan: dict[str, Any], chat: Conversation) -> None:
         self.plan = plan
@@ -208,7 +209,7 @@ class World:
         each_write(chat, broken)
 
     def dispatcher(self, of: Callable[..., Any], chat: Any) -> Any:
-        """A dispatcher as planned, of which is known whether it is cleaning up."""
+        """Return a dispatcher as planned, which records whether it is cleaning up."""
         dispatcher = of(chat, self.tools(), **self.settings())
         closing = dispatcher._closing
 
@@ -220,7 +221,7 @@ class World:
         return dispatcher
 
     def tools(self) -> list[FunctionTool]:
-        """The tools as planned."""
+        """Return the tools as planned."""
         return [self._tool(f"t{n}", **spec) for n, spec in enumerate(self.plan["tools"])]
 
     def _tool(
@@ -257,17 +258,23 @@ class World:
             return FOUND[found or "unknown"]()
 
         return FunctionTool(
-            begin_async if is_async else begin, name, takes_tool=True,
-            verify=verify if found and not self.at_peace else None, **spec,
-        )  # fmt: skip
+            begin_async if is_async else begin,
+            name,
+            takes_tool=True,
+            verify=verify if found and not self.at_peace else None,
+            **spec,
+        )
 
     def settings(self) -> dict[str, Any]:
-        """The dispatcher's."""
+        """Return the options of the dispatcher."""
         plan = self.plan
         chosen: dict[str, Any] = {
-            "policy": plan["policy"], "max_calls_per_turn": plan["limit"],
-            "sleep": lambda _: None, "chance": lambda: 0.5, "clock": lambda: 0,
-        }  # fmt: skip
+            "policy": plan["policy"],
+            "max_calls_per_turn": plan["limit"],
+            "sleep": lambda _: None,
+            "chance": lambda: 0.5,
+            "clock": lambda: 0,
+        }
         if plan["gate"]:
             chosen["gates"] = [Gate(plan["gate"])]
         if plan["hook"]:
@@ -279,7 +286,7 @@ class World:
     # what has to hold
 
     def check(self, error: BaseException | None, done: list[Tool] | None) -> None:
-        """The log is valid and true, whatever happened."""
+        """Assert that the log is valid and agrees with the effects of the tools."""
         check_log(self.chat)
         now = self.chat.tools
         assert list(now.values()) == list(current_tools(self.chat.events()).values())
@@ -296,13 +303,13 @@ class World:
         return next(t for t in self.given if t.id == id_).attempts > 0
 
     def _may_wait(self, tool: Tool) -> bool:
-        """Whether a person is to decide, in another process."""
+        """Return whether a person in another process has to decide."""
         spec = self.spec(tool)
         asks = spec is not None and spec["needs_approval"] and tool.is_pending
         return bool(asks) and self.plan["approver"] in (None, "nothing")
 
     def spec(self, tool: Tool) -> dict[str, Any] | None:
-        """What the plan says of a call's tool."""
+        """Return the plan for a call's tool."""
         specs = {f"t{n}": spec for n, spec in enumerate(self.plan["tools"])}
         return specs.get(tool.call.name)
 
@@ -326,19 +333,19 @@ class World:
             assert tool.is_resolved or was_running or self._may_wait(tool)
 
     def peace(self) -> None:
-        """From now on everything works; nobody is asked and nothing is hidden."""
+        """Let everything work from now on: no approval is needed and no tool is hidden."""
         self.at_peace = True
         self.plan = {**self.plan, "gate": None, "hook": None, "approver": None, "limit": None}
 
 
 class Gate(ToolGate):
-    """A gate that does as planned."""
+    """A gate that follows the plan."""
 
     def __init__(self, plan: str) -> None:
         self.plan = plan
 
     def allowlist(self, context: Any, /) -> set[str]:
-        """All but one, or an error."""
+        """Return all names but one, or raise an error."""
         if self.plan == "raises":
             raise ZeroDivisionError
         if self.plan == "interrupts":
@@ -352,7 +359,7 @@ def _is_doubtful(deed: str) -> bool:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[EventStore]:
-    """One store for all worlds; each has a conversation of its own."""
+    """Return one store for all worlds; each has its own conversation."""
     with EventStore.open("sqlite://") as store:
         yield store
         assert list(store.verify()) == []
@@ -363,7 +370,7 @@ numbers = itertools.count()
 
 @contextlib.contextmanager
 def a_world(store: EventStore, plan: dict[str, Any]) -> Iterator[World]:
-    """A world, and after it the peace in which a new process goes on."""
+    """Yield a world, then resume its turn without faults, as a new process."""
     chat = store.conversation(f"chat-{next(numbers)}")
     chat.add_message("user", "go")
     world = World(plan, chat)
@@ -381,19 +388,19 @@ def a_world(store: EventStore, plan: dict[str, Any]) -> Iterator[World]:
             assert tool.is_resolved or (spec and spec["needs_approval"] and tool.is_pending)
 
 
-CANCELS: dict[str, Callable[[asyncio.Task[Any], Settling[Any]], object]] = {
+CANCELS: dict[str, Callable[[asyncio.Task[Any], UncancellableFuture[Any]], object]] = {
     "when asked": lambda task, _: task.cancel(),
     "meanwhile": lambda task, settling: settling.get_loop().call_soon(task.cancel),
     "when done": lambda task, settling: settling.add_done_callback(lambda _: task.cancel()),
 }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(worlds)
 def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
     store: EventStore, plan: dict[str, Any]
 ) -> None:
-    """The turn is raised over or returned; the log is valid, and true."""
+    """The log is valid and agrees with what the tools did."""
     with a_world(store, plan) as world:
         error, done = None, None
         world.break_write(world.chat, lambda: _raise(StoreFull("no space")))
@@ -404,7 +411,7 @@ def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
         world.check(error, done)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     worlds,
     st.sampled_from([None, *range(12)]),
@@ -418,13 +425,14 @@ def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
     times: int,
     cancelled_write: tuple[int, str] | None,
 ) -> None:
-    """Also with a cancel at any await, and another one after it; and one at any write."""
+    """The task may be cancelled at any await or write, once or twice."""
 
     async def run(world: World) -> list[Tool]:
         chat = awaited(world.chat)
-        world.break_write(chat._verbs, full_later)
+        session = chat.session
+        world.break_write(chat, full_later)
         if cancelled_write is not None:
-            cancel_write(chat._verbs, *cancelled_write)
+            cancel_write(chat, *cancelled_write)
         dispatcher = world.dispatcher(AsyncDispatcher, chat)
 
         async def settle() -> list[Tool] | BaseException:
@@ -443,7 +451,7 @@ def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
                 await asyncio.sleep(0)
         done = await task
         # what was asked for has been carried out by then
-        await chat._owner.conversation(chat.id).append()
+        await AsyncConversation(session, chat.id).append()
         if isinstance(done, BaseException):
             raise done
         return done
@@ -458,7 +466,7 @@ def test_whatever_fails_in_asyncio_each_call_is_resolved_or_honestly_open(
 
 
 def cancel_write(chat: Any, number: int, when: str) -> None:
-    """Cancel the task that asks for the n-th write."""
+    """Cancel the task that makes the n-th write."""
     count = iter(range(1000))
 
     def cancelled(write: Callable[..., Any]) -> Callable[..., Any]:
@@ -477,39 +485,14 @@ def cancel_write(chat: Any, number: int, when: str) -> None:
 # Ctrl-C at any line
 
 
-def interrupted(job: Callable[[], object], line: int) -> bool:
-    """Run the job with Ctrl-C at the n-th line of the dispatcher; whether it was so long."""
-    left = line
-    ours = threading.current_thread()
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        name = frame.f_code.co_filename
-        if not name.startswith(f"{HOME}/dispatch/") or threading.current_thread() is not ours:
-            return None
-        if event == "line" and left > 0:
-            left -= 1
-            text = linecache.getline(name, frame.f_lineno).strip()
-            if left == 0 and not text.startswith("try:"):  # where no signal is ever delivered
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        job()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(before)
-    return left == 0
-
-
 @pytest.mark.parametrize("parallel", [False, True])
 def test_an_interrupt_at_any_line_leaves_each_call_resolved_or_honestly_open(
     store: EventStore, parallel: bool
 ) -> None:
-    """Ctrl-C while preparing, running, recording: nothing that ran is said not to have."""
+    """Ctrl-C comes while the dispatcher prepares, runs or records.
+
+    No call that ran is recorded as not run.
+    """
     ran: list[int] = []
 
     def work(n: int) -> int:
@@ -517,15 +500,17 @@ def test_an_interrupt_at_any_line_leaves_each_call_resolved_or_honestly_open(
         return n
 
     line = 0
-    go_on = True
-    while go_on:
+    interrupts = 1
+    while interrupts:
         line += 1
         ran.clear()
         chat = store.conversation(f"interrupted-{parallel}-{line}")
         chat.add_message("user", "go")
         given = [chat.request("work", {"n": n}) for n in range(2)]
         dispatcher = Dispatcher(chat, [FunctionTool(work, parallel=parallel)])
-        go_on = interrupted(lambda d=dispatcher, g=given: d.dispatch(g), line)  # type: ignore[misc]
+        dispatch = partial(dispatcher.dispatch, given)
+        # No signal is ever delivered at a `try:`.
+        interrupts = interrupt(dispatch, line, within=DISPATCH, safe=("try:",))
         for thread in threading.enumerate():
             if thread.name == "dispatch":
                 thread.join()

@@ -1,7 +1,7 @@
-"""The algebra of the folds: continued as if never stopped, total, deterministic, and right.
+"""The algebra of the folds: resumable, total, deterministic, and right.
 
-Legal logs are walks through the table of transitions, of several conversations in any
-interleaving. Hostile ones are made of them: shuffled, repeated, with holes, damaged, foreign.
+Legal logs are walks through the table of transitions, of several conversations in any interleaving.
+Hostile logs are made from them: shuffled, repeated, with holes, damaged, foreign.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from eventstore import (
     Approved,
@@ -38,6 +39,7 @@ from eventstore import (
     ToolCompleted,
     ToolEvent,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
@@ -45,11 +47,11 @@ from eventstore import (
     evolve,
     fingerprint,
 )
-from projections.durations import EXACT, RELATIVE_ERROR, Durations
-from projections.recovery import ResumePlan, resume_plan
-from projections.repeats import Cycle, Repeat, Repeats, repeats
-from projections.statistics import ErrorStatistics, error_statistics
-from projections.tools import CurrentTools, current_tools
+from projections.current_tools import CurrentTools, current_tools
+from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
+from projections.resume_plan import ResumePlan, resume_plan
+from projections.statistics.durations import MAX_EXACT_DURATIONS, RELATIVE_ERROR, Durations
+from projections.statistics.projection import ErrorStatistics, error_statistics
 
 # each fold, and everything that can be asked of it
 FOLDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -71,7 +73,7 @@ moves = st.lists(
 
 
 def step(tool: Tool | None, call_id: str, what: int, way: int) -> Event:
-    """The next event of a call: one that its status allows, chosen by two numbers."""
+    """Return the next event of a call: one that its status allows, chosen by two numbers."""
     if tool is None:
         return ToolPending(FunctionCall(f"tool{way % 2}", {"n": way % 3}, call_id))
     edit = FunctionCall(tool.call.name, {"n": 9}, call_id) if way % 3 == 0 else None
@@ -82,10 +84,12 @@ def step(tool: Tool | None, call_id: str, what: int, way: int) -> Event:
     complete = ToolCompleted(call_id, response, tool.attempts, way or None, way == 1, way == 2)
     fail = ToolFailed(call_id, failure, tool.attempts, None, way if way > 6 else None)
     reject = ToolRejected(call_id, "no", ("human", "gate")[way % 2])
+    defer = ToolPaused(call_id, 0, way if way % 3 else None, "later")
+    pause = ToolPaused(call_id, tool.attempts, way if way % 2 else None)
     legal: dict[type, list[Event]] = {
-        Pending: [ToolApproved(call_id, edit), run, run, complete, fail, reject],
-        Approved: [run, run, complete, fail, reject],
-        Running: [run, complete, complete, fail, fail],
+        Pending: [ToolApproved(call_id, edit), run, defer, complete, fail, reject],
+        Approved: [run, run, complete, fail, reject, defer],
+        Running: [run, complete, pause, complete, fail, fail],
         Failed: [run, complete],
     }
     options = legal.get(type(tool.status), [MessageAdded("assistant")])
@@ -93,7 +97,7 @@ def step(tool: Tool | None, call_id: str, what: int, way: int) -> Event:
 
 
 def legal_log(walk: Sequence[tuple[int, int, int, int]]) -> list[Recorded]:
-    """The log of a walk, without anomalies: versions and times go up."""
+    """Return the log of a walk, without anomalies: versions and times increase."""
     log: list[Recorded] = []
     versions: Counter[str] = Counter()
     tools: dict[tuple[str, str], Tool] = {}
@@ -106,9 +110,18 @@ def legal_log(walk: Sequence[tuple[int, int, int, int]]) -> list[Recorded]:
         if isinstance(event, ToolEvent):
             tools[conversation, call_id] = evolve(tools.get((conversation, call_id)), event)
         log.append(
-            Recorded(0, at + 1, conversation, versions[conversation], f"{at:032x}", at * 1000,
-                     getattr(event, "call_id", None), None, event)
-        )  # fmt: skip
+            Recorded(
+                0,
+                at + 1,
+                conversation,
+                versions[conversation],
+                f"{at:032x}",
+                at * 1000,
+                getattr(event, "call_id", None),
+                None,
+                event,
+            )
+        )
     return log
 
 
@@ -116,25 +129,31 @@ legal_logs = moves.map(legal_log)
 
 strange_events = st.sampled_from(
     [
-        UnknownEvent("completed", 1, "{"), UnknownEvent("from_the_future", 3, "{}"),
-        RunStarted("agent"), RunEnded("error"), MessageAdded("tool", call_id="call0"),
-        ToolPending(FunctionCall("f", {}, None)), ToolPending(FunctionCall("f", {}, "")),
+        UnknownEvent("completed", 1, "{"),
+        UnknownEvent("from_the_future", 3, "{}"),
+        RunStarted("agent"),
+        RunEnded("error"),
+        MessageAdded("tool", call_id="call0"),
+        ToolPending(FunctionCall("f", {}, None)),
+        ToolPending(FunctionCall("f", {}, "")),
         ToolPending(FunctionCall("f", None, "call1", "{oops")),
         ToolPending(FunctionCall("f", {"n": float("nan")}, "call2"), imported=True),
         ToolPending(FunctionCall("\ud800", object(), "call3")),
-        ToolApproved("call1", FunctionCall("g", {1j}, "other")), ToolRunning("call0", 10**30),
-        ToolRunning("call0", -1, object()), ToolRunning("foreign", 1),
+        ToolApproved("call1", FunctionCall("g", {1j}, "other")),
+        ToolRunning("call0", 10**30),
+        ToolRunning("call0", -1, object()),
+        ToolRunning("foreign", 1),
         ToolCompleted("call0", FunctionResponse("f", object()), -1, -(10**30)),
         ToolCompleted("call1", FunctionResponse("f", float("nan")), 7, 10**30, True, True),
         ToolFailed("call2", Failure(ErrorKind.QUOTA, "", code="timeout"), 3, -1, -(10**30)),
         ToolRejected("foreign", None, "", None, {"x": {1}}),
     ]
-)  # fmt: skip
+)
 
 
 @st.composite
 def hostile_logs(draw: st.DrawFn) -> list[Recorded]:
-    """Events of a legal log in any choice and order, some replaced, some wrongly labelled."""
+    """Generate events of a legal log in any order, some missing, replaced or mislabelled."""
     log = draw(legal_logs)
     order = draw(st.lists(st.integers(0, max(len(log) - 1, 0)), max_size=40)) if log else []
     hostile = []
@@ -152,7 +171,7 @@ def hostile_logs(draw: st.DrawFn) -> list[Recorded]:
 
 
 def seen(name: str, *parts: Sequence[Recorded]) -> Any:
-    """What a fold says after the parts, having been asked after each."""
+    """Return the results of a fold that is asked after each part."""
     make, ask = FOLDS[name]
     fold = make()
     for part in parts:
@@ -164,7 +183,7 @@ def seen(name: str, *parts: Sequence[Recorded]) -> Any:
 @each_fold
 @given(log=hostile_logs(), cut=st.integers(0, 40))
 def test_a_prefix_and_then_the_rest_is_the_whole(name: str, log: list[Recorded], cut: int) -> None:
-    """A fold that stopped and was asked goes on as if it had not; `apply` is `extend` of one."""
+    """A fold that was asked in between gives the same result; `apply` is `extend` of one event."""
     whole = seen(name, log)
     assert seen(name, log[:cut], log[cut:]) == whole
     make, ask = FOLDS[name]
@@ -179,7 +198,7 @@ def test_a_prefix_and_then_the_rest_is_the_whole(name: str, log: list[Recorded],
 def test_a_fold_is_total_and_deterministic_and_leaves_its_input_alone(
     name: str, log: list[Recorded]
 ) -> None:
-    """Any log gives a result, equal logs give equal ones, and no event is changed."""
+    """Any log gives a result, equal logs give equal results, and no event is changed."""
     before = repr(log)
     assert seen(name, log) == seen(name, copy.copy(log))
     assert repr(log) == before
@@ -187,10 +206,10 @@ def test_a_fold_is_total_and_deterministic_and_leaves_its_input_alone(
 
 @each_fold
 @given(log=legal_logs, again=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40))))
-def test_what_is_delivered_twice_counts_once(
+def test_an_event_delivered_twice_counts_once(
     name: str, log: list[Recorded], again: list[tuple[int, int]]
 ) -> None:
-    """Events that come again, anywhere behind their place, leave no trace but anomalies."""
+    """Events that are repeated anywhere after their place add only anomalies."""
     repeated = list(log)
     for place, back in again:
         if log:
@@ -212,7 +231,7 @@ def test_what_is_delivered_twice_counts_once(
 def test_conversations_may_come_in_any_interleaving(
     name: str, log: list[Recorded], order: Any
 ) -> None:
-    """Each conversation in its order is all that the folds need."""
+    """The folds need only the order within each conversation."""
     names = sorted({recorded.conversation_id for recorded in log})
     queues = [[recorded for recorded in log if recorded.conversation_id == of] for of in names]
     mixed: list[Recorded] = []
@@ -233,7 +252,7 @@ def test_conversations_may_come_in_any_interleaving(
 
 @given(log=legal_logs)
 def test_a_legal_log_has_no_anomalies_and_every_call(log: list[Recorded]) -> None:
-    """Each call stands where `evolve` leaves it, under its id or its conversation's."""
+    """Each call has the state that `evolve` gives, under its id or a qualified id."""
     expected: dict[tuple[str, str], Tool] = {}
     for recorded in log:
         if isinstance(recorded.event, ToolEvent):
@@ -255,7 +274,7 @@ def test_a_legal_log_has_no_anomalies_and_every_call(log: list[Recorded]) -> Non
 
 
 def lives_of(log: list[Recorded]) -> dict[tuple[str, str], list[Any]]:
-    """The events of each call."""
+    """Return the events of each call."""
     lives: dict[tuple[str, str], list[Any]] = {}
     for recorded in log:
         if isinstance(recorded.event, ToolEvent):
@@ -265,7 +284,7 @@ def lives_of(log: list[Recorded]) -> dict[tuple[str, str], list[Any]]:
 
 
 def attempts_in_doubt(life: list[Any]) -> int:
-    """How many attempts of one call have no known end, by looking at each event's successor."""
+    """Count the attempts of one call without a known end, by each event's successor."""
     doubts = 0
     for event, then in zip(life, [*life[1:], None], strict=True):
         if type(event) is ToolRunning:
@@ -276,24 +295,26 @@ def attempts_in_doubt(life: list[Any]) -> int:
 
 
 def numbers_of(life: list[Any]) -> Counter[str]:
-    """The numbers of one call, from all that happened to it at once."""
+    """Return the numbers of one call, computed from all its events at once."""
     kinds = Counter(type(event) for event in life)
     end = life[-1]
     done = end if type(end) is ToolCompleted else None
     lost = any(type(event) is type(then) is ToolRunning for event, then in pairwise(life))
     mishap = kinds[ToolFailed] > 0 or lost
     at_once = done is not None and not mishap and not done.synthetic
+    runs = [type(before) for before, event in pairwise(life) if type(event) is ToolRunning]
     return Counter(
         calls=1,
-        open=type(end) in (ToolPending, ToolApproved, ToolRunning),
+        open=type(end) in (ToolPending, ToolApproved, ToolRunning, ToolPaused),
         attempts=kinds[ToolRunning],
-        retries=max(kinds[ToolRunning] - 1, 0),
+        retries=sum(before in (ToolFailed, ToolRunning) for before in runs[1:]),
+        pauses=sum(type(event) is ToolPaused and event.attempt > 0 for event in life),
         completions=kinds[ToolCompleted],
         synthetic=bool(done and done.synthetic),
         lossy=bool(done and done.lossy),
         failures=kinds[ToolFailed],
         terminal_failures=type(end) is ToolFailed,
-        recovered=bool(done and type(life[-2]) is ToolRunning and mishap),
+        recovered=bool(done and type(life[-2]) is not ToolFailed and mishap),
         rejections=kinds[ToolRejected],
         outcome_unknown=attempts_in_doubt(life),
         first_tries=mishap or at_once,
@@ -302,8 +323,8 @@ def numbers_of(life: list[Any]) -> Counter[str]:
 
 
 @given(log=legal_logs)
-def test_statistics_are_what_the_lives_of_the_calls_add_up_to(log: list[Recorded]) -> None:
-    """Overall, by tool and by error kind, against counting each call's events at the end."""
+def test_statistics_equal_the_sum_over_each_calls_events(log: list[Recorded]) -> None:
+    """The numbers overall, by tool and by kind equal a count over each call's events."""
     lives = lives_of(log)
     statistics = error_statistics(log)
     assert (statistics.anomaly_count, statistics.events) == (0, len(log))
@@ -325,8 +346,10 @@ def test_statistics_are_what_the_lives_of_the_calls_add_up_to(log: list[Recorded
     ends = [life[-1] for life in lives.values()]
     kinds = Counter(event.failure.kind for event in ends if type(event) is ToolFailed)
     assert {kind: n.terminal for kind, n in statistics.by_kind.items() if n.terminal} == kinds
-    asked = [(of, fingerprint(life[0].call.name, life[0].call.arguments))
-             for (of, _), life in lives.items()]  # fmt: skip
+    asked = [
+        (of, fingerprint(life[0].call.name, life[0].call.arguments))
+        for (of, _), life in lives.items()
+    ]
     assert statistics.overall.repeated == len(asked) - len(set(asked))
     for mark, calls in Counter(mark for _, mark in asked).items():
         assert statistics.by_fingerprint[mark].calls == calls
@@ -337,10 +360,11 @@ def test_statistics_are_what_the_lives_of_the_calls_add_up_to(log: list[Recorded
 
 
 @given(log=legal_logs)
-def test_a_plan_is_safe(log: list[Recorded]) -> None:
-    """Each call has one step, and none of those to start can have taken effect unnoticed."""
+def test_a_resume_plan_starts_nothing_that_may_have_taken_effect(log: list[Recorded]) -> None:
+    """Each call has one step, and no call to start can have taken effect."""
     lives = lives_of(log)
-    steps = {(s.conversation_id, s.id): s for s in resume_plan(log, lambda _: False).steps}
+    plan = resume_plan(log, lambda _: False, now=5)
+    steps = {(s.conversation_id, s.id): s for s in plan.steps}
     assert steps.keys() == lives.keys()
     for key, life in lives.items():
         found, end = steps[key], life[-1]
@@ -348,16 +372,22 @@ def test_a_plan_is_safe(log: list[Recorded]) -> None:
         assert (found.action == "unknown") == (not settled and attempts_in_doubt(life) > 0)
         assert len(found.attempts) == (0 if settled else attempts_in_doubt(life))
         if found.action == "start":
-            assert {type(event) for event in life} <= {ToolPending, ToolApproved}
+            assert type(end) in (ToolPending, ToolApproved, ToolPaused)
+            ends = [type(then) for event, then in pairwise(life) if type(event) is ToolRunning]
+            assert set(ends) <= {ToolPaused, ToolFailed}
+            assert not (type(end) is ToolPaused and end.until is None)
         elif found.action == "retry":
             assert type(end) is ToolFailed
             assert end.delay is not None
+        elif found.action == "scheduled":
+            assert type(end) is ToolPaused
+            assert end.until > 5
         elif found.action == "done":
             assert type(found.tool.status) in (Completed, Rejected, Failed)
 
 
 def rows(sequence: list[str], user_at: list[int]) -> dict[str, tuple[int, int, int, int]]:
-    """By brute force, of each name: total, longest row, since the user, most between users."""
+    """Count by brute force for each name: total, longest row, since and between user messages."""
     found = {}
     stretches = [sequence[a:b] for a, b in zip([0, *user_at], [*user_at, None], strict=True)]
     for name in set(sequence):
@@ -368,7 +398,7 @@ def rows(sequence: list[str], user_at: list[int]) -> dict[str, tuple[int, int, i
 
 
 def turns(sequence: list[str]) -> dict[tuple[str, ...], int]:
-    """By brute force, of each cycle that goes round twice: how often at most."""
+    """Count by brute force how often each cycle that repeats went round at most."""
     found: dict[tuple[str, ...], int] = {}
     for start in range(len(sequence)):
         for period in (2, 3, 4):
@@ -383,16 +413,26 @@ def turns(sequence: list[str]) -> dict[tuple[str, ...], int]:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=st.text("abc.", max_size=24), threshold=st.integers(2, 4))
-def test_repeats_are_what_brute_force_finds(text: str, threshold: int) -> None:
-    """Rows, counts and cycles of any sequence of calls and user messages."""
+def test_repeats_equal_a_brute_force_search(text: str, threshold: int) -> None:
+    """Rows, counts and cycles agree for any sequence of calls and user messages."""
     log = [
-        Recorded(0, n, "chat", n, "", n, None, letter,
-                 MessageAdded("user") if letter == "."
-                 else ToolPending(FunctionCall(letter, {}, f"c{n}")))
+        Recorded(
+            0,
+            n,
+            "chat",
+            n,
+            "",
+            n,
+            None,
+            letter,
+            MessageAdded("user")
+            if letter == "."
+            else ToolPending(FunctionCall(letter, {}, f"c{n}")),
+        )
         for n, letter in enumerate(text, 1)
-    ]  # fmt: skip
+    ]
     sequence = [letter for letter in text if letter != "."]
     user_at = [len(text[:n].replace(".", "")) for n, letter in enumerate(text) if letter == "."]
     found = repeats(log, threshold)
@@ -415,16 +455,16 @@ def test_repeats_are_what_brute_force_finds(text: str, threshold: int) -> None:
 
 @given(
     values=st.lists(st.integers(0, 2**50), min_size=1, max_size=60),
-    copies=st.sampled_from([1, EXACT]),
+    copies=st.sampled_from([1, MAX_EXACT_DURATIONS]),
 )
 def test_percentiles_are_the_nearest_rank(values: list[int], copies: int) -> None:
-    """Exactly for few, within the stated error for many, whatever the values are."""
+    """Percentiles are exact for few values, and within the stated error for many."""
     durations = Durations()
-    for value in values * copies if len(values) * copies < 3 * EXACT else values:
+    for value in values * copies if len(values) * copies < 3 * MAX_EXACT_DURATIONS else values:
         durations.add(value)
     found = durations.percentiles()
     ordered = sorted(values)
-    allowed = RELATIVE_ERROR if found.count > EXACT else 0
+    allowed = RELATIVE_ERROR if found.count > MAX_EXACT_DURATIONS else 0
     for percent, got in ((50, found.p50), (95, found.p95), (99, found.p99)):
         true = ordered[-(-len(ordered) * percent // 100) - 1]
         assert got is not None

@@ -1,4 +1,4 @@
-"""What is materialised equals the fold in memory: at any cut, in any batches, after any crash."""
+"""Projected tables equal the fold in memory: at any cut, in any batches, after any crash."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from projecting import act, check, new_store
+from support.projected_logs import PRICES, act, check, check_costs, costs, new_store, set_prices
+from support.statements import (
+    FIRST_OF_A_BATCH,
+    LAST_OF_A_BATCH,
+    after_statements,
+    before_statements,
+)
+from support.tiers import examples
 
 from eventstore.testing import FrozenClock
 from projections import Projector
-from projections.projector.lane import LaneState
-from projections.projector.streams import PAGE, Stream, load_streams, store_streams
-from projections.projector.tables import Database
+from projections.projector.conversations_table import (
+    REQUESTS_PER_PAGE,
+    StoredConversation,
+    load_conversations,
+    store_conversations,
+)
+from projections.projector.database import ProjectionDatabase
 
 moves = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 8), st.integers(0, 11)),
@@ -27,24 +37,21 @@ doings = st.sampled_from(["", "", "", "catch up", "reopen", "crash", "crash late
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """An error that stands for the death of the process."""
 
 
-def crash(projector: Projector, monkeypatch: pytest.MonkeyPatch, *, late: bool) -> None:
+def crash(projector: Projector, *, late: bool) -> None:
     """Catch up, and be killed while the first batch is stored: at its beginning, or its end."""
-    store = LaneState.store
 
-    def die(state: LaneState, connection: Any, position: int) -> None:
-        if late:
-            store(state, connection, position)
-        raise Crash
+    def die(statement: str, _: Any) -> None:
+        if statement.startswith(LAST_OF_A_BATCH if late else FIRST_OF_A_BATCH):
+            raise Crash
 
-    with monkeypatch.context() as patch, suppress(Crash):
-        patch.setattr(LaneState, "store", die)
+    with after_statements(die) if late else before_statements(die), suppress(Crash):
         projector.catch_up()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     walk=moves,
     plan=st.lists(doings, min_size=60, max_size=60),
@@ -52,19 +59,26 @@ def crash(projector: Projector, monkeypatch: pytest.MonkeyPatch, *, late: bool) 
     lanes=st.sampled_from([1, 3]),
     bucket=st.sampled_from([1, 60, 3600]),
 )
-@example(walk=[(0, 0, 0, 0), (0, 0, 7, 0), (0, 0, 4, 4), (0, 0, 6, 0)] * 3, plan=["catch up"] * 60,
-         batch=1, lanes=1, bucket=1)  # fmt: skip
+@example(
+    walk=[(0, 0, 0, 0), (0, 0, 7, 0), (0, 0, 4, 4), (0, 0, 6, 0)] * 3,
+    plan=["catch up"] * 60,
+    batch=1,
+    lanes=1,
+    bucket=1,
+)
 def test_tables_equal_the_fold_whatever_happens_meanwhile(
     walk: list[Any], plan: list[str], batch: int, lanes: int, bucket: int
 ) -> None:
-    """Whether caught up event by event or at once, killed at any point, begun anew or rebuilt."""
+    """The projector is opened anew, rebuilt or killed at any point, with batches of any size."""
     clock = FrozenClock()
-    monkeypatch = pytest.MonkeyPatch()
     with tempfile.TemporaryDirectory() as folder:
         tables = f"sqlite:///{folder}/tables.db"
+        set_prices(tables, PRICES)
 
         def opened() -> Projector:
-            return Projector(store, tables, batch=batch, bucket=bucket)
+            return Projector(
+                store, tables, batch=batch, bucket=bucket, projections=[costs.CostPerTool()]
+            )
 
         with new_store(Path(folder) / "log.db", lanes, clock=clock) as store:
             projector = opened()
@@ -75,42 +89,44 @@ def test_tables_equal_the_fold_whatever_happens_meanwhile(
                     projector.catch_up()
                     assert projector.lag().events == 0
                     check(projector, store)
+                    check_costs(projector, store)
                 elif doing == "rebuild":
                     projector.rebuild()
                 elif doing:
                     if doing != "reopen":
-                        crash(projector, monkeypatch, late=doing == "crash late")
+                        crash(projector, late=doing == "crash late")
                     if doing != "crash":  # the other goes on with what it has
                         projector.close()
                         projector = opened()
             projector.catch_up()
             check(projector, store)
+            check_costs(projector, store)
             assert projector.parked() == []
             projector.close()
 
 
-@settings(max_examples=40)
-@given(sizes=st.lists(st.integers(0, PAGE + 3), max_size=6), again=st.booleans())
-def test_what_was_asked_for_is_found_again_page_by_page(sizes: list[int], again: bool) -> None:
+@settings(max_examples=examples(40))
+@given(sizes=st.lists(st.integers(0, REQUESTS_PER_PAGE + 3), max_size=6), again=st.booleans())
+def test_stored_requests_are_loaded_again_page_by_page(sizes: list[int], again: bool) -> None:
     """However many requests come between two commits, a conversation remembers all."""
-    database = Database("sqlite://")
-    at = {"projection": 1, "lane": 0}
-    stream = Stream("chat", 7, 0, stored=False)
+    database = ProjectionDatabase("sqlite://")
+    at: dict[str, object] = {"projection": 1, "lane": 0}
+    chat = StoredConversation("chat", 7, 0, is_stored=False)
     count = 0
     for size in sizes:
         for mark in range(count, count + size):
-            assert not stream.asks(mark)
-            assert stream.asks(mark)
+            assert not chat.add_request(mark)
+            assert chat.add_request(mark)
         count += size
         with database.writing() as connection:
-            store_streams(connection, at, [stream])
+            store_conversations(connection, at, [chat])
         if again:
             with database.reading() as connection:
-                stream = load_streams(connection, at, ["chat"], with_asked=True)["chat"]
-    assert stream.asked == set(range(count))
+                chat = load_conversations(connection, at, ["chat"], with_requests=True)["chat"]
+    assert chat.requests == set(range(count))
     with database.reading() as connection:
-        found = load_streams(connection, at, ["chat", "other"], with_asked=True)
+        found = load_conversations(connection, at, ["chat", "other"], with_requests=True)
     if sizes:
-        assert found["chat"].asked == stream.asked
+        assert found["chat"].requests == chat.requests
         assert (found["chat"].number, len(found)) == (7, 1)
     database.close()

@@ -1,4 +1,4 @@
-"""Broken histories of every kind come out valid, whole, and the same a second time."""
+"""Broken histories of every kind become valid, lose nothing, and stay the same a second time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import re
 from typing import Any
 
 import pytest
-from broken import GENERATORS, LONG, histories, lines, lost, parallel, recordable, said
+from support.broken import GENERATORS, histories, lines, lost, parallel, recordable, said
+from support.tiers import LONG, rounds
 
 from eventstore import EventStore, validate
-from eventstore.wire import is_valid
+from eventstore.providers import is_valid
 from projections import History, model_history, repair_messages
 
-ROUNDS = 20_000 if LONG else 400
-CROSSED = 3_000 if LONG else 60
+ROUNDS = rounds(400, 20_000)
+RECORDED = rounds(100, 5_000)
+"""Histories that go through a log."""
+CROSSED = rounds(60, 3_000)
 """To each other provider; a sixth of the rounds, or thereabouts."""
 
 PROVIDERS = ("anthropic", "openai")
@@ -26,9 +29,9 @@ EVERY = sorted(GENERATORS)
 def test_every_repaired_history_is_valid_whole_and_stays_as_it_is(
     provider: str, target: str
 ) -> None:
-    """No rule is broken but those that the API itself passes over; nothing that was said is lost.
+    """No rule that the API enforces is broken, and nothing that was said is lost.
 
-    The input is left alone, what is valid comes back equal, a second repair changes nothing.
+    The input does not change, valid input comes back equal, and a second repair changes nothing.
     """
     valid = 0
     for messages in histories(provider, ROUNDS if target == provider else CROSSED, "whole"):
@@ -48,6 +51,7 @@ def test_every_repaired_history_is_valid_whole_and_stays_as_it_is(
     assert target != provider or valid >= ROUNDS // 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("provider", EVERY)
 def test_repair_is_linear_in_the_length_of_the_history(provider: str, target: str) -> None:
@@ -63,9 +67,10 @@ def test_repair_is_linear_in_the_length_of_the_history(provider: str, target: st
     assert steps(parallel(provider, 200 * scale)) < 2.3 * steps(parallel(provider, 100 * scale))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", EVERY)
 def test_a_turn_of_thousands_of_parallel_calls_keeps_every_result(provider: str) -> None:
-    """All of one id, and answered backwards: each result is there once, and the turn is valid."""
+    """The calls share one id and are answered in reverse; each result is there once."""
     messages = parallel(provider, 5_000)
     for target in (provider, EVERY[EVERY.index(provider) - 1]):
         shown = repair_messages(messages, provider, target).messages
@@ -77,8 +82,8 @@ def test_a_turn_of_thousands_of_parallel_calls_keeps_every_result(provider: str)
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
-    """Wherever a log is cut, both providers accept what is shown."""
-    for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "log")):
+    """Both providers accept the rendering of a log that is cut anywhere."""
+    for number, messages in enumerate(recordable(provider, RECORDED, "log")):
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)
@@ -98,8 +103,8 @@ def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
-    """Recording a history and repairing it are one pipeline: the same messages come out."""
-    for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "same")):
+    """Recording a history and repairing it give the same messages."""
+    for number, messages in enumerate(recordable(provider, RECORDED, "same")):
         with EventStore.open("sqlite://") as store:
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)
@@ -110,5 +115,5 @@ def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
 
 
 def _unminted(messages: list[Any]) -> str:
-    """Minted ids tell conversations apart, so they differ between the two."""
+    """Return the history with minted ids made equal, because they differ between conversations."""
     return re.sub(r"call_[0-9a-f]{24}", "call_minted", repr(messages))

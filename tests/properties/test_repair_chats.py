@@ -1,4 +1,4 @@
-"""Broken histories to and from Mistral, Bedrock and Ollama; the providers' own checkers agree."""
+"""Broken histories to and from Mistral, Bedrock, Cohere and Ollama, checked by their own SDKs."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import broken_wires
+import pydantic
 import pytest
-from broken import GENERATORS, LONG, histories, recordable
+from support.broken import GENERATORS, histories, recordable
+from support.broken_chats import WHOLE
+from support.tiers import rounds
 
 from eventstore import EventStore, validate
-from eventstore.wire import list_key
+from eventstore.providers import list_key
 from projections import History, model_history, repair_messages
 
-ROUNDS = 20_000 if LONG else 150
-OURS = ("bedrock", "mistral", "ollama")
+ROUNDS = rounds(150, 20_000)
 EVERY = sorted(GENERATORS)
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[EventStore]:
-    """A store in memory for all conversations."""
+    """Return a store in memory for all conversations."""
     with EventStore.open("sqlite://") as opened:
         yield opened
 
 
-@pytest.mark.parametrize("provider", OURS)
+@pytest.mark.parametrize("provider", WHOLE)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str, store: EventStore) -> None:
-    """Wherever a log is cut, every provider accepts what is shown."""
-    for number, messages in enumerate(recordable(provider, max(ROUNDS // 20, 20), "log")):
+    """Every provider accepts the rendering of a log that is cut anywhere."""
+    for number, messages in enumerate(recordable(provider, rounds(20, 1_000), "log")):
         chat = store.conversation(f"{provider}{number}")
         chat.record_messages(messages, provider)
         events = list(chat.events())
         fold = History()
         for recorded in events:
             fold.apply(recorded)
-            for target in OURS:
+            for target in WHOLE:
                 assert validate(fold.view().render(target)["messages"], target) == []
         for target in EVERY:
             shown = model_history(events).render(target)
@@ -44,13 +45,13 @@ def test_every_prefix_of_a_recorded_log_renders_validly(provider: str, store: Ev
             assert validate(shown[list_key(target)], target) == []
 
 
-@pytest.mark.parametrize("provider", OURS)
-def test_what_a_log_shows_is_what_was_recorded(provider: str, store: EventStore) -> None:
+@pytest.mark.parametrize("provider", WHOLE)
+def test_a_recorded_history_renders_as_it_was(provider: str, store: EventStore) -> None:
     """A valid history goes through the log and comes back as it was, byte for byte."""
-    make, seen = getattr(broken_wires, f"whole_{provider}"), 0
+    make, seen = WHOLE[provider], 0
     for number in range(ROUNDS):
         messages = make(random.Random(f"back{provider}{number}"))
-        if provider == "ollama":  # the client writes bytes as base64, and so do we
+        if provider == "ollama":  # the client writes bytes as base64, as the library does
             messages = [message for message in messages if "images" not in message]
         if validate(messages, provider) or any(used_again(messages)):
             continue
@@ -64,10 +65,11 @@ def test_what_a_log_shows_is_what_was_recorded(provider: str, store: EventStore)
 
 
 def used_again(messages: list[Any]) -> Iterator[bool]:
-    """Whether an id of Bedrock's was used before: some models want them to differ everywhere."""
+    """Yield for each call of Bedrock whether its id was used before: some models refuse that."""
     seen: set[str] = set()
     for message in messages:
-        for block in message["content"] if isinstance(message["content"], list) else ():
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
             if "toolUse" in block:
                 yield block["toolUse"]["toolUseId"] in seen
                 seen.add(block["toolUse"]["toolUseId"])
@@ -75,14 +77,14 @@ def used_again(messages: list[Any]) -> Iterator[bool]:
 
 @pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])
 def test_mistrals_own_checker_accepts_what_is_rendered(provider: str) -> None:
-    """Of each version that takes text beside calls, as it is used to serve."""
+    """The versions are those that accept text beside calls, in the mode for serving."""
     pytest.importorskip("mistral_common", reason="mistral-common is not installed")
-    from mistral_common.protocol.instruct.request import ChatCompletionRequest  # noqa: PLC0415
-    from mistral_common.protocol.instruct.validator import (  # noqa: PLC0415
+    from mistral_common.protocol.instruct.request import ChatCompletionRequest
+    from mistral_common.protocol.instruct.validator import (
         ValidationMode,
         get_validator,
     )
-    from mistral_common.tokens.tokenizers.base import TokenizerVersion  # noqa: PLC0415
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
 
     versions = [version for version in TokenizerVersion if version.value not in ("v1", "v2", "v3")]
     validators = [get_validator(version, ValidationMode.serving) for version in versions]
@@ -100,7 +102,7 @@ def test_mistrals_own_checker_accepts_what_is_rendered(provider: str) -> None:
 def test_the_clients_own_model_accepts_what_is_rendered_for_bedrock(provider: str) -> None:
     """Types, unions and required members are those of the service model that botocore ships."""
     session = pytest.importorskip("botocore.session", reason="botocore is not installed")
-    from botocore.validate import ParamValidator  # noqa: PLC0415
+    from botocore.validate import ParamValidator
 
     model = session.get_session().get_service_model("bedrock-runtime")
     shape = model.operation_model("Converse").input_shape
@@ -112,9 +114,20 @@ def test_the_clients_own_model_accepts_what_is_rendered_for_bedrock(provider: st
 
 @pytest.mark.parametrize("provider", GENERATORS)
 def test_ollamas_own_client_accepts_what_is_rendered(provider: str) -> None:
-    """Each message is one of its own, once its images are, as the client makes them."""
+    """Each message can be parsed by the client, with its images as the client encodes them."""
     ollama = pytest.importorskip("ollama", reason="ollama is not installed")
     for messages in histories(provider, ROUNDS, "ollama"):
         for message in repair_messages(messages, provider, "ollama").messages:
             images = [ollama.Image(value=image) for image in message.get("images") or ()]
             ollama.Message.model_validate({**message, "images": images})
+
+
+@pytest.mark.parametrize("provider", EVERY)
+def test_coheres_own_types_accept_what_is_rendered(provider: str) -> None:
+    """The SDK sends every member that its types require, and no other."""
+    types = pytest.importorskip("cohere", reason="cohere is not installed")
+    adapter = pydantic.TypeAdapter(list[types.ChatMessageV2])
+    for messages in histories(provider, ROUNDS, "cohere"):
+        shown = repair_messages(messages, provider, "cohere").messages
+        read = adapter.validate_python(shown)
+        assert [each.model_dump(exclude_unset=True) for each in read] == shown

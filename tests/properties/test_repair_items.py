@@ -1,4 +1,4 @@
-"""Broken histories to and from Gemini and OpenAI Responses: logs of them, and the SDKs' types."""
+"""Broken histories of Gemini and OpenAI Responses: their logs, and the SDKs' types."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from broken import GENERATORS, LONG, histories, recordable
+from support.broken import GENERATORS, histories, recordable
+from support.tiers import rounds
 
 from eventstore import EventStore, validate
-from eventstore.wire import list_key
+from eventstore.providers import list_key
 from projections import History, model_history, repair_messages
 
-ROUNDS = 20_000 if LONG else 200
 OURS = ("gemini", "openai-responses")
 EVERY = sorted(GENERATORS)
 
 
 @pytest.mark.parametrize("provider", OURS)
 def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
-    """Wherever a log is cut or damaged, every provider accepts what is shown."""
+    """Every provider accepts the rendering of a log that is cut or damaged anywhere."""
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(recordable(provider, max(ROUNDS // 10, 30), "log")):
+        for number, messages in enumerate(recordable(provider, rounds(30, 2_000), "log")):
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider)
             events = list(chat.events())
@@ -42,9 +42,9 @@ def test_every_prefix_of_a_recorded_log_renders_validly(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", OURS)
 def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
-    """Recording a history and repairing it are one pipeline, and so is importing it in pieces."""
+    """Recording a history, importing it in pieces and repairing it give the same messages."""
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(recordable(provider, max(ROUNDS // 4, 60), "same")):
+        for number, messages in enumerate(recordable(provider, rounds(60, 5_000), "same")):
             chat, grown = (store.conversation(f"{name}{number}") for name in "cg")
             chat.record_messages(messages, provider)
             for count in range(len(messages) + 1):
@@ -59,13 +59,13 @@ def test_a_log_shows_what_repairing_the_list_shows(provider: str) -> None:
 
 
 def _unminted(messages: list[Any]) -> str:
-    """Minted ids tell conversations apart, so they differ between the two."""
+    """Return the history with minted ids made equal, because they differ between conversations."""
     return re.sub(r"call_[0-9a-f]{24}", "call_minted", repr(messages))
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini", "openai", "openai-responses"])
-def test_what_is_written_is_what_the_sdks_own_types_take(provider: str) -> None:
-    """An independent judge of the form: the types that the providers publish."""
+def test_the_sdks_own_types_accept_rendered_items(provider: str) -> None:
+    """The types that the providers publish judge the form independently."""
     google = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
     items = pytest.importorskip("openai.types.responses", reason="openai is not installed")
     pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
@@ -80,14 +80,16 @@ def test_what_is_written_is_what_the_sdks_own_types_take(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", OURS)
 def test_every_option_of_the_view_gives_a_valid_history(provider: str) -> None:
-    """Calls left out or collapsed, older turns cut off: what is left is whole."""
+    """The history is valid when calls are left out or collapsed, or turns are cut off."""
     options: list[dict[str, Any]] = [
-        {"open_calls": "drop"}, {"collapse": "all"}, {"collapse": "failed", "last_turns": 1},
+        {"open_calls": "drop"},
+        {"collapse": "all"},
+        {"collapse": "failed", "last_turns": 1},
         {"open_calls": "drop", "collapse": "all", "last_turns": 2},
         {"max_tokens": 60, "count_tokens": len},
-    ]  # fmt: skip
+    ]
     with EventStore.open("sqlite://") as store:
-        for number, messages in enumerate(recordable(provider, max(ROUNDS // 2, 100), "view")):
+        for number, messages in enumerate(recordable(provider, rounds(100, 10_000), "view")):
             chat = store.conversation(f"c{number}")
             chat.record_messages(messages, provider, is_error=lambda result: "12C" in str(result))
             fold = History().extend(chat.events())

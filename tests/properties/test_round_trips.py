@@ -1,45 +1,51 @@
-"""A history goes from any provider to any other and back, and says the same."""
+"""A history goes from any provider to any other and back, and keeps its content."""
 
 from __future__ import annotations
 
 import copy
-import os
 from itertools import permutations
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wires import READ, WRITE, Call, Said, Story
+from support.provider_messages import READ, WRITE, Call, Said, Story
+from support.tiers import rounds
 
 from eventstore import EventStore, validate
-from eventstore.wire import PROVIDERS, list_key
+from eventstore.providers import PROVIDERS, list_key
+from eventstore.providers.registry import adapter_of
 from projections import model_history, repair_messages
 
 PAIRS = sorted(permutations(sorted(PROVIDERS), 2))
-WITHOUT_IDS = ("gemini", "ollama")
-"""Whose calls may come without an id."""
+WITHOUT_IDS = frozenset(name for name in PROVIDERS if adapter_of(name).call_ids == "optional")
+"""Providers whose calls may come without an id."""
 
-FLAGGING = ("anthropic", "bedrock", "gemini")
-"""Whose results bear a mark for errors."""
+FLAGGING = frozenset(name for name in PROVIDERS if adapter_of(name).error_flag)
+"""Providers whose results have a member that says that they are errors."""
 
-EXAMPLES = 100 if os.environ.get("TOOLLEDGER_LONG") else 5
+EXAMPLES = rounds(5, 100)
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).map(
     lambda text: f"said {text}."
 )
 results = st.one_of(texts, st.sampled_from(["", " ", "12C", "[1, 2]", '{"a": 1}', "höh 𝄞"]))
 values = st.one_of(
-    st.integers(-(2**53), 2**53), st.booleans(), st.none(), st.text(
-        st.characters(exclude_categories=["Cs"]), max_size=6), st.floats(
-        allow_nan=False, allow_infinity=False, width=32)
-)  # fmt: skip
+    st.integers(-(2**53), 2**53),
+    st.booleans(),
+    st.none(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+)
 arguments = st.dictionaries(
     st.text("abc_$é ", min_size=1, max_size=4),
-    st.one_of(values, st.lists(values, max_size=2), st.dictionaries(st.text("xy", max_size=2),
-                                                                     values, max_size=2)),
+    st.one_of(
+        values,
+        st.lists(values, max_size=2),
+        st.dictionaries(st.text("xy", max_size=2), values, max_size=2),
+    ),
     max_size=3,
-)  # fmt: skip
+)
 calls = st.builds(
     Call,
     st.sampled_from(["get_weather", "read-file", "F", "x" * 64]),
@@ -51,7 +57,10 @@ calls = st.builds(
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """What a user and an assistant with tools said and did, the user first and last."""
+    """Generate the words and deeds of a user and an assistant with tools.
+
+    The user is first and last.
+    """
     story: Story = []
     for _ in range(draw(st.integers(1, 3))):
         story.append(Said("user", draw(texts), (), draw(st.sampled_from([None, "iVBORw=="]))))
@@ -61,14 +70,14 @@ def stories(draw: st.DrawFn) -> Story:
         story.append(Said("assistant", draw(texts)))
     story.append(Said("user", draw(texts)))
     for number, call in enumerate(call for said in story for call in said.calls):
-        call.id = f"abcdefg{number:02d}"  # nine letters and digits, which everybody takes
+        call.id = f"abcdefg{number:02d}"  # nine letters and digits, which every provider takes
         if call.failed:
             call.result = f"no {number}"
     return story
 
 
 def without_ids(story: Story) -> Story:
-    """The story as those see it who look at what was said and done alone."""
+    """Return the story without ids: only what was said and done."""
     story = copy.deepcopy(story)
     for said in story:
         for call in said.calls:
@@ -77,7 +86,7 @@ def without_ids(story: Story) -> Story:
 
 
 def shown_by(story: Story, provider: str) -> Story:
-    """The story as far as `provider` can tell it: Bedrock's results are never blank."""
+    """Return the story as far as `provider` can express it: Bedrock's results are never blank."""
     story = copy.deepcopy(story)
     for said in story:
         for call in said.calls:
@@ -87,7 +96,7 @@ def shown_by(story: Story, provider: str) -> Story:
 
 
 def written(story: Story, provider: str) -> list[Any]:
-    """The story in the form of `provider`, which is valid."""
+    """Return the story in the form of `provider`, which is valid."""
     messages = WRITE[provider](copy.deepcopy(story))
     assert [found for found in validate(messages, provider) if found.level == "hard"] == []
     return messages
@@ -96,8 +105,8 @@ def written(story: Story, provider: str) -> list[Any]:
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @given(story=stories())
 @settings(max_examples=EXAMPLES)
-def test_a_story_is_heard_as_it_was_written(provider: str, story: Story) -> None:
-    """Writing and reading of the tests themselves: nothing is lost on their way."""
+def test_a_story_is_read_as_it_was_written(provider: str, story: Story) -> None:
+    """The tests' own writer and reader lose nothing."""
     heard = READ[provider](written(story, provider))
     assert without_ids(heard) == without_ids(story)
 
@@ -105,8 +114,8 @@ def test_a_story_is_heard_as_it_was_written(provider: str, story: Story) -> None
 @pytest.mark.parametrize(("provider", "target"), PAIRS)
 @given(story=stories())
 @settings(max_examples=EXAMPLES)
-def test_another_provider_hears_the_same_story(provider: str, target: str, story: Story) -> None:
-    """Calls, arguments, results, errors, order, text and images; and so does the first again."""
+def test_another_provider_gets_the_same_story(provider: str, target: str, story: Story) -> None:
+    """Calls, arguments, results, errors, order, text and images are the same, there and back."""
     given_ = written(story, provider)
     there = repair_messages(given_, provider, target)
     assert validate(there.messages, target) == []
@@ -122,8 +131,8 @@ def test_another_provider_hears_the_same_story(provider: str, target: str, story
 @pytest.mark.parametrize(("provider", "target"), PAIRS)
 @given(story=stories())
 @settings(max_examples=EXAMPLES)
-def test_what_a_wire_cannot_carry_is_listed(provider: str, target: str, story: Story) -> None:
-    """Ids that are left out, errors without a flag and blank results: each has its repair."""
+def test_losses_between_providers_are_listed(provider: str, target: str, story: Story) -> None:
+    """Dropped ids, errors without a flag and blank results each have a repair."""
     there = repair_messages(written(story, provider), provider, target)
     listed = [(repair.what, repair.rule) for repair in there.repairs]
     heard = READ[target](there.messages)
@@ -148,8 +157,8 @@ def test_what_a_wire_cannot_carry_is_listed(provider: str, target: str, story: S
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @given(story=stories())
 @settings(max_examples=EXAMPLES)
-def test_a_log_tells_every_provider_the_same_story(provider: str, story: Story) -> None:
-    """What was recorded from one wire is heard over each of the others."""
+def test_a_log_gives_every_provider_the_same_story(provider: str, story: Story) -> None:
+    """A log that was recorded from one provider is rendered for each of the others."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.record_messages(written(story, provider), provider)
@@ -174,7 +183,7 @@ any_ids = st.lists(
 @given(turns=st.lists(any_ids, min_size=1, max_size=3))
 @settings(max_examples=EXAMPLES * 5)
 def test_ids_are_legal_different_and_stay(target: str, turns: list[list[str]]) -> None:
-    """Whatever they were: the same on both halves, and the same when the history grows."""
+    """Any ids become legal, equal in call and result, and stay when the history grows."""
     story: Story = []
     shown: list[list[str | None]] = []
     for number, ids in enumerate(turns):

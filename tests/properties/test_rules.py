@@ -1,73 +1,66 @@
-"""The rules of every provider judge anything at all, the same each time, and leave it alone."""
+"""Every provider's rules validate any value, each time alike, without changing it."""
 
 from __future__ import annotations
 
 import copy
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from support.provider_histories import CHAT, FORMS, complete_histories, histories, values
 
 from eventstore import validate
-from eventstore.wire import PROVIDERS
-
-ODD = [
-    10**400,
-    "\ud800",
-    "x" * 100_000,
-    b"bytes",
-    float("nan"),
-    {"a"},
-    object(),
-    None,
-    1,
-    "",
-    [],
-]
-KEYS = (
-    "role", "content", "parts", "type", "text", "id", "tool_calls", "tool_call_id", "tool_name",
-    "function", "name", "arguments", "prefix", "images", "toolUse", "toolResult", "toolUseId",
-    "input", "status", "json", "tool_use", "functionCall", "functionResponse", "call_id", "output",
-)  # fmt: skip
-leaves = st.one_of(
-    st.sampled_from(ODD),
-    st.sampled_from(["user", "assistant", "tool", "system", "model", "error", "abcDEF123", "{}"]),
-)
-values = st.recursive(
-    leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-messages = st.lists(
-    st.fixed_dictionaries(
-        {"role": st.sampled_from(["user", "assistant", "tool", "model"])},
-        optional={key: values for key in KEYS if key != "role"},
-    )
-    | values,
-    max_size=5,
-)
+from eventstore.providers import PROVIDERS
+from eventstore.providers.registry import rule_book
+from eventstore.providers.validation import is_valid
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-@given(given_=st.one_of(messages, values))
-@settings(max_examples=25)
-def test_anything_is_judged_and_left_alone(provider: str, given_: Any) -> None:
-    """No value raises or floods a message; codes ascend; the same is said of the same again."""
-    before = repr(given_)
-    found = validate(given_, provider)
-    assert repr(given_) == before
-    assert validate(copy.copy(given_), provider) == found
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_history_is_validated_and_left_alone(provider: str, data: st.DataObject) -> None:
+    """No value raises or makes a long message; codes ascend, and a second run gives the same."""
+    history = data.draw(histories(FORMS.get(provider, CHAT)) | values)
+    before = repr(history)
+    found = validate(history, provider)
+    assert repr(history) == before
+    assert validate(copy.copy(history), provider) == found
     assert [each.code for each in found] == sorted(each.code for each in found)
     for each in found:
         assert len(each.message.encode()) < 2_000
         assert each.place.split("[")[0].split(".")[0] in ("messages", "contents", "input")
 
 
+@pytest.mark.parametrize("provider", sorted(FORMS))
+@given(data=st.data())
+@settings(max_examples=25)
+def test_a_history_with_every_call_answered_breaks_no_rule(
+    provider: str, data: st.DataObject
+) -> None:
+    """Such a history may have any number of turns, with any number of calls in each."""
+    history = data.draw(complete_histories(FORMS[provider]))
+    assert [each for each in validate(history, provider) if each.level == "hard"] == []
+    assert is_valid(history, provider)
+
+
+@pytest.mark.parametrize("provider", sorted(FORMS))
+def test_generated_histories_break_every_rule_of_a_provider(provider: str) -> None:
+    """Otherwise the properties above would not test that rule."""
+    book = rule_book(provider)
+    missing = set(book.RULES)
+
+    def is_last_missing(history: object) -> bool:
+        missing.difference_update(code for code, _, _ in book.findings(history))
+        return not missing
+
+    generate = settings(max_examples=3_000, phases=[Phase.generate], database=None)
+    find(histories(FORMS[provider]), is_last_missing, settings=generate, random=Random(0))
+
+
 def nested(depth: int) -> Any:
-    """A value with as many levels."""
+    """Return a value nested to this depth."""
     value: Any = "x"
     for _ in range(depth):
         value = [{"content": value}]
@@ -75,14 +68,14 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("provider", ["bedrock", "mistral", "ollama"])
-def test_what_is_nested_too_deep_to_walk_is_judged(provider: str) -> None:
-    """Wherever it stands."""
+def test_values_nested_too_deep_to_walk_are_validated(provider: str) -> None:
+    """The value may stand at any place."""
     deep = nested(50_000)
-    for given_ in (
+    for history in (
         deep,
         [{"role": "user", "content": deep}],
         [{"role": "assistant", "content": [{"toolUse": {"input": deep}}, {"text": deep}]}],
         [{"role": "assistant", "tool_calls": deep}, {"role": "tool", "tool_call_id": deep}],
         [{"role": "assistant", "tool_calls": [{"id": deep, "function": {"arguments": deep}}]}],
     ):
-        assert validate(given_, provider) != []
+        assert validate(history, provider) != []

@@ -1,44 +1,40 @@
-"""Broken histories of every wire, and what of them must not be lost.
+"""Broken histories of every provider, and the content that must not be lost.
 
-How much: `TOOLLEDGER_LONG=1` asks for 20,000 a provider, else there is a sample.
+There are 20,000 a provider with `TOOLLEDGER_LONG=1`, otherwise a sample.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import broken_histories
-import broken_items
-import broken_wires
+from support import broken_chats, broken_histories, broken_items
 
-from eventstore.wire import parse_own
-
-LONG = bool(os.environ.get("TOOLLEDGER_LONG"))
+from eventstore.providers.parsing import parse_own
 
 GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
     "anthropic": broken_histories.anthropic,
-    "bedrock": broken_wires.bedrock,
+    "bedrock": broken_chats.bedrock,
+    "cohere": broken_chats.cohere,
     "gemini": broken_items.gemini,
-    "mistral": broken_wires.mistral,
-    "ollama": broken_wires.ollama,
+    "mistral": broken_chats.mistral,
+    "ollama": broken_chats.ollama,
     "openai": broken_histories.openai,
     "openai-responses": broken_items.openai_responses,
 }
 
 
 def histories(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]:
-    """`count` broken histories, the same in every run."""
+    """Return `count` broken histories, the same in every run."""
     for seed in range(count):
         yield GENERATORS[provider](random.Random(f"{salt}{provider}{seed}"))
 
 
 def recordable(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]:
-    """Those that a log takes: not one whose only calls, or results, are in another's form."""
+    """Return those that a log accepts: some call or result is in the provider's form."""
     for messages in histories(provider, count, salt):
         try:
             parse_own(messages, provider)
@@ -48,7 +44,7 @@ def recordable(provider: str, count: int, salt: str = "") -> Iterator[list[Any]]
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string in a JSON value, at any depth."""
+    """Yield every string in a JSON value, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -60,7 +56,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def said(message: Any) -> Iterator[str]:
-    """The texts and results of a message, in any form; failures may give way to a completion."""
+    """Return the texts and results of a message, in any form; a completion may replace failures."""
     if not isinstance(message, dict) or message.get("type") in _ASIDE:
         return
     if message.get("is_error") is True or message.get("status") == "error":
@@ -87,7 +83,7 @@ _ASIDE = ("reasoning", "item_reference", "additional_tools", "tool_search_call")
 
 
 def lost(messages: list[Any], shown: Any) -> list[str]:
-    """What `messages` say that is in no string of `shown`, nor as JSON in one."""
+    """Return the content of `messages` that is in no string of `shown`, nor as JSON in one."""
     told = "\n".join(strings(shown))
     return [
         text
@@ -105,50 +101,68 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def parallel(provider: str, count: int) -> list[Any]:
-    """A turn of `count` parallel calls, all of one id, answered from the last to the first."""
+    """Return a turn of `count` parallel calls with one id, answered in reverse order."""
     names = [f"tool_{number}" for number in range(count)]
     back = names[::-1]
     if provider == "gemini":
-        return _turn("parts", {"text": "q"}, "model", [
-            {"functionCall": {"id": "same", "name": name, "args": {}}} for name in names
-        ], [
-            {"functionResponse": {"id": "same", "name": name, "response": {"output": name}}}
-            for name in back
-        ])  # fmt: skip
+        return _turn(
+            "parts",
+            {"text": "q"},
+            "model",
+            [{"functionCall": {"id": "same", "name": name, "args": {}}} for name in names],
+            [
+                {"functionResponse": {"id": "same", "name": name, "response": {"output": name}}}
+                for name in back
+            ],
+        )
     if provider == "bedrock":
-        return _turn("content", {"text": "q"}, "assistant", [
-            {"toolUse": {"toolUseId": "same", "name": name, "input": {}}} for name in names
-        ], [
-            {"toolResult": {"toolUseId": "same", "content": [{"text": name}]}} for name in back
-        ])  # fmt: skip
+        return _turn(
+            "content",
+            {"text": "q"},
+            "assistant",
+            [{"toolUse": {"toolUseId": "same", "name": name, "input": {}}} for name in names],
+            [{"toolResult": {"toolUseId": "same", "content": [{"text": name}]}} for name in back],
+        )
     if provider == "anthropic":
-        return _turn("content", {"type": "text", "text": "q"}, "assistant", [
-            {"type": "tool_use", "id": "same", "name": name, "input": {}} for name in names
-        ], [
-            {"type": "tool_result", "tool_use_id": "same", "content": name} for name in back
-        ])  # fmt: skip
+        return _turn(
+            "content",
+            {"type": "text", "text": "q"},
+            "assistant",
+            [{"type": "tool_use", "id": "same", "name": name, "input": {}} for name in names],
+            [{"type": "tool_result", "tool_use_id": "same", "content": name} for name in back],
+        )
     if provider == "openai-responses":
-        call, output = ({"type": kind, "call_id": "same"} for kind in
-                        ("function_call", "function_call_output"))  # fmt: skip
-        return [{"role": "user", "content": "q"},
-                *({**call, "name": name, "arguments": "{}"} for name in names),
-                *({**output, "output": name} for name in back)]  # fmt: skip
+        call, output = (
+            {"type": kind, "call_id": "same"} for kind in ("function_call", "function_call_output")
+        )
+        return [
+            {"role": "user", "content": "q"},
+            *({**call, "name": name, "arguments": "{}"} for name in names),
+            *({**output, "output": name} for name in back),
+        ]
     empty: Any = {} if provider == "ollama" else "{}"
-    calls = [{"id": "same", "type": "function", "function": {"name": name, "arguments": empty}}
-             for name in names]  # fmt: skip
+    calls = [
+        {"id": "same", "type": "function", "function": {"name": name, "arguments": empty}}
+        for name in names
+    ]
     result = {"role": "tool", "tool_call_id": "same"}
-    return [{"role": "user", "content": "q"},
-            {"role": "assistant", "content": "", "tool_calls": calls},
-            *({**result, "content": name, "tool_name": name} for name in back)]  # fmt: skip
+    return [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        *({**result, "content": name, "tool_name": name} for name in back),
+    ]
 
 
 def _turn(key: str, asked: Any, model: str, calls: list[Any], results: list[Any]) -> list[Any]:
-    return [{"role": "user", key: [asked]}, {"role": model, key: calls},
-            {"role": "user", key: results}]  # fmt: skip
+    return [
+        {"role": "user", key: [asked]},
+        {"role": model, key: calls},
+        {"role": "user", key: results},
+    ]
 
 
 def lines(work: Callable[[], object]) -> int:
-    """How many lines of Python `work` runs: what is counted is the same on any machine."""
+    """Count the lines of Python that `work` runs, which is the same on any machine."""
     seen = 0
 
     def count(*_: Any) -> Any:

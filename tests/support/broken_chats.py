@@ -1,4 +1,4 @@
-"""Broken histories in the forms of Mistral, Bedrock and Ollama: see `broken_histories`."""
+"""Broken histories in the forms of Mistral, Cohere, Bedrock and Ollama: see `broken_histories`."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ import copy
 import random
 from typing import Any
 
-from broken_histories import IDS, JUNK, NAMES, TEXTS, arguments, damage
+from support.broken_histories import IDS, JUNK, NAMES, TEXTS, arguments, damage
 
 Message = Any
 NINE = ["abcDEF123", "000000000", "zzzzzzzz9", "null", "call_1", "abcdefgh", *IDS]
+ARGUMENTS = ['{"city": "Oslo"}', "{}", "", "not json", "[1]"]
 PIXEL = b"\x89PNG"
 
 
 def mistral(rng: random.Random) -> list[Message]:
-    """A history in Mistral's form, damaged."""
+    """Return a damaged history in Mistral's form."""
     return damage(rng, whole_mistral(rng), _mangle_chat)
 
 
 def whole_mistral(rng: random.Random) -> list[Message]:
-    """A history as a loop would write it."""
+    """Return a history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.3:
         messages.append({"role": "system", "content": "be brief"})
     for turn in range(rng.randint(0, 5)):
-        content: Any = rng.choice([
-            f"question {turn}",
-            [{"type": "text", "text": f"question {turn}"}],
-            [{"type": "image_url", "image_url": "https://a.b/c.png"},
-             {"type": "text", "text": "this?"}],
-        ])  # fmt: skip
+        content: Any = rng.choice(
+            [
+                f"question {turn}",
+                [{"type": "text", "text": f"question {turn}"}],
+                [
+                    {"type": "image_url", "image_url": "https://a.b/c.png"},
+                    {"type": "text", "text": "this?"},
+                ],
+            ]
+        )
         messages.append({"role": "user", "content": content})
         for step in range(rng.randint(0, 3)):
             ids = [f"{rng.choice([turn, step, 'x'])}abcdefg{n}" for n in range(rng.randint(1, 3))]
@@ -58,18 +63,80 @@ def _arguments(rng: random.Random) -> Any:
     return rng.choice(['{"city": "Oslo"}', "{}", "", "not json", "[1]", arguments(rng)])
 
 
-def ollama(rng: random.Random) -> list[Message]:
-    """A history in Ollama's form, damaged."""
-    return damage(rng, whole_ollama(rng), _mangle_chat)
+def cohere(rng: random.Random) -> list[Message]:
+    """Return a damaged history in Cohere's form."""
+    return damage(rng, whole_cohere(rng), _mangle_chat)
 
 
-def whole_ollama(rng: random.Random) -> list[Message]:
-    """A history as a loop would write it."""
+def whole_cohere(rng: random.Random) -> list[Message]:
+    """Return a history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.3:
         messages.append({"role": "system", "content": "be brief"})
     for turn in range(rng.randint(0, 5)):
-        question = {"role": "user", "content": f"question {turn}"}
+        content: Any = rng.choice(
+            [
+                f"question {turn}",
+                [{"type": "text", "text": f"question {turn}"}],
+                [
+                    {
+                        "type": "image_url",
+                        "image_url": {"url": "https://a.b/c.png", "detail": "low"},
+                    },
+                    {"type": "text", "text": "this?"},
+                ],
+            ]
+        )
+        messages.append({"role": "user", "content": content})
+        for step in range(rng.randint(0, 3)):
+            ids = [f"read_{rng.choice([turn, step, 'x'])}{n}" for n in range(rng.randint(1, 3))]
+            made = [
+                {
+                    "id": i,
+                    "type": "function",
+                    "function": {"name": "read", "arguments": rng.choice(ARGUMENTS)},
+                }
+                for i in ids
+            ]
+            said: Message = rng.choice(
+                [
+                    {},
+                    {"tool_plan": "I will look."},
+                    {"content": "looking"},
+                    {"content": [{"type": "thinking", "thinking": "hm"}]},
+                ]
+            )
+            messages.append({"role": "assistant", **said, "tool_calls": made})
+            for i in ids:
+                text = rng.choice(TEXTS)
+                document = {"data": {"found": text}, "id": f"doc {i}"}
+                result = rng.choice(
+                    [
+                        text,
+                        [{"type": "text", "text": text}],
+                        [{"type": "document", "document": document}],
+                    ]
+                )
+                messages.append({"role": "tool", "tool_call_id": i, "content": result})
+        if rng.random() < 0.8:
+            citation = {"start": 0, "end": 3, "text": "ans", "sources": []}
+            cited = {"citations": [citation]} if rng.random() < 0.2 else {}
+            messages.append({"role": "assistant", "content": f"answer {turn}", **cited})
+    return messages
+
+
+def ollama(rng: random.Random) -> list[Message]:
+    """Return a damaged history in Ollama's form."""
+    return damage(rng, whole_ollama(rng), _mangle_chat)
+
+
+def whole_ollama(rng: random.Random) -> list[Message]:
+    """Return a history as a loop would write it."""
+    messages: list[Message] = []
+    if rng.random() < 0.3:
+        messages.append({"role": "system", "content": "be brief"})
+    for turn in range(rng.randint(0, 5)):
+        question: Message = {"role": "user", "content": f"question {turn}"}
         if rng.random() < 0.3:
             question["images"] = rng.choice([["AAE="], [PIXEL], ["no/such.png"]])
         messages.append(question)
@@ -108,10 +175,19 @@ def _mangle_chat(rng: random.Random, message: Message) -> Message:
         elif isinstance(function, dict):
             function[rng.choice(["name", "arguments"])] = rng.choice([*NAMES, *JUNK])
         return message
-    field = rng.choice([
-        "role", "content", "tool_call_id", "tool_name", "name", "prefix", "images", "thinking",
-        "tool_calls",
-    ])  # fmt: skip
+    field = rng.choice(
+        [
+            "role",
+            "content",
+            "tool_call_id",
+            "tool_name",
+            "name",
+            "prefix",
+            "images",
+            "thinking",
+            "tool_calls",
+        ]
+    )
     if field == "role":
         message[field] = rng.choice(["tool", "user", "assistant", "system", "function", *JUNK])
     elif rng.random() < 0.3:
@@ -122,32 +198,44 @@ def _mangle_chat(rng: random.Random, message: Message) -> Message:
 
 
 def bedrock(rng: random.Random) -> list[Message]:
-    """A history in Bedrock's form, damaged."""
+    """Return a damaged history in Bedrock's form."""
     return damage(rng, whole_bedrock(rng), _mangle_bedrock)
 
 
 def whole_bedrock(rng: random.Random) -> list[Message]:
-    """A history as a loop would write it."""
+    """Return a history as a loop would write it."""
     messages: list[Message] = []
     if rng.random() < 0.1:
         messages.append({"role": "system", "content": [{"text": "be brief"}]})
     for turn in range(rng.randint(0, 5)):
         asked: list[Any] = [{"text": f"question {turn}"}]
         if rng.random() < 0.3:
-            asked.append(rng.choice([
-                {"image": {"format": "png", "source": {"bytes": PIXEL}}},
-                {"document": {"format": "txt", "name": "a", "source": {"bytes": b"text"}}},
-                {"cachePoint": {"type": "default"}},
-            ]))  # fmt: skip
+            asked.append(
+                rng.choice(
+                    [
+                        {"image": {"format": "png", "source": {"bytes": PIXEL}}},
+                        {"document": {"format": "txt", "name": "a", "source": {"bytes": b"text"}}},
+                        {"cachePoint": {"type": "default"}},
+                    ]
+                )
+            )
         messages.append({"role": "user", "content": asked})
         for step in range(rng.randint(0, 3)):
             ids = [f"tooluse_{rng.choice([turn, step, 'x'])}_{n}" for n in range(rng.randint(1, 3))]
             blocks: list[Any] = []
             if rng.random() < 0.3:
-                blocks.append(rng.choice([
-                    {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
-                    {"reasoningContent": {"redactedContent": b"\xff"}},
-                ]))  # fmt: skip
+                blocks.append(
+                    rng.choice(
+                        [
+                            {
+                                "reasoningContent": {
+                                    "reasoningText": {"text": "hm", "signature": "s"}
+                                }
+                            },
+                            {"reasoningContent": {"redactedContent": b"\xff"}},
+                        ]
+                    )
+                )
             if rng.random() < 0.3:
                 blocks.append({"text": "looking"})
             blocks += [
@@ -166,12 +254,14 @@ def whole_bedrock(rng: random.Random) -> list[Message]:
 
 
 def _bedrock_result(rng: random.Random, call_id: str) -> dict[str, Any]:
-    content = rng.choice([
-        [{"text": rng.choice(TEXTS)}],
-        [{"json": {"n": 1}}, {"text": "and"}],
-        [{"image": {"format": "png", "source": {"bytes": PIXEL}}}],
-        [],
-    ])  # fmt: skip
+    content = rng.choice(
+        [
+            [{"text": rng.choice(TEXTS)}],
+            [{"json": {"n": 1}}, {"text": "and"}],
+            [{"image": {"format": "png", "source": {"bytes": PIXEL}}}],
+            [],
+        ]
+    )
     result: dict[str, Any] = {"toolUseId": call_id, "content": content}
     if rng.random() < 0.3:
         result["status"] = rng.choice(["error", "success"])
@@ -213,3 +303,12 @@ def _mangle_bedrock(rng: random.Random, message: Message) -> Message:
     else:
         message[field] = rng.choice([*JUNK, *TEXTS])
     return message
+
+
+WHOLE = {
+    "bedrock": whole_bedrock,
+    "cohere": whole_cohere,
+    "mistral": whole_mistral,
+    "ollama": whole_ollama,
+}
+"""Generators of whole histories, by provider."""

@@ -1,6 +1,7 @@
-"""Broken histories by the thousand: a generator that knows nothing of the repairer.
+"""Broken histories by the thousand: a generator that is independent of the repair.
 
-It first writes a history as a loop would, then damages it: drops, doubles, moves, mangles.
+It first writes a history as a loop would, then damages it: messages are dropped, doubled, moved and
+changed.
 """
 
 from __future__ import annotations
@@ -15,19 +16,40 @@ NAMES = ["get_weather", "read", "lookup.v2", "", "x" * 80, "naïve tool", "write
 IDS = ["call_1", "call_2", "call_3", "toolu_1", "", "functions.get:0", "a" * 70, "id|fc", "é", None]
 TEXTS = ["12C", "", " ", "\n", "ERROR timeout", "höh", "𝄞", "null", "{}", '{"error": "x"}', "\x00"]
 JUNK: list[Any] = [
-    None, 0, 1.5, True, [], {}, "", "text", [None], [1], {"a": 1}, [[]], float("nan"), "\ud800",
-    10**30, {"role": "user"}, {"type": "text"}, [{"type": "text"}], {"content": "x"}, object(),
-    {1: 2}, b"bytes", [{"type": "text", "text": ""}], {"type": "tool_use"},
-]  # fmt: skip
+    None,
+    0,
+    1.5,
+    True,
+    [],
+    {},
+    "",
+    "text",
+    [None],
+    [1],
+    {"a": 1},
+    [[]],
+    float("nan"),
+    "\ud800",
+    10**30,
+    {"role": "user"},
+    {"type": "text"},
+    [{"type": "text"}],
+    {"content": "x"},
+    object(),
+    {1: 2},
+    b"bytes",
+    [{"type": "text", "text": ""}],
+    {"type": "tool_use"},
+]
 
 
 def arguments(rng: random.Random) -> Any:
-    """The arguments of a call, mostly an object."""
+    """Return the arguments of a call, mostly an object."""
     return rng.choice([{"city": "Oslo"}, {"city": "Rome"}, {}, {"n": 1.0, "deep": {"b": [1]}}])
 
 
 def openai(rng: random.Random) -> list[Message]:
-    """A history in OpenAI's form, damaged."""
+    """Return a damaged history in OpenAI's form."""
     messages: list[Message] = []
     if rng.random() < 0.3:
         messages.append({"role": rng.choice(["system", "developer"]), "content": "be brief"})
@@ -36,10 +58,13 @@ def openai(rng: random.Random) -> list[Message]:
         for step in range(rng.randint(0, 3)):
             ids = [f"call_{rng.choice([turn, step, 'x'])}_{n}" for n in range(rng.randint(1, 3))]
             calls = [
-                {"id": i, "type": "function",
-                 "function": {"name": rng.choice(NAMES[:2]), "arguments": _text(rng)}}
+                {
+                    "id": i,
+                    "type": "function",
+                    "function": {"name": rng.choice(NAMES[:2]), "arguments": _text(rng)},
+                }
                 for i in ids
-            ]  # fmt: skip
+            ]
             content = rng.choice([None, "", "looking"])
             messages.append({"role": "assistant", "content": content, "tool_calls": calls})
             messages += [
@@ -51,9 +76,19 @@ def openai(rng: random.Random) -> list[Message]:
 
 def _text(rng: random.Random) -> Any:
     return rng.choice(
-        ['{"city": "Oslo"}', "{}", "", "not json", "[1]", "null", '{"a": NaN}', '{"a": 1',
-         '{"city":"Rome"}', '"text"']
-    )  # fmt: skip
+        [
+            '{"city": "Oslo"}',
+            "{}",
+            "",
+            "not json",
+            "[1]",
+            "null",
+            '{"a": NaN}',
+            '{"a": 1',
+            '{"city":"Rome"}',
+            '"text"',
+        ]
+    )
 
 
 def _mangle_openai(rng: random.Random, message: Message) -> Message:
@@ -95,7 +130,7 @@ def _mangle_openai(rng: random.Random, message: Message) -> Message:
 
 
 def anthropic(rng: random.Random) -> list[Message]:
-    """A history in Anthropic's form, damaged."""
+    """Return a damaged history in Anthropic's form."""
     messages: list[Message] = []
     if rng.random() < 0.2:
         messages.append({"role": "system", "content": "be brief"})
@@ -129,7 +164,7 @@ def anthropic(rng: random.Random) -> list[Message]:
 
 
 def _served(rng: random.Random, call_id: str) -> list[Any]:
-    """A call that the provider's own servers run, and mostly its result."""
+    """Return a call that the provider's own servers run, and mostly its result."""
     call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {"q": "x"}}
     result = {
         "type": "web_search_tool_result",
@@ -189,7 +224,7 @@ def _mangle_anthropic(rng: random.Random, message: Message) -> Message:
 def damage(
     rng: random.Random, messages: list[Message], mangle: Callable[[random.Random, Message], Message]
 ) -> list[Message]:
-    """Up to six accidents."""
+    """Damage the history in up to six places."""
     for _ in range(rng.randint(0, 6)):
         if not messages:
             messages.append(rng.choice(JUNK))

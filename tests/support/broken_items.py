@@ -1,7 +1,4 @@
-"""Broken histories by the thousand, for Gemini and OpenAI Responses: no part of the repairer.
-
-As `broken_histories`: first a history as a loop would write it, then damage.
-"""
+"""Broken histories by the thousand, for Gemini and OpenAI Responses: see `broken_histories`."""
 
 from __future__ import annotations
 
@@ -9,14 +6,14 @@ import copy
 import random
 from typing import Any
 
-from broken_histories import IDS, JUNK, NAMES, TEXTS, Message, arguments, damage
+from support.broken_histories import IDS, JUNK, NAMES, TEXTS, Message, arguments, damage
 
 URL = "https://example.com/a.png"
 RED = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAAC0lEQVR4nGP4-_8"
 
 
 def gemini(rng: random.Random) -> list[Message]:
-    """A history in Gemini's form, damaged."""
+    """Return a damaged history in Gemini's form."""
     names = rng.choice([_CAMEL, _CAMEL, _SNAKE])
     with_ids, signed = rng.random() < 0.5, rng.random() < 0.7
     contents: list[Message] = []
@@ -33,15 +30,25 @@ def gemini(rng: random.Random) -> list[Message]:
 
 
 _CAMEL = {
-    "call": "functionCall", "response": "functionResponse", "signature": "thoughtSignature",
-    "inline": "inlineData", "mime": "mimeType", "code": "executableCode", "file": "fileData",
+    "call": "functionCall",
+    "response": "functionResponse",
+    "signature": "thoughtSignature",
+    "inline": "inlineData",
+    "mime": "mimeType",
+    "code": "executableCode",
+    "file": "fileData",
     "uri": "fileUri",
-}  # fmt: skip
+}
 _SNAKE = {
-    "call": "function_call", "response": "function_response", "signature": "thought_signature",
-    "inline": "inline_data", "mime": "mime_type", "code": "executable_code", "file": "file_data",
+    "call": "function_call",
+    "response": "function_response",
+    "signature": "thought_signature",
+    "inline": "inline_data",
+    "mime": "mime_type",
+    "code": "executable_code",
+    "file": "file_data",
     "uri": "file_uri",
-}  # fmt: skip
+}
 
 
 def _said(rng: random.Random, names: dict[str, str], text: str) -> list[Any]:
@@ -69,14 +76,20 @@ def _called(
     for number in range(rng.randint(1, 3)):
         name = rng.choice(NAMES[:2])
         given = {"id": f"{rng.choice([place, 'x'])}_{number}"} if with_ids else {}
-        part = {names["call"]: {**given, "name": name, "args": arguments(rng)}}
+        part: dict[str, Any] = {names["call"]: {**given, "name": name, "args": arguments(rng)}}
         if signed and not number:
             part[names["signature"]] = "c2ln"
         parts.append(part)
         text = rng.choice(TEXTS)
-        response = rng.choice([
-            {"output": text}, {"result": text}, {"error": text or "no"}, {"a": text, "b": [1]}, {},
-        ])  # fmt: skip
+        response = rng.choice(
+            [
+                {"output": text},
+                {"result": text},
+                {"error": text or "no"},
+                {"a": text, "b": [1]},
+                {},
+            ]
+        )
         answer: dict[str, Any] = {**given, "name": name, "response": response}
         if rng.random() < 0.1:
             answer["parts"] = [{names["inline"]: {names["mime"]: "image/png", "data": RED}}]
@@ -92,8 +105,9 @@ def _mangle_gemini(rng: random.Random, content: Message) -> Message:
         field = rng.choice(["role", "parts", "extra"])
         content[field] = rng.choice(
             [*JUNK, "model", "user", "function", "system", "assistant", "tool"]
-            if field == "role" else [*JUNK, *TEXTS]
-        )  # fmt: skip
+            if field == "role"
+            else [*JUNK, *TEXTS]
+        )
         return content
     place = rng.randrange(len(parts))
     kind = rng.randrange(8)
@@ -119,7 +133,7 @@ def _mangle_gemini(rng: random.Random, content: Message) -> Message:
 
 
 def openai_responses(rng: random.Random) -> list[Message]:
-    """A history in the form of OpenAI Responses, damaged."""
+    """Return a damaged history in the form of OpenAI Responses."""
     items: list[Message] = []
     with_ids, reasons = rng.random() < 0.6, rng.random() < 0.5
     if rng.random() < 0.3:
@@ -133,8 +147,14 @@ def openai_responses(rng: random.Random) -> list[Message]:
             if rng.random() < 0.2:
                 items.append(_message(rng, "looking", f"{place}a", with_ids=with_ids))
             if rng.random() < 0.1:
-                items.append({"type": "web_search_call", "id": f"ws_{place}",
-                              "status": "completed", "action": {"type": "search"}})  # fmt: skip
+                items.append(
+                    {
+                        "type": "web_search_call",
+                        "id": f"ws_{place}",
+                        "status": "completed",
+                        "action": {"type": "search"},
+                    }
+                )
             calls = [_call(rng, f"{place}{n}", with_ids=with_ids) for n in range(rng.randint(1, 3))]
             outputs = [_output(rng, call) for call in calls]
             if rng.random() < 0.2:
@@ -148,11 +168,23 @@ def _asked(rng: random.Random, text: str) -> Any:
     if rng.random() < 0.7:
         return text
     parts: list[Any] = [{"type": "input_text", "text": text}]
-    parts.append(rng.choice([
-        {"type": "input_image", "image_url": URL, "detail": "auto"},
-        {"type": "input_image", "image_url": f"data:image/png;base64,{RED}", "detail": "low"},
-        {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "f"},
-    ]))  # fmt: skip
+    parts.append(
+        rng.choice(
+            [
+                {"type": "input_image", "image_url": URL, "detail": "auto"},
+                {
+                    "type": "input_image",
+                    "image_url": f"data:image/png;base64,{RED}",
+                    "detail": "low",
+                },
+                {
+                    "type": "input_file",
+                    "file_data": "data:application/pdf;base64,AA==",
+                    "filename": "f",
+                },
+            ]
+        )
+    )
     return parts
 
 
@@ -168,8 +200,13 @@ def _message(rng: random.Random, text: str, place: str, *, with_ids: bool) -> Me
     if rng.random() < 0.1:
         part = {"type": "refusal", "refusal": text}
     given = {"id": f"msg_{place}"} if with_ids else {}
-    return {"type": "message", "role": "assistant", **given, "status": "completed",
-            "content": [part]}  # fmt: skip
+    return {
+        "type": "message",
+        "role": "assistant",
+        **given,
+        "status": "completed",
+        "content": [part],
+    }
 
 
 def _call(rng: random.Random, place: str, *, with_ids: bool) -> Message:
@@ -185,8 +222,10 @@ def _call(rng: random.Random, place: str, *, with_ids: bool) -> Message:
 def _output(rng: random.Random, call: Message) -> Message:
     text: Any = rng.choice(TEXTS)
     if rng.random() < 0.2:
-        text = [{"type": "input_text", "text": text},
-                {"type": "input_image", "image_url": URL, "detail": "auto"}]  # fmt: skip
+        text = [
+            {"type": "input_text", "text": text},
+            {"type": "input_image", "image_url": URL, "detail": "auto"},
+        ]
     return {"type": f"{call['type']}_output", "call_id": call["call_id"], "output": text}
 
 
@@ -200,10 +239,19 @@ def _mangle_item(rng: random.Random, item: Message) -> Message:
     elif field in ("id", "call_id"):
         item[field] = rng.choice([*IDS, *JUNK, "fc_00", "rs_00", "msg_0", "fc_10"])
     elif field == "type":
-        item[field] = rng.choice([
-            "message", "function_call", "function_call_output", "reasoning", "item_reference",
-            "additional_tools", "tool_search_call", "mcp_approval_response", *JUNK,
-        ])  # fmt: skip
+        item[field] = rng.choice(
+            [
+                "message",
+                "function_call",
+                "function_call_output",
+                "reasoning",
+                "item_reference",
+                "additional_tools",
+                "tool_search_call",
+                "mcp_approval_response",
+                *JUNK,
+            ]
+        )
     elif field == "role":
         item[field] = rng.choice(["user", "assistant", "developer", "tool", "function", *JUNK])
     else:

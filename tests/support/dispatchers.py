@@ -1,20 +1,22 @@
-"""Both dispatchers under one hood, so that each test holds for threads and for asyncio."""
+"""Both dispatchers behind one interface, so that each test runs with threads and asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from eventstore import (
     AsyncConversation,
     AsyncDispatcher,
-    AsyncEventStore,
     Conversation,
     Dispatcher,
     GateDecision,
     Tool,
+    ToolApproved,
     ToolCompleted,
     ToolEvent,
     ToolFailed,
@@ -22,11 +24,19 @@ from eventstore import (
     ToolRejected,
     validate,
 )
+from eventstore.aio.host_transaction import bind_to_connection
+from eventstore.aio.session import AsyncLogSession
+from eventstore.append import commands
+from eventstore.storage.interface import Append
+from eventstore.testing import draft
 from projections import model_history
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class Driven:
-    """A dispatcher whose verbs are called without `await`, whichever it is."""
+    """Either dispatcher, with methods that are called without `await`."""
 
     def __init__(self, dispatcher: Dispatcher | AsyncDispatcher) -> None:
         self.inner: Any = dispatcher
@@ -41,20 +51,20 @@ class Driven:
         return asyncio.run(run())
 
     def offer(self, context: ToolGateContext | None = None) -> GateDecision:
-        """Which tools the model may see."""
+        """Call `offer`."""
         return self._done("offer", context)  # type: ignore[no-any-return]
 
     def dispatch(self, tools: Iterable[Tool | str]) -> list[Tool]:
-        """Run a turn."""
+        """Call `dispatch`."""
         return self._done("dispatch", tools)  # type: ignore[no-any-return]
 
     def resume(self) -> list[Tool]:
-        """Go on after a crash."""
+        """Call `resume`."""
         return self._done("resume")  # type: ignore[no-any-return]
 
 
 class Waits:
-    """Waiting that takes no time: how long each wait would have been."""
+    """A `sleep` that does not wait, and records the waits."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -65,20 +75,49 @@ class Waits:
 
 
 def awaited(chat: Conversation) -> AsyncConversation:
-    """The same conversation for asyncio: what is patched in its reading is patched in both."""
-    return AsyncConversation(AsyncEventStore(chat._store), chat)
+    """Return the same conversation for asyncio; patches of its reading apply to both."""
+    session = chat.session.outside_transaction(chat.id)
+    awaited = AsyncConversation(AsyncLogSession(session, bind_to_connection), chat.id)
+    awaited._blocking = chat
+    return awaited
+
+
+def store_unchecked(chat: Conversation, event: ToolApproved) -> None:
+    """Store an approval as another process would, whose version has fewer checks."""
+    assert event.edited_call is not None
+    digest = event.edited_call.digest()
+    drafts = [msgspec.structs.replace(draft(event), fingerprint=digest, begins=True)]
+    request = Append(chat.id, chat.version, 0, drafts, lambda _: drafts)
+    (outcome,) = chat.session.outside_transaction(chat.id).storage.append([request])
+    assert not isinstance(outcome, Exception), outcome
+
+
+def refuse_commands(
+    monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException, *, stored: bool = False
+) -> None:
+    """Let the commands of a method raise; with `stored`, after they are stored."""
+    command_of = getattr(commands, verb)
+
+    def refuse(*_: Any) -> Any:
+        raise error
+
+    def refused(*args: Any, **options: Any) -> Any:
+        member = {"result" if stored else "decide": refuse}
+        return msgspec.structs.replace(command_of(*args, **options), **member)
+
+    monkeypatch.setattr(commands, verb, refused)
 
 
 def make(kind: str, chat: Conversation, tools: Any, **options: Any) -> Driven:
-    """A dispatcher of a kind that waits for nothing and takes no chances."""
-    options = {"sleep": Waits(), "chance": lambda: 1.0, "clock": lambda: 0} | options
+    """Return a dispatcher of a kind, without waits and randomness."""
+    defaults: dict[str, Any] = {"sleep": Waits(), "chance": lambda: 1.0, "clock": lambda: 0}
     if kind == "threads":
-        return Driven(Dispatcher(chat, tools, **options))
-    return Driven(AsyncDispatcher(awaited(chat), tools, **options))
+        return Driven(Dispatcher(chat, tools, **defaults | options))
+    return Driven(AsyncDispatcher(awaited(chat), tools, **defaults | options))
 
 
 def tags(chat: Conversation, call_id: str | None = None) -> list[str]:
-    """What happened, of one call or of all."""
+    """Return the tags of the tool events, of one call or of all."""
     return [
         recorded.event.tag
         for recorded in chat.events()
@@ -87,23 +126,27 @@ def tags(chat: Conversation, call_id: str | None = None) -> list[str]:
 
 
 def last(chat: Conversation, of: type) -> Any:
-    """The last event of a kind."""
+    """Return the last event of a class."""
     return [r.event for r in chat.events() if isinstance(r.event, of)][-1]
 
 
 def answers(chat: Conversation) -> dict[str, str]:
-    """What the model reads as the answer to each call, by id."""
+    """Return the model's view of the answer to each call, by id."""
     messages = model_history(chat.events(), collapse="none").render("openai")["messages"]
-    return {m["tool_call_id"]: _told(m["content"]) for m in messages if m["role"] == "tool"}
+    return {
+        m["tool_call_id"]: _without_error_mark(m["content"])
+        for m in messages
+        if m["role"] == "tool"
+    }
 
 
-def _told(content: str) -> str:
-    """An answer without the mark that it is an error."""
+def _without_error_mark(content: str) -> str:
+    """Return an answer without its error mark."""
     return str(json.loads(content)["error"]) if content.startswith('{"error":') else content
 
 
 def check_log(chat: Conversation) -> None:
-    """The log is sound, and each provider takes what it says."""
+    """Check that the log is sound, and that its renderings are valid."""
     endings: dict[str | None, list[type]] = {}
     for recorded in chat.events():
         if isinstance(recorded.event, ToolCompleted | ToolFailed | ToolRejected):
@@ -116,7 +159,7 @@ def check_log(chat: Conversation) -> None:
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
-    """A tool that raises."""
+    """Return a tool that raises the error."""
 
     def tool() -> None:
         raise error

@@ -1,4 +1,4 @@
-"""What the processes of the servers' torture do: writers in each other's way, and readers."""
+"""The work of the servers' torture tests: writers that block each other, and readers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 
 from eventstore import EventStore, Recorded
 from eventstore.errors import VersionConflict
-from eventstore.storage import Append, Draft
-from eventstore.storage.opening import open_storage
+from eventstore.storage.factory import open_storage
+from eventstore.storage.interface import Append, Draft
 from eventstore.testing import draft, message
 
 CONVERSATIONS = 40
 
 
 class Followed(NamedTuple):
-    """What a reader saw."""
+    """The texts that a reader saw, and the faults that it found."""
 
     texts: list[str]
     faults: list[str]
 
 
 def write_in_the_way(url: str, writer: str, count: int, pipe: Connection) -> None:
-    """Append with delays inside the transaction, and with some that are rolled back at its end."""
+    """Append with delays inside the transaction; some are rolled back at its end."""
     chance = random.Random(writer)
-    # For long enough: it stands still while nobody listens, and MySQL hangs up on who does.
+    # Long enough: a writer stops while the pipe is full, and MySQL drops clients after this time.
     storage = open_storage(url, "", "full", 600.0)
     for number in range(count):
         text = f"{writer}.{number}"
@@ -44,7 +44,7 @@ def write_in_the_way(url: str, writer: str, count: int, pipe: Connection) -> Non
 
         name = f"chat-{chance.randrange(CONVERSATIONS)}"
         # Of a state before the lane began: all that is there has to be looked at, ours, too.
-        outcome = storage.append_all([Append(name, 0, -1, (), rebase)])[0]
+        outcome = storage.append([Append(name, 0, -1, (), rebase)])[0]
         if not isinstance(outcome, Exception):
             pipe.send([f"{text}.{n}" for n in range(len(events))])
     storage.close()
@@ -52,7 +52,7 @@ def write_in_the_way(url: str, writer: str, count: int, pipe: Connection) -> Non
 
 
 def write_together(url: str, writer: str, count: int, pipe: Connection) -> None:
-    """Append from threads that share a store, and so their commits."""
+    """Append from threads that share a store, and therefore commits."""
     told = threading.Lock()
     with EventStore.open(url, busy_timeout=60.0) as store:
 
@@ -74,7 +74,7 @@ def write_together(url: str, writer: str, count: int, pipe: Connection) -> None:
 
 
 def follow(url: str, pipe: Connection) -> None:
-    """Read the feed behind the last positions, again and again, until told to stop."""
+    """Read the feed after the last positions, again and again, until a message says stop."""
     places: dict[int, int] = {}
     versions: dict[str, int] = {}
     texts: list[str] = []

@@ -1,31 +1,99 @@
-"""Logs to project, and what a projection must say of them: the same as a fold in memory."""
+"""Logs to project, and checks that projections say the same as a fold in memory."""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from support.statements import LAST_OF_A_BATCH, before_statements
 
-from eventstore import ErrorKind, EventStore, EventStoreError, Failure
-from eventstore.storage.sqlite import driver
+from eventstore import ErrorKind, EventStore, EventStoreError, Failure, ToolCompleted
+from eventstore.storage.chain import store_digest
+from eventstore.storage.sqlite.driver import driver
 from projections import CurrentTools, Projector, error_statistics, pending_approvals
-from projections.durations import RELATIVE_ERROR
-from projections.projector.lane import LaneState
+from projections.projector.database import LostRace, ProjectionDatabase
+from projections.statistics.durations import RELATIVE_ERROR
 
 Move = tuple[int, int, int, int]
 
 LEGS = ("waiting", "queueing", "running")
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "cost_per_tool.py"
+PRICES = {"tool0": 3, "tool1": 50}
+
+
+def _load(path: Path) -> Any:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+costs: Any = _load(EXAMPLE)
+"""The example of a projection that a user brings."""
+
+
+def set_prices(url: str, prices: dict[str, int]) -> None:
+    """Put prices into the table that the example reads."""
+    database = ProjectionDatabase(url)
+    try:
+        database.create([costs.price])
+        rows = [{"tool": tool, "cents": cents} for tool, cents in prices.items()]
+        with database.writing() as connection:
+            connection.execute(costs.price.delete())
+            connection.execute(costs.price.insert(), rows)
+    finally:
+        database.close()
+
+
+def open_projector(store: EventStore, url: str | None = None, **options: Any) -> Projector:
+    """Open a projector of the built-in projections, and of the example's beside them."""
+    tables = store.url if url is None else url
+    with suppress(LostRace):  # another process has set them
+        set_prices(tables, PRICES)
+    return Projector(store, tables, projections=[costs.CostPerTool()], **options)
+
+
+def execute(path: Path, *statement: Any) -> None:
+    """Write to a file without the library."""
+    connection = driver().connect(str(path))
+    connection.execute(*statement)
+    connection.commit()
+    connection.close()
+
+
+def run(store: EventStore, conversation: str, calls: int = 1, tool: str = "tool0") -> None:
+    """Run calls to their completion: three events each."""
+    chat = store.conversation(conversation)
+    for _ in range(calls):
+        call = chat.request(tool, {"n": chat.version})
+        chat.start(call.id)
+        chat.complete(call.id, 1)
+
+
+def damage(path: Path, position: int) -> str:
+    """Make an event unreadable; return its payload."""
+    connection = driver().connect(str(path))
+    find = "SELECT payload FROM toolledger_events WHERE position = ?"
+    ((payload,),) = connection.execute(find, (position,))
+    connection.close()
+    execute(path, "UPDATE toolledger_events SET payload = '{' WHERE position = ?", (position,))
+    return str(payload)
+
 
 def act(store: EventStore, move: Move) -> None:
-    """One thing that an agent or a person does; what the log refuses is not done."""
+    """Do one thing that an agent or a person does; skip what the log refuses."""
     of, number, what, way = move
     chat = store.conversation(f"chat{of}")
     call_id = f"call{number}"
@@ -51,7 +119,7 @@ def act(store: EventStore, move: Move) -> None:
 
 
 def check(projector: Projector, store: EventStore) -> None:
-    """The tables say what folds in memory say of the log."""
+    """Assert that the tables say what folds in memory say of the log."""
     log = list(store.read())
     order = sorted(CurrentTools().extend(log).calls(), key=_name)
     assert sorted(projector.tools(), key=_name) == order
@@ -65,12 +133,22 @@ def check(projector: Projector, store: EventStore) -> None:
     assert calls == wanted.overall.calls
 
 
+def check_costs(projector: Projector, store: EventStore, prices: dict[str, int] = PRICES) -> None:
+    """Assert that the example has counted each completed call exactly once."""
+    wanted: Counter[str] = Counter()
+    for recorded in store.read():
+        if isinstance(recorded.event, ToolCompleted):
+            tool = recorded.event.response.name
+            wanted[tool] += prices.get(tool, 0)
+    assert costs.read_costs(projector) == wanted
+
+
 def _name(call: tuple[str, Any]) -> tuple[str, str]:
     return call[0], call[1].id
 
 
 def check_times(found: Any, wanted: Any) -> None:
-    """Percentiles are what they should be, within the stated error."""
+    """Assert that percentiles are right, within the stated error."""
     for leg in LEGS:
         one, other = getattr(found, leg), getattr(wanted, leg)
         assert (one.count, one.max) == (other.count, other.max)
@@ -81,31 +159,37 @@ def check_times(found: Any, wanted: Any) -> None:
 
 
 def exact(statistics: Any) -> Any:
-    """Statistics without their percentiles."""
-    told = msgspec.to_builtins(statistics)
-    for numbers in (told["overall"], *told["by_tool"].values()):
+    """Return statistics without their percentiles."""
+    members = msgspec.to_builtins(statistics)
+    for numbers in (members["overall"], *members["by_tool"].values()):
         for leg in LEGS:
             del numbers[leg]
-    for numbers in told["by_fingerprint"].values():
+    for numbers in members["by_fingerprint"].values():
         # Each lane describes what was repeated or went wrong in it.
         if numbers["calls"] > 1 and not numbers["failures"] + numbers["rejections"]:
             del numbers["arguments"]
-    told["anomalies"] = sorted(told["anomalies"], key=str)
-    return told
+    members["anomalies"] = sorted(members["anomalies"], key=str)
+    return members
 
 
 def split_into_lanes(path: Path, lanes: int) -> None:
     """Give a new store in a file as many lanes as a server's has."""
     connection = driver().connect(str(path))
-    connection.execute("UPDATE toolledger_store SET lanes = ?", (lanes,))
+    row = connection.execute("SELECT epoch, created_at FROM toolledger_store").fetchone()
+    digest = store_digest(row[0].encode(), lanes, row[1])
+    connection.execute("UPDATE toolledger_store SET lanes = ?, digest = ?", (lanes, digest))
     rows: Iterable[Any] = [(lane,) for lane in range(1, lanes)]
     connection.executemany("INSERT INTO toolledger_lanes VALUES (?, 0)", rows)
+    made = "SELECT sql FROM sqlite_master WHERE name = 'toolledger_events'"
+    (table,) = connection.execute(made).fetchone()
+    connection.execute("DROP TABLE toolledger_events")
+    connection.execute(table.replace("PRIMARY KEY (position)", "PRIMARY KEY (lane, position)"))
     connection.commit()
     connection.close()
 
 
 def new_store(path: Path, lanes: int = 1, **options: Any) -> EventStore:
-    """A store in a new file, of so many lanes."""
+    """Return a store in a new file, with this number of lanes."""
     EventStore.open(f"sqlite:///{path}").close()
     if lanes > 1:
         split_into_lanes(path, lanes)
@@ -115,24 +199,30 @@ def new_store(path: Path, lanes: int = 1, **options: Any) -> EventStore:
 # jobs of processes
 
 
-def project(url: str, tables: str, batch: int) -> int:
-    """Keep up with a log until there is nothing new; how many events that was."""
-    with EventStore.open(url) as store, Projector(store, tables, batch=batch) as projector:
+def project(url: str, tables: str, batch: int, views: Sequence[str] | None = None) -> int:
+    """Keep up with a log until there is nothing new; return how many events that was."""
+    with (
+        EventStore.open(url) as store,
+        open_projector(store, tables, batch=batch, views=views) as projector,
+    ):
         return projector.catch_up()
 
 
-def project_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
-    """Be killed in the middle of a batch, its rows written and not committed."""
+def project_and_die(
+    url: str, tables: str, batches: int, views: Sequence[str] | None, pipe: Any
+) -> None:
+    """Be killed in the middle of a batch, with its rows written and not committed.
+
+    If `views` is empty, only the example is projected, so that its batch is interrupted.
+    """
     left = count(batches, -1)
-    store_parked = LaneState._store_parked
 
-    def die(state: LaneState, connection: Any) -> None:
-        if next(left) <= 0:
+    def die(statement: str, _: Any) -> None:
+        if statement.startswith(LAST_OF_A_BATCH) and next(left) <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        store_parked(state, connection)
 
-    LaneState._store_parked = die  # type: ignore[method-assign]
-    pipe.send(project(url, tables, 10))
+    with before_statements(die):
+        pipe.send(project(url, tables, 10, views))
 
 
 def rebuild_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
@@ -143,20 +233,20 @@ def rebuild_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
         if next(left) <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with EventStore.open(url) as store, Projector(store, tables, batch=10) as projector:
+    with EventStore.open(url) as store, open_projector(store, tables, batch=10) as projector:
         pipe.send(projector.rebuild(die))
 
 
 def random_move(chance: random.Random) -> tuple[int, int, int]:
-    """Anything that `act` knows."""
+    """Return anything that `act` knows."""
     return chance.randrange(30), chance.randrange(9), chance.randrange(12)
 
 
 def write_and_project(url: str, tables: str, seed: int, moves: int) -> int:
-    """Act at random, and keep up with everybody's log all the while."""
+    """Act at random, and project the log of all writers meanwhile."""
     chance = random.Random(seed)
     applied = 0
-    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+    with EventStore.open(url) as store, open_projector(store, tables, batch=20) as projector:
         for number in range(moves):
             act(store, (seed * 10 + chance.randrange(3), *random_move(chance)))
             if number % 10 == 0:
@@ -165,8 +255,8 @@ def write_and_project(url: str, tables: str, seed: int, moves: int) -> int:
 
 
 def rebuild(url: str, tables: str) -> int:
-    """Rebuild, with others."""
-    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+    """Rebuild, while other processes do."""
+    with EventStore.open(url) as store, open_projector(store, tables, batch=20) as projector:
         return projector.rebuild()
 
 
@@ -178,9 +268,9 @@ def write(url: str, seed: int, moves: int) -> None:
             act(store, (seed * 5 + chance.randrange(5), *random_move(chance)))
 
 
-def project_for_ever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:
-    """Keep up with a log, or build anew again and again, until somebody kills it."""
-    with EventStore.open(url) as store, Projector(store, tables, batch=20) as projector:
+def project_forever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:
+    """Project a log, or rebuild its projections, again and again until the process is killed."""
+    with EventStore.open(url) as store, open_projector(store, tables, batch=20) as projector:
         pipe.send("ready")
         while True:
             projector.rebuild() if rebuilding else projector.catch_up()

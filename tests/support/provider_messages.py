@@ -1,11 +1,12 @@
-"""One story in the form of each provider, and back: written and read apart from the library.
+"""One story in the form of each provider, and back: written and read without the library.
 
-A story is what happened, in words that no provider owns. `write` says it as that provider's own
-documentation would, `read` hears it; neither knows anything of parsing or rendering.
+A story is what happened, in words that no provider owns. `write` expresses it as the provider's own
+documentation would, `read` reads it; neither uses the library's parsing or rendering.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -28,7 +29,7 @@ class Call:
 
 @dataclass
 class Said:
-    """What somebody said, with an image of theirs, and the calls made with it."""
+    """A message with text, an image, and the calls made with it."""
 
     role: str
     text: str
@@ -40,7 +41,7 @@ Story = list[Said]
 
 
 def told(text: str) -> tuple[str, bool]:
-    """A result as a wire without a flag tells it: what it says, and whether that is an error."""
+    """Return the text of a result without an error flag, and whether the result is an error."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -71,16 +72,22 @@ def _write_chat(story: Story) -> list[Message]:
         message: Message = {"role": said.role, "content": content}
         if said.calls:
             message["tool_calls"] = [
-                {"id": call.id, "type": "function",
-                 "function": {"name": call.name, "arguments": _dumped(call.arguments)}}
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _dumped(call.arguments)},
+                }
                 for call in said.calls
-            ]  # fmt: skip
+            ]
         messages.append(message)
         messages += [
-            {"role": "tool", "tool_call_id": call.id,
-             "content": _dumped({"error": call.result}) if call.failed else call.result}
+            {
+                "role": "tool",
+                "tool_call_id": call.id,
+                "content": _dumped({"error": call.result}) if call.failed else call.result,
+            }
             for call in said.calls
-        ]  # fmt: skip
+        ]
     return messages
 
 
@@ -96,12 +103,43 @@ def _read_chat(messages: list[Message]) -> Story:
             image = urls[0].removeprefix("data:image/png;base64,") if urls else None
             content = "\n".join(part["text"] for part in content if part["type"] == "text")
         calls = tuple(
-            Call(made["function"]["name"], json.loads(made["function"]["arguments"]),
-                 *told(answers[made["id"]]), made["id"])
+            Call(
+                made["function"]["name"],
+                json.loads(made["function"]["arguments"]),
+                *told(answers[made["id"]]),
+                made["id"],
+            )
             for made in message.get("tool_calls") or ()
-        )  # fmt: skip
+        )
         story.append(Said(message["role"], content, calls, image))
     return story
+
+
+# Cohere's Chat, version 2
+
+
+def _write_cohere(story: Story) -> list[Message]:
+    messages = _write_chat(story)
+    for message in messages:
+        if message["role"] == "tool":
+            document = {"type": "document", "document": {"data": message["content"]}}
+            message["content"] = [document] if message["content"] else ""
+        elif message.get("tool_calls"):
+            plan = message.pop("content")
+            message.update({"tool_plan": plan} if plan else {})
+    return messages
+
+
+def _read_cohere(messages: list[Message]) -> Story:
+    heard = copy.deepcopy(messages)
+    for message in heard:
+        content = message.get("content")
+        if message["role"] == "tool" and isinstance(content, list):
+            message["content"] = "\n".join(part["document"]["data"] for part in content)
+        elif message.get("tool_calls"):
+            assert not content
+            message["content"] = message.get("tool_plan", "")
+    return _read_chat(heard)
 
 
 # Anthropic Messages
@@ -121,8 +159,11 @@ def _write_anthropic(story: Story) -> list[Message]:
         messages.append({"role": said.role, "content": blocks})
         results: list[Any] = []
         for call in said.calls:
-            result: Message = {"type": "tool_result", "tool_use_id": call.id,
-                               "content": call.result}  # fmt: skip
+            result: Message = {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "content": call.result,
+            }
             results.append({**result, "is_error": True} if call.failed else result)
         if results:
             messages.append({"role": "user", "content": results})
@@ -134,7 +175,8 @@ def _read_anthropic(messages: list[Message]) -> Story:
     story: Story = []
     for message in messages:
         content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        plain = [{"type": "text", "text": content}]
+        blocks: list[Any] = plain if isinstance(content, str) else content
         results = [block for block in blocks if block["type"] == "tool_result"]
         for block in results:
             text, failed = told(block.get("content") or "")
@@ -175,11 +217,21 @@ def _write_bedrock(story: Story) -> list[Message]:
         ]
         messages.append({"role": said.role, "content": blocks})
         if said.calls:
-            messages.append({"role": "user", "content": [
-                {"toolResult": {"toolUseId": call.id, "content": [{"text": call.result}],
-                                "status": "error" if call.failed else "success"}}
-                for call in said.calls
-            ]})  # fmt: skip
+            messages.append(
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "toolResult": {
+                                "toolUseId": call.id,
+                                "content": [{"text": call.result}],
+                                "status": "error" if call.failed else "success",
+                            }
+                        }
+                        for call in said.calls
+                    ],
+                }
+            )
     return messages
 
 
@@ -196,11 +248,15 @@ def _read_bedrock(messages: list[Message]) -> Story:
         texts = [block["text"] for block in blocks if "text" in block]
         images = [block["image"]["source"]["bytes"] for block in blocks if "image" in block]
         calls = tuple(
-            Call(block["toolUse"]["name"], block["toolUse"]["input"], "",
-                 id=block["toolUse"]["toolUseId"])
+            Call(
+                block["toolUse"]["name"],
+                block["toolUse"]["input"],
+                "",
+                id=block["toolUse"]["toolUseId"],
+            )
             for block in blocks
             if "toolUse" in block
-        )  # fmt: skip
+        )
         if texts or images or calls:
             image = b64encode(images[0]).decode() if images else None
             story.append(Said(message["role"], "\n".join(texts), calls, image))
@@ -222,11 +278,20 @@ def _write_gemini(story: Story) -> list[Message]:
         role = "model" if said.role == "assistant" else said.role
         contents.append({"role": role, "parts": parts})
         if said.calls:
-            contents.append({"role": "user", "parts": [
-                {"functionResponse": {"name": call.name, "response": {
-                    "error" if call.failed else "output": call.result}}}
-                for call in said.calls
-            ]})  # fmt: skip
+            contents.append(
+                {
+                    "role": "user",
+                    "parts": [
+                        {
+                            "functionResponse": {
+                                "name": call.name,
+                                "response": {"error" if call.failed else "output": call.result},
+                            }
+                        }
+                        for call in said.calls
+                    ],
+                }
+            )
     return contents
 
 
@@ -261,21 +326,29 @@ def _write_responses(story: Story) -> list[Message]:
     for said in story:
         content: Any = said.text
         if said.image is not None:
-            content = [{"type": "input_text", "text": said.text},
-                       {"type": "input_image", "image_url": _data_url(said.image),
-                        "detail": "auto"}]  # fmt: skip
+            content = [
+                {"type": "input_text", "text": said.text},
+                {"type": "input_image", "image_url": _data_url(said.image), "detail": "auto"},
+            ]
         if content:
             items.append({"role": said.role, "content": content})
         items += [
-            {"type": "function_call", "call_id": call.id, "name": call.name,
-             "arguments": _dumped(call.arguments)}
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": _dumped(call.arguments),
+            }
             for call in said.calls
-        ]  # fmt: skip
+        ]
         items += [
-            {"type": "function_call_output", "call_id": call.id,
-             "output": _dumped({"error": call.result}) if call.failed else call.result}
+            {
+                "type": "function_call_output",
+                "call_id": call.id,
+                "output": _dumped({"error": call.result}) if call.failed else call.result,
+            }
             for call in said.calls
-        ]  # fmt: skip
+        ]
     return items
 
 
@@ -323,10 +396,13 @@ def _write_ollama(story: Story) -> list[Message]:
             ]
         messages.append(message)
         messages += [
-            {"role": "tool", "tool_name": call.name,
-             "content": _dumped({"error": call.result}) if call.failed else call.result}
+            {
+                "role": "tool",
+                "tool_name": call.name,
+                "content": _dumped({"error": call.result}) if call.failed else call.result,
+            }
             for call in said.calls
-        ]  # fmt: skip
+        ]
     return messages
 
 
@@ -353,6 +429,7 @@ def _read_ollama(messages: list[Message]) -> Story:
 WRITE: dict[str, Callable[[Story], list[Message]]] = {
     "anthropic": _write_anthropic,
     "bedrock": _write_bedrock,
+    "cohere": _write_cohere,
     "gemini": _write_gemini,
     "mistral": _write_chat,
     "ollama": _write_ollama,
@@ -362,6 +439,7 @@ WRITE: dict[str, Callable[[Story], list[Message]]] = {
 READ: dict[str, Callable[[list[Message]], Story]] = {
     "anthropic": _read_anthropic,
     "bedrock": _read_bedrock,
+    "cohere": _read_cohere,
     "gemini": _read_gemini,
     "mistral": _read_chat,
     "ollama": _read_ollama,

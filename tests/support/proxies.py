@@ -11,21 +11,25 @@ from typing import TYPE_CHECKING
 from sqlalchemy import make_url
 
 if TYPE_CHECKING:
-    from servers import Server
+    from support.servers import Server
 
 Fault = Callable[["Link", bytes], bool]
 """Looks at what a client sends; whether the proxy shall not pass it on any more."""
 
 
 class Link:
-    """One client's connection, and ours to the server."""
+    """The connection of one client, and the proxy's own connection to the server.
 
-    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+    `number` counts the connections of a proxy from 1.
+    """
+
+    def __init__(self, client: socket.socket, server: socket.socket, number: int) -> None:
         self.client = client
         self.server = server
+        self.number = number
 
     def cut(self) -> None:
-        """Both ends hear that the connection is gone."""
+        """Close both ends."""
         for end in (self.client, self.server):
             hang_up(end)
 
@@ -38,7 +42,7 @@ def hang_up(end: socket.socket) -> None:
 
 
 class Proxy:
-    """Passes everything on until it is told otherwise."""
+    """A proxy that passes everything on, except for one fault on request."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._to = address
@@ -47,22 +51,26 @@ class Proxy:
         self._links: list[Link] = []
         self._fault: Fault | None = None
         self.refusing = False
+        self.refused = threading.Event()
+        """Whether a connection was refused."""
+        self.accepted = 0
+        """How many connections were passed on."""
         self.faults = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def strike(self, fault: Fault) -> None:
-        """Let the fault happen once, to the first message that it takes."""
+        """Let the fault happen once, to the first message that it accepts."""
         self._fault = fault
 
     def cut(self, besides: Link | None = None) -> None:
-        """Cut every connection, besides one."""
+        """Cut every connection except for one."""
         links, self._links = self._links, [besides] if besides else []
         for link in links:
             if link is not besides:
                 link.cut()
 
     def close(self) -> None:
-        """Cut everything, for good."""
+        """Cut every connection and accept no more."""
         hang_up(self._listener)
         self.cut()
 
@@ -71,6 +79,7 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 if self.refusing:
+                    self.refused.set()
                     hang_up(client)
                     continue
                 try:
@@ -78,7 +87,8 @@ class Proxy:
                 except OSError:
                     hang_up(client)
                     continue
-                link = Link(client, server)
+                self.accepted += 1
+                link = Link(client, server, self.accepted)
                 self._links.append(link)
                 for job in (self._to_server, self._to_client):
                     threading.Thread(target=job, args=(link,), daemon=True).start()
@@ -102,33 +112,33 @@ class Proxy:
 
 
 def received(end: socket.socket) -> Iterator[bytes]:
-    """What comes, until the end."""
+    """Yield what comes until the connection ends."""
     with contextlib.suppress(OSError):
         while data := end.recv(65536):
             yield data
 
 
 def swallow_answer(link: Link, data: bytes) -> bool:
-    """The server gets the message; the client hears nothing but that the connection is gone."""
+    """Send the message to the server; close the client's connection without an answer."""
     hang_up(link.client)
     link.server.sendall(data)
-    link.server.shutdown(socket.SHUT_WR)  # behind the message
+    link.server.shutdown(socket.SHUT_WR)  # after the message
     return True
 
 
 def swallow_message(link: Link, _: bytes) -> bool:
-    """The client hears that the connection is gone, and the server waits for it."""
+    """Close the client's connection without sending its message to the server."""
     hang_up(link.client)
     return True
 
 
 def at(text: bytes, fault: Fault) -> Fault:
-    """The fault, to the message that has the text."""
+    """Return the fault for the message that has the text."""
     return lambda link, data: text in data and fault(link, data)
 
 
 def behind(text: bytes, fault: Fault) -> Fault:
-    """The fault, to the next message of who sent the text: a COMMIT, whatever it looks like."""
+    """Return the fault for the message after one that has the text: its COMMIT."""
     links: set[Link] = set()
 
     def watch(link: Link, data: bytes) -> bool:
@@ -143,7 +153,7 @@ def behind(text: bytes, fault: Fault) -> Fault:
 
 @contextlib.contextmanager
 def before(server: Server, url: str) -> Iterator[tuple[Proxy, str]]:
-    """A proxy before the server, and the URL that leads through it."""
+    """Start a proxy before the server; yield it, and the URL that leads through it."""
     proxy = Proxy((server.address.host or "", server.address.port or 0))
     through = make_url(url).set(host="127.0.0.1", port=proxy.port)
     try:

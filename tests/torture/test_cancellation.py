@@ -1,4 +1,4 @@
-"""Tasks cancelled at random moments: what was asked for is stored once, whole, in its order."""
+"""Tasks are cancelled at random moments: each append is stored once, whole and in order."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import workers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import workers
 
 from eventstore import AsyncEventStore, EventStore, IllegalTransition
-from eventstore.testing import message, together
+from eventstore.testing import message, run_concurrently
 
 if TYPE_CHECKING:
-    from servers import Server
+    from support.servers import Server
 
 TASKS = 12
 
 
-class Told:
-    """What the tasks of a test know of their appends."""
+class AppendReport:
+    """The appends that tasks asked for, and those that were acknowledged."""
 
     def __init__(self) -> None:
         self.asked: dict[str, list[str]] = defaultdict(list)
         self.sure: set[str] = set()
 
     async def work(self, store: AsyncEventStore, worker: str, chance: random.Random) -> None:
-        """Append one after the other until cancelled, in all ways there are."""
+        """Append until cancelled, with every method that appends."""
         own, one = store.conversation(f"own-{worker}"), store.conversation("one")
         number = 0
         while True:
@@ -44,7 +44,7 @@ class Told:
                     await self.append(chat, worker, text, chance)
 
     async def append(self, chat: Any, worker: str, text: str, chance: random.Random) -> None:
-        """One append of two events, or of one."""
+        """Append two events or one."""
         self.asked[chat.id, worker].append(text)  # type: ignore[index]
         way = chance.randrange(4)
         if way == 0:  # one that goes alone
@@ -56,7 +56,7 @@ class Told:
         self.sure.add(text)
 
     def check(self, store: EventStore) -> None:
-        """Every guarantee, on what is stored."""
+        """Assert every guarantee on the stored events."""
         stored: dict[tuple[str, str], list[str]] = defaultdict(list)
         versions: dict[str, int] = defaultdict(int)
         before = ""
@@ -78,13 +78,15 @@ class Told:
         assert list(store.verify()) == []
 
 
-async def cancelled_at_random(store: AsyncEventStore, told: Told, loop: int, seed: int) -> None:
-    """Tasks, one after the other cancelled and replaced."""
+async def cancelled_at_random(
+    store: AsyncEventStore, report: AppendReport, loop: int, seed: int
+) -> None:
+    """Cancel and replace tasks, one after the other."""
     chance = random.Random(seed)
 
     def begin(number: int) -> asyncio.Task[None]:
         own = random.Random(f"{seed}-{number}")
-        return asyncio.create_task(told.work(store, f"{loop}-{number}", own))
+        return asyncio.create_task(report.work(store, f"{loop}-{number}", own))
 
     tasks = [begin(number) for number in range(TASKS)]
     for number in range(TASKS, TASKS + 60 * workers.LONG):
@@ -105,22 +107,22 @@ async def cancelled_at_random(store: AsyncEventStore, told: Told, loop: int, see
 
 @pytest.mark.parametrize("place", ["memory", "file"])
 def test_tasks_cancelled_at_random_lose_and_double_nothing(tmp_path: Path, place: str) -> None:
-    """In several event loops at once, beside threads that append in their own way."""
+    """Several event loops and threads append at the same time."""
     check_cancelled("sqlite://" if place == "memory" else f"sqlite:///{tmp_path / 'agent.db'}")
 
 
 def test_tasks_cancelled_at_random_on_a_server(server: Server) -> None:
-    """Likewise, where an append takes longer and goes over a network."""
+    """The same holds where an append takes longer and uses a network."""
     check_cancelled(server.database(migrated=True))
 
 
 def check_cancelled(url: str) -> None:
-    """Tasks of two event loops, and a thread, on one store."""
-    told = Told()
+    """Cancel tasks of two event loops beside a thread, on one store."""
+    report = AppendReport()
     with EventStore.open(url) as store:
         shared = AsyncEventStore(store)
         loops = [
-            lambda n=n: asyncio.run(cancelled_at_random(shared, told, n, 7 + n)) for n in range(2)
+            lambda n=n: asyncio.run(cancelled_at_random(shared, report, n, 7 + n)) for n in range(2)
         ]
         enough = threading.Event()
 
@@ -129,26 +131,26 @@ def check_cancelled(url: str) -> None:
             while not enough.is_set():
                 number += 1
                 store.conversation("one").append(message(f"thread.{number}"))
-                told.asked["one", "thread"].append(f"thread.{number}")  # type: ignore[index]
+                report.asked["one", "thread"].append(f"thread.{number}")  # type: ignore[index]
 
         def all_loops() -> None:
             try:
-                assert together(*loops) == [None, None]
+                assert run_concurrently(*loops) == [None, None]
             finally:
                 enough.set()
 
-        assert together(all_loops, write) == [None, None]
+        assert run_concurrently(all_loops, write) == [None, None]
         for loop in range(2):
-            told.asked["pace", f"pace-{loop}"] = [  # type: ignore[index]
+            report.asked["pace", f"pace-{loop}"] = [  # type: ignore[index]
                 f"pace-{loop}.{n}" for n in range(TASKS, TASKS + 60 * workers.LONG)
             ]
-        told.check(store)
+        report.check(store)
         asyncio.run(shared.close())
 
 
 @pytest.fixture(scope="module")
 def store() -> Any:
-    """A store for many examples."""
+    """Return a store for many examples."""
     with EventStore.open("sqlite://") as store:
         yield store
 
@@ -156,7 +158,7 @@ def store() -> Any:
 @settings(max_examples=60)
 @given(turns=st.lists(st.integers(0, 4), min_size=1, max_size=6))
 def test_an_append_is_stored_when_it_was_asked_for(store: EventStore, turns: list[int]) -> None:
-    """Cancelled before its task began it is not; after that it is, and nothing goes on behind."""
+    """If the task is cancelled before it begins, nothing is stored; later the append is stored."""
 
     async def main() -> None:
         shared = AsyncEventStore(store)
@@ -176,8 +178,8 @@ def test_an_append_is_stored_when_it_was_asked_for(store: EventStore, turns: lis
     asyncio.run(main())
 
 
-def test_an_attempt_cancelled_at_any_moment_is_told_truly(store: EventStore) -> None:
-    """Before it ran: so recorded. In the middle: outcome unknown. Behind it: completed."""
+def test_an_attempt_cancelled_at_any_moment_has_a_true_record(store: EventStore) -> None:
+    """The moment decides: the attempt has not run, has an unknown outcome or is completed."""
     seen = set()
 
     async def attempt(chat: Any, call_id: str, done: list[str]) -> None:
@@ -216,8 +218,8 @@ def test_an_attempt_cancelled_at_any_moment_is_told_truly(store: EventStore) -> 
     assert {("Pending", None), ("Failed", "not_run"), ("Failed", "cancelled")} <= seen
 
 
-def test_who_is_cancelled_fails_no_attempt_of_another(store: EventStore) -> None:
-    """A start that was refused is not ended."""
+def test_a_cancelled_start_fails_no_attempt_of_another_worker(store: EventStore) -> None:
+    """A start that was refused records no end."""
 
     async def main() -> None:
         chat = AsyncEventStore(store).conversation("raced")

@@ -1,4 +1,4 @@
-"""The file is copied while somebody writes: the copy is right, or says that it is not."""
+"""The file is copied while a process writes: the copy is right, or is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-import workers
+from support import workers
 
 from eventstore import EventStore
 from eventstore.errors import StorageError
@@ -22,20 +22,20 @@ PARTS = {
 
 
 def texts(store: EventStore) -> list[str]:
-    """What was written, in order."""
+    """Return the texts that were written, in order."""
     return [r.event.parts[0].text for r in store.conversation("chat").events()]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("parts", PARTS)
 def test_a_copy_is_the_beginning_of_the_log_or_an_error(tmp_path: Path, parts: str) -> None:
-    """Never something else; and the original loses nothing."""
+    """The copy never holds anything else, and the original loses nothing."""
     path = tmp_path / "agent.db"
     url = f"sqlite:///{path}"
     copies = []
     with workers.children([partial(workers.append_without_end, url, 1)]) as ((process, pipe),):
-        told = sum(len(batch) for batch in islice(workers.received(pipe), 5))
+        acknowledged = sum(len(batch) for batch in islice(workers.received(pipe), 5))
         for number in range(8 * workers.LONG):
-            told += sum(len(batch) for batch in islice(workers.received(pipe), 15))
+            acknowledged += sum(len(batch) for batch in islice(workers.received(pipe), 15))
             copy = tmp_path / f"copy-{number}.db"
             for part in PARTS[parts]:
                 source = path.with_name(path.name + part)
@@ -44,11 +44,11 @@ def test_a_copy_is_the_beginning_of_the_log_or_an_error(tmp_path: Path, parts: s
             copies.append(copy)
         process.kill()
         process.join()
-        told += sum(len(batch) for batch in workers.received(pipe))
+        acknowledged += sum(len(batch) for batch in workers.received(pipe))
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         original = texts(store)
-    assert len(original) >= told
+    assert len(original) >= acknowledged
     for copy in copies:
         said = ""
         damage, found = [], []

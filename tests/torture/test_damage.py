@@ -1,4 +1,4 @@
-"""Files that are no store, or no store any more: one clear error, and nothing is written."""
+"""Files that are not a store, or not any more: one clear error, and nothing is written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import workers
+from support import workers
 
 from eventstore import EventStore
+from eventstore.domain.events import UnknownEvent
 from eventstore.errors import EventStoreError, NotAStore, StorageError, StoreCorrupt
-from eventstore.events import UnknownEvent
-from eventstore.storage import sqlite
+from eventstore.storage.sqlite import driver as sqlite
 from eventstore.testing import message
 
 EVENTS = 300
@@ -21,7 +21,7 @@ EVENTS = 300
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file with a store in it, closed."""
+    """Return a file with a store in it, closed."""
     path = tmp_path / "agent.db"
     with EventStore.open(f"sqlite:///{path}") as store:
         store.conversation("chat").append(*(message(f"{n} " + "x" * 200) for n in range(EVENTS)))
@@ -29,19 +29,19 @@ def path(tmp_path: Path) -> Path:
 
 
 def cut(path: Path, size: int) -> None:
-    """Leave the first bytes."""
+    """Keep only the first bytes."""
     os.truncate(path, size)
 
 
 def overwrite(path: Path, at: int, data: bytes) -> None:
-    """Write into the middle."""
+    """Overwrite bytes in the middle."""
     with path.open("r+b") as file:
         file.seek(at)
         file.write(data)
 
 
 def another_programs(path: Path) -> None:
-    """A database, but not ours."""
+    """Make a database of another program."""
     path.unlink()
     connection = sqlite.driver().connect(str(path))
     connection.execute("CREATE TABLE orders (id INTEGER)")
@@ -49,14 +49,14 @@ def another_programs(path: Path) -> None:
 
 
 def our_events_alone(path: Path) -> None:
-    """Some of our tables."""
+    """Make a database with only some of our tables."""
     connection = sqlite.driver().connect(str(path))
     connection.execute("DROP TABLE toolledger_version")
     connection.close()
 
 
 def folder(path: Path) -> None:
-    """Not even a file."""
+    """Make a folder instead of a file."""
     path.unlink()
     path.mkdir()
 
@@ -66,26 +66,38 @@ CLOSED: dict[str, tuple[Callable[[Path], object], type[StorageError], str]] = {
     "cut to some bytes": (lambda p: cut(p, 50), StoreCorrupt, "restore it from a copy"),
     "cut to a page": (lambda p: cut(p, 4096), StoreCorrupt, "restore it from a copy"),
     "cut in half": (
-        lambda p: cut(p, p.stat().st_size // 2 + 99), StoreCorrupt, "restore it from a copy"
+        lambda p: cut(p, p.stat().st_size // 2 + 99),
+        StoreCorrupt,
+        "restore it from a copy",
     ),
     "with another header": (
-        lambda p: overwrite(p, 0, b"no database here"), NotAStore, "restore it .* or name another"
+        lambda p: overwrite(p, 0, b"no database here"),
+        NotAStore,
+        "restore it .* or name another",
     ),
     "with a damaged header": (
-        lambda p: overwrite(p, 16, b"\xff" * 60), StorageError, "restore it from a copy"
+        lambda p: overwrite(p, 16, b"\xff" * 60),
+        StorageError,
+        "restore it from a copy",
     ),
     "a text": (lambda p: p.write_text("dear diary\n" * 500), NotAStore, "or name another"),
     "a short text": (lambda p: p.write_text("hi"), NotAStore, "or name another"),
     "a folder": (folder, NotAStore, "is a folder: name a file in it"),
     "of another program": (
-        another_programs, NotAStore, "database of another program .* 'orders'.: name another file"
+        another_programs,
+        NotAStore,
+        "database of another program .* 'orders'.: name another file",
     ),
-    "not whole": (our_events_alone, NotAStore, "one is missing: restore the database from a copy"),
-}  # fmt: skip
+    "not whole": (
+        our_events_alone,
+        NotAStore,
+        "toolledger_version are missing: restore the database from a copy",
+    ),
+}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Everything in a folder."""
+    """Return everything in a folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
@@ -105,7 +117,7 @@ def test_a_file_that_is_no_store_is_refused(path: Path, what: str) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    """It is not made."""
+    """The folder is not created."""
     path = tmp_path / "nowhere" / "agent.db"
     with pytest.raises(StorageError, match=f"the folder {path.parent} does not exist: make it"):
         EventStore.open(f"sqlite:///{path}")
@@ -113,7 +125,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_link_to_nowhere_is_followed(tmp_path: Path) -> None:
-    """The store is made where it points; a link into no folder is an error."""
+    """The store is created where the link points; a link into a missing folder is an error."""
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "agent.db")
     for version in (1, 2):
@@ -127,8 +139,8 @@ def test_a_link_to_nowhere_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", ["-wal", "-journal"])
-def test_what_is_left_of_a_removed_file_is_not_mixed_into_a_new_one(path: Path, rest: str) -> None:
-    """SQLite would apply the old log to the new file."""
+def test_the_remains_of_a_removed_file_are_not_mixed_into_a_new_one(path: Path, rest: str) -> None:
+    """SQLite would apply the old write-ahead log to the new file."""
     url = f"sqlite:///{path}"
     left = path.with_name(path.name + rest)
     with EventStore.open(url) as store:
@@ -145,7 +157,7 @@ def test_what_is_left_of_a_removed_file_is_not_mixed_into_a_new_one(path: Path, 
 
 
 def test_damage_in_the_middle_is_found_by_verify_or_by_reading(path: Path) -> None:
-    """No page can be overwritten unnoticed, and no error is anything but the library's."""
+    """Every overwritten page is noticed, and every error is one of the library's."""
     sound = path.read_bytes()
     chance = random.Random(1)
     for page in range(1, len(sound) // 4096, 1 if workers.LONG > 1 else 3):
@@ -165,17 +177,17 @@ def test_damage_in_the_middle_is_found_by_verify_or_by_reading(path: Path) -> No
 
 
 def test_a_changed_letter_is_found_by_verify(path: Path) -> None:
-    """SQLite's own check does not see it; the digests do."""
+    """SQLite's own check does not notice it, but the digests do."""
     data = path.read_bytes()
     overwrite(path, data.index(b'"text":"150 x') + 8, b"151")
     with EventStore.open(f"sqlite:///{path}") as store:
         (damage,) = store.verify()
     assert (damage.conversation_id, damage.version) == ("chat", 151)
-    assert damage.problem == "the payload does not match its digest"
+    assert damage.problem == "the event does not match its digest"
 
 
-def test_a_payload_that_is_no_text_any_more_is_found(path: Path) -> None:
-    """It is read as unknown, and `verify` says where it is."""
+def test_a_payload_that_is_not_text_any_more_is_found(path: Path) -> None:
+    """The event is read as unknown, and `verify` names its place."""
     data = path.read_bytes()
     overwrite(path, data.index(b'"text":"150 x') + 8, b"\xff\xfe")
     with EventStore.open(f"sqlite:///{path}") as store:
@@ -188,12 +200,12 @@ def test_a_payload_that_is_no_text_any_more_is_found(path: Path) -> None:
 
 
 def gone(path: Path) -> None:
-    """Somebody cleans up."""
+    """Delete the file, as a clean-up would."""
     path.unlink()
 
 
 def replaced(path: Path) -> None:
-    """Somebody puts a copy in its place."""
+    """Put a copy in place of the file."""
     copy = path.with_name("copy.db")
     copy.write_bytes(path.read_bytes())
     copy.replace(path)
@@ -202,7 +214,7 @@ def replaced(path: Path) -> None:
 OPEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "emptied": (lambda p: cut(p, 0), "was cut to 0 bytes while it was open"),
     "cut in half": (lambda p: cut(p, p.stat().st_size // 2), r"was cut to \d+ bytes while"),
-    "removed": (gone, "is gone .No such file or directory. while it was open"),
+    "removed": (gone, "was removed while it was open .No such file or directory."),
     "replaced": (replaced, "was replaced while it was open"),
 }
 
@@ -211,7 +223,7 @@ OPEN: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
     path: Path, what: str
 ) -> None:
-    """SQLite itself would go on writing, to where nobody finds it."""
+    """SQLite itself would write to a file that no other process sees."""
     damage, told = OPEN[what]
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("chat")
@@ -224,7 +236,7 @@ def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
 
 
 class _Damage:
-    """Damage done by another process: by this one it would drop the store's locks."""
+    """Damage done by another process, because this process would drop the store's locks."""
 
     def __init__(self, damage: Callable[[Path], object], path: Path) -> None:
         self.name = next(name for name, (known, _) in OPEN.items() if known is damage)
@@ -234,8 +246,8 @@ class _Damage:
         OPEN[self.name][0](self.path)
 
 
-def test_a_vacuum_beside_an_open_store_is_no_damage_after_opening_again(path: Path) -> None:
-    """The store asks to be opened again, and nothing is lost."""
+def test_a_vacuum_beside_an_open_store_loses_nothing(path: Path) -> None:
+    """The store raises an error that asks to open it again."""
     url = f"sqlite:///{path}"
     with EventStore.open(url) as store:
         store.conversation("chat").append(message())

@@ -18,7 +18,7 @@ from eventstore.testing import message
 
 
 def command(*words: object) -> bool:
-    """Run a command of the system; whether it went well."""
+    """Run a command of the system; return whether it succeeded."""
     if os.name != "posix" or shutil.which(str(words[0])) is None:
         return False
     done = subprocess.run([str(word) for word in words], capture_output=True, check=False)
@@ -27,14 +27,14 @@ def command(*words: object) -> bool:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[EventStore]:
-    """A store in a file."""
+    """Return a store in a file."""
     with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
         yield store
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
+    """Return a file system of one megabyte."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk):
@@ -44,12 +44,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def pragma(store: EventStore, text: str) -> Any:
-    """A setting of the connection that writes."""
-    return store._storage._connection().execute(f"PRAGMA {text}").fetchone()  # type: ignore[attr-defined]
+    """Return a setting of the connection that writes."""
+    return store.session.storage._connection().execute(f"PRAGMA {text}").fetchone()  # type: ignore[attr-defined]
 
 
 def fill(chat: Conversation, batch: int, size: int = 500) -> int:
-    """Append until there is no space; the number of events that were acknowledged."""
+    """Append until there is no space; return the number of acknowledged events."""
     acknowledged = 0
 
     def append() -> None:
@@ -63,7 +63,7 @@ def fill(chat: Conversation, batch: int, size: int = 500) -> int:
 
 
 def check(store: EventStore, acknowledged: int) -> None:
-    """What was acknowledged is there, and nothing else."""
+    """Assert that exactly the acknowledged events are stored."""
     assert store.conversation("chat").version == acknowledged
     assert len(list(store.read())) == acknowledged
     assert list(store.verify()) == []
@@ -73,7 +73,7 @@ def check(store: EventStore, acknowledged: int) -> None:
 def test_a_store_that_may_not_grow_takes_nothing_and_goes_on_later(
     store: EventStore, batch: int
 ) -> None:
-    """No append is half there, whatever was written of it before the end."""
+    """No append is stored in part, and appends succeed when there is space."""
     chat = store.conversation("chat")
     acknowledged = 0
     for limit in (60, 90, 120):
@@ -86,7 +86,7 @@ def test_a_store_that_may_not_grow_takes_nothing_and_goes_on_later(
 
 
 def test_a_full_disk_takes_nothing_and_goes_on_when_there_is_space(small_disk: Path) -> None:
-    """Also another store on it, and a new one that finds no room."""
+    """This holds for another store on the disk and for a new one, too."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 300_000)
     url = f"sqlite:///{small_disk / 'agent.db'}"
@@ -110,7 +110,7 @@ def test_a_full_disk_takes_nothing_and_goes_on_when_there_is_space(small_disk: P
 
 
 def test_a_call_on_a_full_disk_is_left_as_it_was(store: EventStore) -> None:
-    """Its start is not recorded, so it does not run; later it can."""
+    """Its start is not recorded, so it does not run; later it can run."""
     chat = store.conversation("chat")
     tool = chat.request("pay")
     pragma(store, f"max_page_count = {pragma(store, 'page_count')[0]}")
@@ -127,7 +127,7 @@ def test_a_call_on_a_full_disk_is_left_as_it_was(store: EventStore) -> None:
 
 
 def test_a_connection_that_may_not_write_says_so(store: EventStore) -> None:
-    """And reads go on."""
+    """The append raises an error, and reads succeed."""
     chat = store.conversation("chat")
     chat.append(message())
     pragma(store, "query_only = 1")
@@ -140,7 +140,7 @@ def test_a_connection_that_may_not_write_says_so(store: EventStore) -> None:
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
-    """Makes a folder read-only, for root, too."""
+    """Return a function that makes a folder read-only, for root, too."""
     mounted: list[Path] = []
 
     def read_only(folder: Path) -> None:
@@ -157,7 +157,7 @@ def read_only(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
 def test_a_folder_that_cannot_be_written_is_named(
     tmp_path: Path, read_only: Callable[[Path], None]
 ) -> None:
-    """Nothing is made in it, and nothing changed."""
+    """No file is created or changed in it."""
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "agent.db"
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 
 def test_a_file_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
-    """An append says what is the matter."""
+    """An append raises an error with the reason."""
     path = tmp_path / "agent.db"
     with EventStore.open(f"sqlite:///{path}") as store:
         store.conversation("chat").append(message())

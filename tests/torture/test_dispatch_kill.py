@@ -1,4 +1,4 @@
-"""Dispatchers are killed in the middle of turns; whoever resumes runs no unknown call again."""
+"""Dispatchers are killed in the middle of turns; `resume` repeats no call of unknown outcome."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workers
-from dispatching import awaited, check_log
+from support import workers
+from support.dispatchers import awaited, check_log
 
 from eventstore import (
     AsyncDispatcher,
@@ -39,7 +39,7 @@ class Bank:
         self.turns = threading.Lock()
 
     def pay(self, tool: Tool, slow: float) -> str:
-        """Pay, once each time that it is called."""
+        """Pay each time that it is called."""
         if self.tell is not None:
             with self.turns:
                 self.tell(tool.id)
@@ -58,15 +58,15 @@ class Bank:
         return self.pay(tool, slow)
 
     def payments(self) -> Counter[str]:
-        """How often each call was paid."""
+        """Return how often each call was paid."""
         return Counter(self.path.read_text().split() if self.path.exists() else ())
 
     def verify(self, tool: Tool) -> Outcome:
-        """Whether a call was paid."""
+        """Return whether a call was paid."""
         return Outcome.done(tool.id) if self.payments()[tool.id] else Outcome.not_done()
 
     def tools(self, *, verify: bool) -> list[FunctionTool]:
-        """Alone, side by side, and retried."""
+        """Return tools that run alone, in parallel, and with retries."""
         ask = self.verify if verify else None
         return [
             FunctionTool(self.pay, takes_tool=True, verify=ask),
@@ -78,7 +78,7 @@ class Bank:
 
 
 def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Connection) -> None:
-    """Turn after turn, and tell of each payment before it is made."""
+    """Dispatch turn after turn, and report each payment before it is made."""
     chance = random.Random(seed)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
@@ -90,14 +90,14 @@ def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Conne
             if kind == "threads":
                 Dispatcher(chat, tools).dispatch(given)
             else:
-                import asyncio  # noqa: PLC0415 - as late as the library does
+                import asyncio  # as late as the library does
 
                 asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch(given))
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
 def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path, kind: str) -> None:
-    """Kill -9 at random moments; then resume, first without asking the bank, then with it."""
+    """The process is killed at random moments, then resumed without `verify` and with it."""
     url, books = f"sqlite:///{tmp_path / 'agent.db'}", tmp_path / "books"
     bank = Bank(books)
     chance = random.Random(kind)
@@ -123,9 +123,10 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
 
 
 def await_threads(unborn: set[threading.Thread]) -> None:
-    """Until the dispatcher's threads have ended.
+    """Wait until the dispatcher's threads have ended.
 
-    One whose start was cut short may never begin: it is waited for once, and then `unborn`.
+    A thread whose start was interrupted may never begin: it is waited for once, and then counts as
+    `unborn`.
     """
     for thread in threading.enumerate():
         if thread.name != "dispatch" or thread in unborn:
@@ -140,7 +141,7 @@ def await_threads(unborn: set[threading.Thread]) -> None:
 
 
 def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
-    """Turns with Ctrl-C at random moments; how many were cut short."""
+    """Dispatch turns with Ctrl-C at random moments; return how many were interrupted."""
     chance = random.Random(3)
     bank = Bank(Path(books))
     cut = 0
@@ -173,8 +174,8 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
     return cut
 
 
-def test_ctrl_c_inside_a_lock_is_still_ctrl_c(tmp_path: Path) -> None:
-    """Python's own locks may raise another error in its place."""
+def test_ctrl_c_inside_a_lock_is_raised_as_ctrl_c(tmp_path: Path) -> None:
+    """Python's own locks may raise another error instead."""
 
     def wait(_: float) -> None:
         try:
@@ -194,7 +195,7 @@ def test_ctrl_c_inside_a_lock_is_still_ctrl_c(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals by timer here")
 def test_a_turn_interrupted_at_a_random_moment_pays_once(tmp_path: Path) -> None:
-    """Real signals, wherever Python delivers them, in a process without a tracer of tests."""
+    """The signals are real, in a process without a tracer."""
     url, books = f"sqlite:///{tmp_path / 'agent.db'}", str(tmp_path / "books")
     (cut,) = workers.at_once([partial(dispatch_interrupted, url, books, 60 * workers.LONG)])
     assert isinstance(cut, int), cut
@@ -202,7 +203,7 @@ def test_a_turn_interrupted_at_a_random_moment_pays_once(tmp_path: Path) -> None
 
 
 def resume(store: EventStore, bank: Bank, conversation_id: str = "chat") -> int:
-    """Go on in this process, and say how many outcomes were unknown."""
+    """Resume in this process; return how many outcomes were unknown."""
     chat = store.conversation(conversation_id)
     check_log(chat)
     unknown = {step.id for step in resume_plan(chat.events()).unknown}

@@ -1,4 +1,4 @@
-"""Processes are killed while they write; what was acknowledged is there."""
+"""Processes are killed while they write; acknowledged events are stored."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workers
+from support import workers
 
 from eventstore import EventStore
 
 
 def acknowledged(pipe: Any, enough: int, told: dict[int, str]) -> None:
-    """Take note of what the process was told is stored, until that is enough."""
+    """Record what the process reports as stored, until there are enough events."""
     for batch in workers.received(pipe):
         told.update(batch)
         if len(told) >= enough:
@@ -23,7 +23,7 @@ def acknowledged(pipe: Any, enough: int, told: dict[int, str]) -> None:
 
 
 def check(url: str, told: dict[int, str]) -> int:
-    """Nothing acknowledged is lost, no version is missing, nothing is damaged."""
+    """Assert that no acknowledged event is lost, no version is missing and nothing is damaged."""
     with EventStore.open(url) as store:
         assert list(store.verify()) == []  # SQLite's own integrity check, too
         events: dict[int, Any] = {r.version: r.event for r in store.conversation("chat").events()}
@@ -34,10 +34,8 @@ def check(url: str, told: dict[int, str]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(workers.LONG))
-def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(
-    tmp_path: Path, seed: int
-) -> None:
-    """Kill -9 at random moments, again and again on one file, the other writer going on."""
+def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, seed: int) -> None:
+    """Writers on one file are killed at random moments, while another one continues."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     chance = random.Random(seed)
     told: dict[int, str] = {}
@@ -56,7 +54,7 @@ def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(
 
 
 def test_the_first_moments_of_a_file_survive_a_kill(tmp_path: Path) -> None:
-    """There is no file, or a whole one; and the next writer can go on with it."""
+    """There is no file or a whole one, and the next writer can continue."""
     chance = random.Random(7)
     for number in range(8 * workers.LONG):
         path = tmp_path / f"{number}.db"

@@ -1,4 +1,4 @@
-"""Servers that are killed, networks that are cut, writers in each other's way."""
+"""Servers that are killed, networks that are cut, and writers that block each other."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import feeding
-import proxies
 import pytest
-import workers
-from servers import MariaDB, MySQL, PostgreSQL
+from support import feeds as feeding
+from support import proxies, workers
+from support.servers import MariaDB, MySQL, PostgreSQL
 
 from eventstore import EventStore, IllegalTransition
 from eventstore.errors import StorageError
-from eventstore.storage.opening import open_storage
-from eventstore.testing import append, message, together
+from eventstore.storage.factory import open_storage
+from eventstore.testing import append, message, run_concurrently
 
 if TYPE_CHECKING:
-    from servers import Server
+    from support.servers import Server
 
-    from eventstore.storage import Storage
+    from eventstore.storage.interface import Append, AppendOutcome, Storage
 
 EVENTS = 50_000 if workers.LONG > 1 else 1500
 """About how many the tail-never-skips torture writes."""
@@ -33,42 +32,42 @@ EVENTS = 50_000 if workers.LONG > 1 else 1500
 
 @pytest.fixture
 def url(server: Server) -> str:
-    """A database with a store."""
+    """Return the URL of a database with a store."""
     return server.database(migrated=True)
 
 
 def texts(storage: Storage) -> list[str]:
-    """The texts of all messages, in the order of the feed."""
+    """Return the texts of all messages, in the order of the feed."""
     events: list[Any] = [recorded.event for recorded in storage.feed({})]
     return [event.parts[0].text for event in events]
 
 
-def drain(pipe: Any, told: list[str]) -> None:
-    """Take note of what was acknowledged, until the writer is gone."""
+def drain(pipe: Any, acknowledged: list[str]) -> None:
+    """Record what was acknowledged until the writer has ended."""
     for batch in workers.received(pipe):
-        told.extend(batch)
+        acknowledged.extend(batch)
 
 
 # the tail never skips
 
 
 def test_a_reader_misses_nothing_whatever_order_writers_commit_in(url: str) -> None:
-    """No gap in a lane, no skip, no inversion; also beside writers that roll back or are killed."""
+    """A lane has no gap and no inversion, also beside writers that roll back or are killed."""
     check_that_nothing_is_missed(url)
 
 
 def test_a_reader_of_a_file_misses_nothing(tmp_path: Path) -> None:
-    """Likewise, where all writers take turns."""
+    """The same holds where all writers take turns."""
     url = f"sqlite:///{tmp_path / 'log.db'}"
     EventStore.open(url).close()
     check_that_nothing_is_missed(url)
 
 
 def check_that_nothing_is_missed(url: str) -> None:
-    """Two readers beside 12 writers, and six that are killed."""
+    """Read twice beside 12 writers, and six that are killed."""
     each = EVENTS // 30
     chance = random.Random(3)
-    told: list[str] = []
+    acknowledged: list[str] = []
     jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(8)]
     jobs += [partial(feeding.write_together, url, f"many-{n}", each) for n in range(4)]
     victims = [partial(feeding.write_in_the_way, url, f"victim-{n}", 10**9) for n in range(6)]
@@ -79,15 +78,15 @@ def check_that_nothing_is_missed(url: str) -> None:
         for victim in victims:
             with workers.children([victim]) as ((process, pipe),):
                 for _ in range(chance.randint(1, 20)):
-                    told.extend(pipe.recv())
+                    acknowledged.extend(pipe.recv())
                 time.sleep(chance.random() / 200)  # a random moment; nothing is waited for
                 process.kill()
                 process.join()
-                drain(pipe, told)
+                drain(pipe, acknowledged)
         for _, pipe in writers:
-            drain(pipe, told)
+            drain(pipe, acknowledged)
         with EventStore.open(url) as store:
-            stored = texts(store._storage)
+            stored = texts(store.session.storage)
             assert list(store.verify()) == []
         for _, pipe in readers:
             assert pipe.recv() == "follows"
@@ -97,18 +96,18 @@ def check_that_nothing_is_missed(url: str) -> None:
         assert reader.faults == []
         assert sorted(reader.texts) == sorted(stored)
     assert max(Counter(stored).values()) == 1
-    assert set(told) <= set(stored)
+    assert set(acknowledged) <= set(stored)
     assert len(stored) >= 0.9 * EVENTS
 
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
-    """40 threads over one store and 10 processes with their own: nothing is lost."""
+    """40 threads over one store and 10 processes with their own lose nothing."""
     count = 2 * workers.LONG
     names = [f"thread-{n}" for n in range(40)]
     others = [f"process-{n}" for n in range(10)]
     with EventStore.open(url) as store:
         run = partial(workers.at_once, [partial(workers.run_calls, url, n, count) for n in others])
-        done = together(run, *(partial(workers.live, store, name, count) for name in names))
+        done = run_concurrently(run, *(partial(workers.live, store, name, count) for name in names))
         assert done == [[count] * 10] + [None] * 40
         tools = store.conversation("chat").tools
         results = sorted(tool.response.result for tool in tools.values() if tool.response)
@@ -117,7 +116,7 @@ def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
     assert results == sorted([name, n] for name in names + others for n in range(count))
 
 
-def test_of_processes_that_race_for_an_attempt_one_gets_it(url: str) -> None:
+def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None:
     """Each attempt of each call starts once."""
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
@@ -130,7 +129,7 @@ def test_of_processes_that_race_for_an_attempt_one_gets_it(url: str) -> None:
 
 
 def test_processes_that_create_one_store_at_once_all_use_it(server: Server) -> None:
-    """However many find an empty database, there is one store, and nobody's events are lost."""
+    """However many processes find an empty database, there is one store, and no event is lost."""
     for _ in range(workers.LONG):
         url = server.database()
         epochs = workers.at_once([partial(workers.open_and_append, url, n) for n in range(8)])
@@ -140,8 +139,8 @@ def test_processes_that_create_one_store_at_once_all_use_it(server: Server) -> N
             assert list(store.verify()) == []
 
 
-def test_writers_that_wait_for_each_other_are_sent_round(server: Server, url: str) -> None:
-    """A deadlock is the server's to end, and ours to begin again."""
+def test_deadlocked_writers_are_retried(server: Server, url: str) -> None:
+    """The server ends the deadlock, and the library repeats the transaction."""
     storage = open_storage(url, "", "full", 30.0)
     by_lane: dict[int, str] = {}
     for number in range(40):
@@ -154,10 +153,12 @@ def test_writers_that_wait_for_each_other_are_sent_round(server: Server, url: st
         connection.exec_driver_sql(lock.format(high))
 
         def across() -> None:
-            outcomes = storage.append_all([  # type: ignore[attr-defined]
-                feeding.Append(name, 1, 0, (), lambda _: [feeding.draft(message("late"))])
-                for name in (first, last)
-            ])  # fmt: skip
+            outcomes = storage.append(
+                [  # type: ignore[attr-defined]
+                    feeding.Append(name, 1, 0, (), lambda _: [feeding.draft(message("late"))])
+                    for name in (first, last)
+                ]
+            )
             assert [type(outcome).__name__ for outcome in outcomes] == ["Appended"] * 2
 
         def against() -> None:
@@ -174,7 +175,7 @@ def test_writers_that_wait_for_each_other_are_sent_round(server: Server, url: st
                     found = error
             raise found
 
-        results = together(repeated, against)
+        results = run_concurrently(repeated, against)
     assert results[0] is None
     assert texts(storage).count("late") == 2
     assert list(storage.verify()) == []
@@ -182,7 +183,7 @@ def test_writers_that_wait_for_each_other_are_sent_round(server: Server, url: st
 
 
 def waits(server: Server) -> bool:
-    """Whether a transaction waits for a lock."""
+    """Return whether a transaction waits for a lock."""
     if isinstance(server, PostgreSQL):
         return bool(server.execute("SELECT 1 FROM pg_locks WHERE NOT granted"))
     return bool(
@@ -195,13 +196,13 @@ def waits(server: Server) -> bool:
 
 @pytest.fixture
 def through(server: Server, url: str) -> Iterator[tuple[proxies.Proxy, str]]:
-    """A proxy before the server, and the URL through it."""
+    """Return a proxy before the server, and the URL through it."""
     with proxies.before(server, url) as proxied:
         yield proxied
 
 
 def test_a_commit_whose_answer_is_lost_is_recognised(through: tuple[proxies.Proxy, str]) -> None:
-    """It is stored once, and the append returns as if nothing had been."""
+    """The event is stored once, and the append returns normally."""
     proxy, url = through
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
@@ -210,14 +211,14 @@ def test_a_commit_whose_answer_is_lost_is_recognised(through: tuple[proxies.Prox
         second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
         assert chat.append(message("c"))[0].version == 4
-        assert texts(store._storage) == ["a", "lost", "too", "c"]
+        assert texts(store.session.storage) == ["a", "lost", "too", "c"]
         assert list(store.verify()) == []
 
 
 def test_a_commit_that_is_late_is_waited_for(
     server: Server, through: tuple[proxies.Proxy, str]
 ) -> None:
-    """Who looks for the events before the COMMIT has arrived would find none, and store twice."""
+    """Without the wait the events would not be found, and would be stored twice."""
     proxy, url = through
 
     def late(link: proxies.Link, data: bytes) -> bool:
@@ -234,12 +235,12 @@ def test_a_commit_that_is_late_is_waited_for(
         proxy.strike(proxies.behind(b"lost", late))
         second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
-        assert texts(store._storage) == ["a", "lost", "too"]
+        assert texts(store.session.storage) == ["a", "lost", "too"]
         assert list(store.verify()) == []
 
 
 def test_a_commit_that_never_arrived_is_made_again(through: tuple[proxies.Proxy, str]) -> None:
-    """Once the server has given the transaction up, which holds the lane until then."""
+    """The commit is repeated after the server has ended the old transaction and its lock."""
     proxy, url = through
     with EventStore.open(url, busy_timeout=4.0) as store:
         chat = store.conversation("chat")
@@ -247,7 +248,7 @@ def test_a_commit_that_never_arrived_is_made_again(through: tuple[proxies.Proxy,
         proxy.strike(proxies.behind(b"lost", proxies.swallow_message))
         second, _ = chat.append(message("lost"), message("too"))  # in a transaction
         assert (proxy.faults, second.version) == (1, 2)
-        assert texts(store._storage) == ["a", "lost", "too"]
+        assert texts(store.session.storage) == ["a", "lost", "too"]
         assert list(store.verify()) == []
 
 
@@ -271,10 +272,10 @@ def test_an_event_whose_statement_is_not_answered_is_stored_once(
         assert list(store.verify()) == []
 
 
-def test_many_whose_common_commit_is_not_answered_are_stored_once(
+def test_a_group_whose_commit_is_not_answered_is_stored_once(
     through: tuple[proxies.Proxy, str],
 ) -> None:
-    """Whether the server had it or not."""
+    """This holds whether or not the server received it."""
     proxy, url = through
     with EventStore.open(url, busy_timeout=4.0) as store:
         chats = [store.conversation(f"chat-{n}") for n in range(12)]
@@ -282,17 +283,19 @@ def test_many_whose_common_commit_is_not_answered_are_stored_once(
             chat.append(message("a"))
         for number, fault in enumerate((proxies.swallow_answer, proxies.swallow_message), 2):
             proxy.strike(proxies.behind(b"lost%d" % number, fault))
-            done = together(*(partial(chat.append, message(f"lost{number}")) for chat in chats))
+            done = run_concurrently(
+                *(partial(chat.append, message(f"lost{number}")) for chat in chats)
+            )
             assert not [one for one in done if isinstance(one, Exception)]
             assert proxy.faults == number - 1
             assert [chat.version for chat in chats] == [number] * 12
         assert list(store.verify()) == []
 
 
-def test_a_commit_that_nobody_can_ask_about_is_an_error(
+def test_a_commit_that_cannot_be_checked_is_an_error(
     server: Server, through: tuple[proxies.Proxy, str]
 ) -> None:
-    """The caller repeats it with its event ids, and it is stored once."""
+    """The caller repeats the append with its event ids, and it is stored once."""
     proxy, url = through
     with EventStore.open(url, busy_timeout=1.0) as store:
         chat = store.conversation("chat")
@@ -303,7 +306,7 @@ def test_a_commit_that_nobody_can_ask_about_is_an_error(
             proxy.cut(besides=link)
             return proxies.swallow_answer(link, data)
 
-        # PostgreSQL gets it in one statement, others a COMMIT behind it.
+        # PostgreSQL gets it in one statement, others a COMMIT after it.
         place = proxies.at if isinstance(server, PostgreSQL) else proxies.behind
         proxy.strike(place(b"lost", fault))
         ids = [b"0123456789abcdef"]
@@ -312,29 +315,36 @@ def test_a_commit_that_nobody_can_ask_about_is_an_error(
         proxy.refusing = False
         (again,) = chat.append(message("lost"), event_ids=ids)
         assert again.version == 2
-        assert texts(store._storage) == ["a", "lost"]
+        assert texts(store.session.storage) == ["a", "lost"]
 
 
 def test_a_server_that_is_gone_is_waited_for_once_not_by_each(
     through: tuple[proxies.Proxy, str],
 ) -> None:
-    """Of many who append at once, each is told when one has waited in vain."""
+    """If many threads append at once, each gets the error when one wait has timed out."""
     proxy, url = through
     with EventStore.open(url, busy_timeout=1.2) as store:
         chats = [store.conversation(f"chat-{n}") for n in range(12)]
         for chat in chats:
             chat.append(message("a"))
         tries: list[str] = []
-        storage: Any = store._storage
+        storage: Any = store.session.storage
         write = storage.append
-        storage.append = lambda request: (tries.append(request.conversation_id), write(request))[1]
+
+        def append(requests: Sequence[Append]) -> list[AppendOutcome]:
+            tries.extend(one.conversation_id for one in requests if one.drafts)
+            return write(requests)
+
+        storage.append = append
         proxy.refusing = True
         proxy.cut()
-        done = together(*(partial(chat.append, message("b")) for chat in chats))
+        done = run_concurrently(*(partial(chat.append, message("b")) for chat in chats))
         assert {type(one) for one in done} == {StorageError}
-        assert 1 <= len(tries) <= 3  # who led, and who led the others; a thread may be late
+        assert (
+            1 <= len(tries) <= 3
+        )  # the first leader, and the leader of the others; a thread may be late
         proxy.refusing = False
-        done = together(*(partial(chat.append, message("b")) for chat in chats))
+        done = run_concurrently(*(partial(chat.append, message("b")) for chat in chats))
         assert [one[0].version for one in done] == [2] * 12
         assert list(store.verify()) == []
 
@@ -342,7 +352,7 @@ def test_a_server_that_is_gone_is_waited_for_once_not_by_each(
 def test_a_network_that_is_cut_again_and_again_loses_nothing(
     through: tuple[proxies.Proxy, str],
 ) -> None:
-    """Every append gets through, once."""
+    """Every append succeeds, and is stored once."""
     proxy, url = through
     count = 40 * workers.LONG
     with EventStore.open(url) as store:
@@ -357,11 +367,11 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
                 time.sleep(chance.random() / 20)
                 proxy.cut()
 
-        # What reads is told when it is cut off; who appends never is, so all is loaded first.
+        # A reader gets an error when it is cut off; a writer never does, so all is loaded first.
         for number in range(5):
             store.conversation(f"chat-{number}").append(message(f"first.{number}"))
-        done = together(cut, *(partial(write, thread) for thread in range(4)))
-        stored = texts(store._storage)
+        done = run_concurrently(cut, *(partial(write, thread) for thread in range(4)))
+        stored = texts(store.session.storage)
         assert list(store.verify()) == []
     assert done == [None] * 5
     wanted = [f"first.{n}" for n in range(5)]
@@ -376,16 +386,16 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 def test_a_killed_server_takes_nothing_back(
     own_server: Callable[..., Server], kind: type[Server]
 ) -> None:
-    """Kill -9 again and again while processes append, who wait for it to come back.
+    """The server is killed again and again while processes append and wait for it.
 
-    What was acknowledged is there, and what readers were given. Its files are on a disk: in
-    memory MariaDB maps its log, and a kill takes nothing of it.
+    Everything that was acknowledged, or returned to readers, is stored. The server's files are on a
+    disk: in memory MariaDB maps its log, and a kill would lose nothing of it.
     """
     server = own_server(kind, Path(tempfile.gettempdir()))
     url = server.database(migrated=True)
     chance = random.Random(9)
     count = 60 * workers.LONG
-    told: list[str] = []
+    acknowledged: list[str] = []
     jobs = [partial(feeding.append_until_done, url, f"writer-{n}", count) for n in range(3)]
     with (
         workers.children([partial(feeding.follow, url)] * 2) as readers,
@@ -396,19 +406,19 @@ def test_a_killed_server_takes_nothing_back(
         for _ in range(3 * workers.LONG):
             for _, pipe in writers:
                 if pipe.poll(30):
-                    told.extend(pipe.recv())
+                    acknowledged.extend(pipe.recv())
             time.sleep(chance.random() / 10)
             server.kill()
             server.start()
         for _, pipe in writers:
-            drain(pipe, told)
+            drain(pipe, acknowledged)
         for _, pipe in readers:
             pipe.send("stop")
         seen = [pipe.recv() for _, pipe in readers]
     with EventStore.open(url) as store:
-        stored = texts(store._storage)
+        stored = texts(store.session.storage)
         assert list(store.verify()) == []
-    assert sorted(stored) == sorted(told)
+    assert sorted(stored) == sorted(acknowledged)
     assert len(stored) == 3 * count
     for reader in seen:
         assert reader.faults == []

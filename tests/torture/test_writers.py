@@ -1,4 +1,4 @@
-"""Many writers, threads and processes, on one conversation and one file."""
+"""Many threads and processes write to one conversation and one file."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workers
+from support import workers
 
 from eventstore import EventStore
+from eventstore.domain.lifecycle import evolve
 from eventstore.errors import IllegalTransition
-from eventstore.storage import sqlite
-from eventstore.testing import together
-from eventstore.tool import evolve
+from eventstore.storage.sqlite import driver as sqlite
+from eventstore.testing import run_concurrently
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Where the store is to be."""
+    """Return the URL of the store to be created."""
     return f"sqlite:///{tmp_path / 'agent.db'}"
 
 
 def check_every_transition(store: EventStore) -> dict[str, Any]:
-    """Versions without gaps, and no event that its call did not allow; the calls."""
+    """Assert that versions have no gaps and every transition is legal; return the calls."""
     tools: dict[str, Any] = {}
     for version, recorded in enumerate(store.conversation("chat").events(), 1):
         event: Any = recorded.event
@@ -38,14 +38,14 @@ def check_every_transition(store: EventStore) -> dict[str, Any]:
 
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
-    """40 threads over one store and 10 processes with their own: nothing is lost."""
+    """40 threads over one store and 10 processes with their own lose nothing."""
     count = 3 * workers.LONG
     names = [f"thread-{n}" for n in range(40)]
     others = [f"process-{n}" for n in range(10)]
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
         jobs = [partial(workers.run_calls, url, name, count) for name in others]
         processes = pool.submit(workers.at_once, jobs)
-        done = together(*(partial(workers.live, store, name, count) for name in names))
+        done = run_concurrently(*(partial(workers.live, store, name, count) for name in names))
         assert done == [None] * 40
         assert processes.result() == [count] * 10
         tools = check_every_transition(store)
@@ -53,7 +53,7 @@ def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
     assert results == sorted([name, n] for name in names + others for n in range(count))
 
 
-def test_of_processes_that_race_for_an_attempt_one_gets_it(url: str) -> None:
+def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None:
     """Each attempt of each call starts once."""
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
@@ -67,7 +67,7 @@ def test_of_processes_that_race_for_an_attempt_one_gets_it(url: str) -> None:
 
 
 def test_threads_and_processes_race_for_one_call(url: str) -> None:
-    """The store that waits in memory learns what a process did a moment ago."""
+    """The store's state in memory is updated with the other processes' events."""
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
         chat = store.conversation("chat")
         call_ids = [chat.request("pay", {"n": n}).id for n in range(20 * workers.LONG)]
@@ -83,7 +83,7 @@ def test_threads_and_processes_race_for_one_call(url: str) -> None:
                 mine.append(call_id)
 
         ours: list[list[str]] = [[], [], []]
-        together(*(partial(start, mine) for mine in ours))
+        run_concurrently(*(partial(start, mine) for mine in ours))
         got = ours + processes.result()
         check_every_transition(store)
     assert Counter(call_id for one in got for call_id in one) == Counter(call_ids)
@@ -93,7 +93,7 @@ def test_threads_and_processes_race_for_one_call(url: str) -> None:
 def test_processes_that_create_one_file_at_once_all_use_it(
     tmp_path: Path, url: str, there: str
 ) -> None:
-    """However many find no store, there is one, and nobody's events are lost."""
+    """However many processes find no store, one is created, and no event is lost."""
     for number in range(2 * workers.LONG):
         path = tmp_path / f"{number}.db"
         if there == "an empty database":

@@ -1,8 +1,9 @@
-"""How the library is used, held against its types by mypy and pyright; nothing here runs."""
+"""The library's public use, checked by mypy and pyright; nothing here runs."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_type
 
 from eventstore import (
@@ -11,10 +12,12 @@ from eventstore import (
     AsyncConversation,
     AsyncDispatcher,
     AsyncEventStore,
+    AsyncToolGate,
     Attempt,
     Completed,
     Conversation,
     Cursor,
+    Defer,
     Dispatcher,
     ErrorEnvelope,
     ErrorKind,
@@ -26,13 +29,18 @@ from eventstore import (
     GateClass,
     GateDecision,
     IllegalTransition,
+    ModelRetry,
     OpeningGate,
     ProviderError,
     ProviderErrorKind,
     Recorded,
+    Replace,
+    ResultLimits,
     RetryPolicy,
     Tool,
+    Toolbox,
     ToolCompleted,
+    ToolEffect,
     ToolErrorPolicy,
     ToolErrorTerminal,
     ToolGate,
@@ -47,6 +55,7 @@ from projections import (
     HistoryEntry,
     ModelHistory,
     Repair,
+    Step,
     current_tools,
     error_statistics,
     gate_context,
@@ -64,7 +73,7 @@ if TYPE_CHECKING:
 
 
 def loop(store: EventStore, message: object, run: dict[str, Any]) -> dict[str, Any]:
-    """A turn of an agent loop."""
+    """Run a turn of an agent loop."""
     chat = store.conversation("support-42")
     assert_type(chat, Conversation)
     chat.add_message("user", "Where is my order?")
@@ -80,7 +89,7 @@ def loop(store: EventStore, message: object, run: dict[str, Any]) -> dict[str, A
 
 
 def primitives(chat: Conversation) -> Tool:
-    """The verbs, each with its answer."""
+    """Call each method of a conversation, with its answer."""
     tool = chat.request("refund", {"order": 7})
     tool = chat.approve(tool.id, edited_arguments={"order": 8}, by="ada")
     tool = chat.start(tool.id)
@@ -96,7 +105,7 @@ def primitives(chat: Conversation) -> Tool:
 
 
 def reading(store: EventStore, messages: list[dict[str, Any]]) -> None:
-    """Projections over anything that gives events."""
+    """Use projections over anything that gives events."""
     for recorded in store.read(limit=10):
         assert_type(recorded, Recorded)
         if isinstance(recorded.event, ToolCompleted):
@@ -106,6 +115,7 @@ def reading(store: EventStore, messages: list[dict[str, Any]]) -> None:
         chat.append(expected_version=3)
     except VersionConflict as conflict:
         assert_type(conflict.actual, int)
+    assert_type(chat.tools, dict[str, Tool])
     assert_type(current_tools(chat.events()), dict[str, Tool])
     print(error_statistics(store.read()), repeats(chat.events()), resume_plan(chat.events()))
     for frame in replay(chat.events(), until=4):
@@ -119,19 +129,34 @@ def reading(store: EventStore, messages: list[dict[str, Any]]) -> None:
 
 
 class Planning(ToolGate):
-    """A gate of one's own: derived, with what is not the default."""
+    """A gate of a user: derived, with members that are not the defaults."""
 
     name = "planning"
     priority = 100
     gate_class = GateClass.ADVISORY
 
     def allowlist(self, context: ToolGateContext, /) -> AbstractSet[str] | None:
-        """Only planning at first."""
+        """Allow only planning at first."""
         return None if context.iteration else {"plan"}
 
 
+class Licensed(AsyncToolGate):
+    """An async gate of one's own, for an `AsyncDispatcher`."""
+
+    async def allowlist(self, context: ToolGateContext, /) -> set[str]:
+        """Return what a service allows."""
+        return set(context.available_tool_names)
+
+
+def gated(chat: Conversation, other: AsyncConversation) -> None:
+    """Gates of both kinds, where they are taken."""
+    Dispatcher(chat, [primitives], gates=[Planning()])
+    AsyncDispatcher(other, [primitives], gates=[Planning(), Licensed()])
+    Dispatcher(chat, [primitives], gates=[Licensed()])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+
+
 def deciding(chat: Conversation, error: ToolErrorTerminal) -> float | None:
-    """May it run, may it run again, must the run end."""
+    """Decide: may it run, may it run again, must the run end."""
     context = gate_context(chat.events(), ["plan", "shell"])
     decision = compose_gates([Planning(), OpeningGate(["plan"])], context, on_all_empty="deny")
     assert_type(decision, GateDecision)
@@ -146,9 +171,21 @@ def deciding(chat: Conversation, error: ToolErrorTerminal) -> float | None:
     return RetryPolicy(max_attempts=5).delay(1, asked.retry_after, chance=0.5)
 
 
+def paused(chat: Conversation) -> Tool:
+    """Attempts that pause, and calls that wait for a time."""
+    with chat.running("call_1", pauses=KeyError) as attempt:
+        assert_type(attempt.pause(reason="a person decides"), Tool)
+    with chat.running("call_1", pauses=(KeyError, OSError)) as attempt:
+        attempt.pause(datetime.now(UTC))
+    assert_type(resume_plan(chat.events(), now=datetime.now(UTC)).scheduled, list[Step])
+    Dispatcher(chat, [primitives], hooks=[lambda _: Defer(datetime.now(UTC), "closed")])
+    return chat.defer("call_1", 1_767_355_200_000_000, "closed")
+
+
 async def dispatched(store: EventStore, chat: Conversation, message: object) -> list[Tool]:
-    """A turn through both dispatchers."""
+    """Run a turn through both dispatchers."""
     tool = FunctionTool(primitives, "primitives", parallel=True)
+    assert_type(tool.function(chat), Tool)
     dispatcher = Dispatcher(chat, [tool, len], max_calls_per_turn=3)
     assert_type(dispatcher.offer(), GateDecision)
     assert_type(dispatcher.dispatch(chat.record(message)), list[Tool])
@@ -158,8 +195,26 @@ async def dispatched(store: EventStore, chat: Conversation, message: object) -> 
     return await later.resume()
 
 
+def outcomes(chat: Conversation) -> ModelHistory:
+    """What tools do and raise, what after-hooks replace, and how much the model reads."""
+    limits = ResultLimits(characters=500, items=None)
+    tool = FunctionTool(primitives, effect="destructive", fatal=(OSError,), result_limits=limits)
+    FunctionTool(primitives, effect=ToolEffect.READ_ONLY)
+    FunctionTool(primitives, effect="none")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    toolbox = Toolbox([tool])
+
+    async def hide(_: Tool, result: object) -> Replace | None:
+        return None if result else Replace("***", "hidden")
+
+    Dispatcher(chat, toolbox, after_hooks=[hide, lambda tool, result: None])
+    assert_type(ModelRetry("use ISO dates").hint, str)
+    assert_type(toolbox.result_limits(), dict[str, ResultLimits])
+    assert_type(resume_plan(chat.events(), is_idempotent=toolbox.is_idempotent).safe, list[Step])
+    return model_history(chat.events(), result_limits=toolbox.result_limits())
+
+
 def following(store: EventStore, kept: str) -> Tool:
-    """What comes, as it comes, and what somebody decides."""
+    """Read events as they come, and the decision of a person."""
     follow = store.follow(kept, timeout=5)
     for recorded in follow:
         assert_type(recorded, Recorded)
@@ -171,7 +226,7 @@ def following(store: EventStore, kept: str) -> Tool:
 
 
 async def awaited(url: str, message: object) -> None:
-    """The same, awaited."""
+    """Do the same with asyncio."""
     async with AsyncEventStore.open(url, tenant="acme") as store:
         chat = store.conversation("support-42")
         assert_type(chat, AsyncConversation)
@@ -192,7 +247,7 @@ async def awaited(url: str, message: object) -> None:
 
 
 def hosted(store: EventStore, connection: Connection) -> Tool:
-    """In a transaction of one's own."""
+    """Append in a transaction of the host."""
     chat = store.conversation("support-42", connection=connection)
     assert_type(chat, Conversation)
     assert_type(store.conversation("a").append(connection=connection), list[Recorded])
@@ -200,7 +255,7 @@ def hosted(store: EventStore, connection: Connection) -> Tool:
 
 
 async def hosted_awaited(store: AsyncEventStore, connection: AsyncConnection) -> Tool:
-    """The same, awaited."""
+    """Do the same with asyncio."""
     chat = store.conversation("support-42", connection=connection)
     assert_type(chat, AsyncConversation)
     assert_type(await store.conversation("a").append(connection=connection), list[Recorded])

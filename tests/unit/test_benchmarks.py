@@ -1,4 +1,4 @@
-"""The benchmarks run, and say what they measured in one form. What they measure is not tested."""
+"""The benchmarks run and print their figures in one form; their results are not tested."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ every_script = pytest.mark.parametrize("script", sorted(TINY))
 
 
 def run(script: str, *options: str) -> str:
-    """What a script prints."""
+    """Return the output of a script."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{script}.py"), "--quick", *TINY[script], *options],
-        check=False, capture_output=True, text=True,
+        check=False,
+        capture_output=True,
+        text=True,
         env=os.environ | {"PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def figures(script: str) -> list[dict[str, Any]]:
-    """The figures of a script's JSON."""
+    """Return the figures of a script's JSON."""
     found = json.loads(run(script, "--json"))
     assert found.keys() == {"benchmark", "quick", "python", "sqlite", "figures"}
     assert (found["benchmark"], found["quick"]) == (script, True)
@@ -52,16 +54,17 @@ def figures(script: str) -> list[dict[str, Any]]:
 
 
 def test_every_script_is_known() -> None:
-    """A new script is tested here and described in the folder's README."""
+    """Each script is tested here and described in the folder's README."""
     scripts = {path.stem for path in FOLDER.glob("*.py")}
     assert scripts - SHARED == TINY.keys()
     described = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [name for name in scripts if f"`{name}.py`" not in described] == []
 
 
+@pytest.mark.slow
 @every_script
 def test_a_script_prints_one_json_object(script: str) -> None:
-    """Each figure stands beside its limit, with a verdict that follows from both."""
+    """Each figure has its limit, and a verdict that follows from both."""
     found = figures(script)
     assert [figure["name"] for figure in found if figure["limit"] is not None]
     for figure in found:

@@ -1,9 +1,9 @@
-"""Importing: again adds nothing, longer adds its tail, other messages are refused."""
+"""Importing: the same list adds nothing, a longer one adds its tail, a different one is refused."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from eventstore import (
     Conversation,
@@ -22,54 +23,64 @@ from eventstore import (
     ToolRejected,
     validate,
 )
-from eventstore import importing as imports
 from eventstore.errors import ImportConflict
-from projections.history import model_history
-from projections.sources import is_refusal
+from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes
+from eventstore.importers.transcript import is_refusal
+from projections.history.projection import model_history
 
 
 def ask(text: str) -> dict[str, Any]:
-    """The user speaks."""
+    """Return a message of the user."""
     return {"role": "user", "content": text}
 
 
+def import_in_batches(
+    chat: Conversation, messages: Iterable[dict[str, Any]], **sizes: int
+) -> Imported:
+    """Import messages in batches of other sizes than the usual ones."""
+    importing = Import(chat.session, chat.id, "openai", None, None, None, ImportSizes(**sizes))
+    return importing.extend(messages)
+
+
 def call(call_id: str | None, name: str = "find") -> dict[str, Any]:
-    """The model makes a call, in OpenAI's form."""
+    """Return a message with a call, in OpenAI's form."""
     made = {"type": "function", "function": {"name": name, "arguments": '{"n":1}'}}
     return {"role": "assistant", "content": None, "tool_calls": [made | {"id": call_id}]}
 
 
 def result(call_id: str, text: str = "here") -> dict[str, Any]:
-    """A tool answers."""
+    """Return a result, in OpenAI's form."""
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 HISTORY = [
-    ask("one"), call("a"), result("a"), ask("ok"), ask("ok"), call("a", "again"), result("a"),
-    result("a"), {"role": "assistant", "content": "done"}, ask(""), result("nobody"),
-]  # fmt: skip
-
-
-@pytest.fixture
-def store() -> Iterator[EventStore]:
-    """A store in memory."""
-    with EventStore.open("sqlite://") as opened:
-        yield opened
+    ask("one"),
+    call("a"),
+    result("a"),
+    ask("ok"),
+    ask("ok"),
+    call("a", "again"),
+    result("a"),
+    result("a"),
+    {"role": "assistant", "content": "done"},
+    ask(""),
+    result("nobody"),
+]
 
 
 @pytest.fixture
 def chat(store: EventStore) -> Conversation:
-    """A new conversation."""
+    """Return a new conversation."""
     return store.conversation("chat")
 
 
 def events(chat: Conversation) -> list[Event]:
-    """What the log holds."""
+    """Return the events of the log."""
     return [recorded.event for recorded in chat.events()]
 
 
 def test_an_import_is_what_recording_gives(store: EventStore, chat: Conversation) -> None:
-    """The events are the same, only their ids say where they are from."""
+    """The events are the same, except for their ids."""
     done = chat.import_messages(HISTORY)
     whole = store.conversation("chat")
     other = store.conversation("other")
@@ -79,7 +90,7 @@ def test_an_import_is_what_recording_gives(store: EventStore, chat: Conversation
 
 
 def test_the_same_messages_again_add_nothing(chat: Conversation) -> None:
-    """However often, by this handle or by another process."""
+    """This holds for any number of imports, and in another process."""
     chat.import_messages(HISTORY)
     before = list(chat.events())
     for _ in range(3):
@@ -99,18 +110,18 @@ def test_a_longer_list_adds_its_tail(store: EventStore, chat: Conversation, cut:
 
 
 def test_a_shorter_list_is_there_already(chat: Conversation) -> None:
-    """An older copy of the transcript is no contradiction."""
+    """An older copy of the transcript is accepted and adds nothing."""
     chat.import_messages(HISTORY)
     done = chat.import_messages(HISTORY[:4])
     assert (done.added, done.skipped) == (0, 4)
 
 
 @given(st.lists(st.sampled_from(HISTORY), max_size=12), st.lists(st.integers(0, 12), max_size=4))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_list_in_any_pieces_is_imported_once(
     messages: list[dict[str, Any]], cuts: list[int]
 ) -> None:
-    """Repeated messages are told apart by what came before them."""
+    """Repeated messages are distinguished by the messages before them."""
     with EventStore.open("sqlite://") as store:
         whole, pieces = store.conversation("whole"), store.conversation("pieces")
         whole.import_messages(messages)
@@ -126,7 +137,7 @@ def test_any_list_in_any_pieces_is_imported_once(
 
 
 def test_other_messages_are_refused_and_nothing_is_written(chat: Conversation) -> None:
-    """The first message that differs is named, and where the log departs."""
+    """The error names the first message that differs, and its version in the log."""
     chat.import_messages(HISTORY)
     before = chat.version
     with pytest.raises(ImportConflict, match="differs from message 3 on") as refusal:
@@ -138,7 +149,7 @@ def test_other_messages_are_refused_and_nothing_is_written(chat: Conversation) -
 
 
 def test_another_result_is_another_history(chat: Conversation) -> None:
-    """It is not slipped in as text."""
+    """The import is refused; the result is not added as text."""
     chat.import_messages(HISTORY[:3])
     with pytest.raises(ImportConflict, match="from message 3 on"):
         chat.import_messages([*HISTORY[:2], result("a", "something else")])
@@ -146,15 +157,15 @@ def test_another_result_is_another_history(chat: Conversation) -> None:
 
 
 def test_a_conversation_made_otherwise_is_refused(chat: Conversation) -> None:
-    """It holds messages that are not those of the list, be they equal or not."""
+    """The conversation holds messages that were not imported, even if their text is equal."""
     chat.add_message("user", "one")
     with pytest.raises(ImportConflict, match="from message 1 on"):
         chat.import_messages(HISTORY)
     assert chat.version == 1
 
 
-def test_what_was_said_after_an_import_stays_the_last_word(chat: Conversation) -> None:
-    """The same list again is fine; a longer one would have to go in between."""
+def test_an_import_adds_nothing_before_messages_appended_later(chat: Conversation) -> None:
+    """The same list again is accepted; a longer one would have to go in between."""
     chat.import_messages(HISTORY[:3])
     chat.add_message("user", "and now by ourselves")
     assert chat.import_messages(HISTORY[:3]).events == 0
@@ -170,12 +181,19 @@ def test_decisions_after_an_import_are_no_contradiction(chat: Conversation) -> N
         attempt.complete("here")
     chat.import_messages(HISTORY[:5])
     assert [event.tag for event in events(chat)] == [
-        "message", "message", "pending", "approved", "running", "completed", "message", "message",
-    ]  # fmt: skip
+        "message",
+        "message",
+        "pending",
+        "approved",
+        "running",
+        "completed",
+        "message",
+        "message",
+    ]
 
 
 def test_two_imports_at_once_double_nothing(tmp_path: Path) -> None:
-    """Each decides on what the other has written, inside the transaction."""
+    """Each import is decided inside the transaction, on the events of the other one."""
     url = f"sqlite:///{tmp_path}/log.db"
     EventStore.open(url).close()
     begin = Barrier(4)
@@ -197,11 +215,8 @@ def test_two_imports_at_once_double_nothing(tmp_path: Path) -> None:
         assert events(store.conversation("chat")) == events(alone)
 
 
-def test_a_long_list_is_appended_in_batches(
-    chat: Conversation, store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is whole, ends where the user speaks, and together they are as one append."""
-    monkeypatch.setattr(imports, "BATCH", 3)
+def test_a_long_list_is_appended_in_batches(chat: Conversation, store: EventStore) -> None:
+    """Each batch is whole and ends before a user message; together they equal one append."""
     taken: list[int] = []
 
     def messages() -> Iterator[dict[str, Any]]:
@@ -209,68 +224,72 @@ def test_a_long_list_is_appended_in_batches(
             taken.append(chat.version)
             yield message
 
-    chat.import_messages(messages())
+    import_in_batches(chat, messages(), batch_messages=3)
     assert sorted(set(taken)) == [0, 4, 10]
-    monkeypatch.undo()
     other = store.conversation("other")
     other.import_messages(HISTORY)
     assert events(chat) == events(other)
 
 
 @pytest.mark.parametrize("cut", range(len(HISTORY) + 1))
-def test_batches_do_not_matter_to_what_is_known(
-    chat: Conversation, store: EventStore, monkeypatch: pytest.MonkeyPatch, cut: int
+def test_batches_do_not_change_a_resumed_import(
+    chat: Conversation, store: EventStore, cut: int
 ) -> None:
-    """Wherever the former import ended, in batches of one or of many."""
+    """The result is the same wherever the earlier import ended."""
     open_call = [ask("one"), call("a"), ask("two"), call("b"), ask("three"), *HISTORY]
-    monkeypatch.setattr(imports, "BATCH", 1)
-    chat.import_messages(open_call[:cut])
-    assert chat.import_messages(open_call).messages == len(open_call)
-    assert chat.import_messages(open_call).events == 0
-    monkeypatch.undo()
+    import_in_batches(chat, open_call[:cut], batch_messages=1)
+    done = import_in_batches(chat, open_call, batch_messages=1)
+    assert done.messages == len(open_call)
+    assert import_in_batches(chat, open_call, batch_messages=1).events == 0
     assert chat.import_messages(open_call).events == 0
     other = store.conversation("other")
     other.import_messages(open_call)
     assert events(chat) == events(other)
 
 
-def test_a_batch_is_not_without_end(chat: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the user never speaks, it ends all the same."""
-    monkeypatch.setattr(imports, "BATCH", 2)
-    monkeypatch.setattr(imports, "MOST", 4)
+def test_a_batch_has_a_maximum_size(chat: Conversation) -> None:
+    """A batch ends even if the user never speaks."""
     calls = [message for n in range(10) for message in (call(f"c{n}"), result(f"c{n}"))]
-    assert chat.import_messages(calls).added == 20
+    versions: list[int] = []
+
+    def messages() -> Iterator[dict[str, Any]]:
+        for message in calls:
+            versions.append(chat.version)
+            yield message
+
+    done = import_in_batches(chat, messages(), batch_messages=2, max_batch_messages=4)
+    assert done.added == 20
+    assert len(set(versions)) == 5
     assert {tool.status.name for tool in chat.tools.values()} == {"Completed"}
 
 
-def test_an_import_that_was_broken_off_goes_on(
-    chat: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was appended stays, and is not appended again."""
-    monkeypatch.setattr(imports, "BATCH", 1)
+def test_an_import_that_was_broken_off_goes_on(chat: Conversation) -> None:
+    """Appended batches stay, and are not appended again."""
 
     def broken() -> Iterator[dict[str, Any]]:
         yield from HISTORY[:5]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        chat.import_messages(broken())
+        import_in_batches(chat, broken(), batch_messages=1)
     assert chat.version > 0
-    done = chat.import_messages(HISTORY)
+    done = import_in_batches(chat, HISTORY, batch_messages=1)
     assert done.skipped > 0
     assert len({recorded.event_id for recorded in chat.events()}) == chat.version
 
 
-def test_what_was_wrong_is_told_with_its_message(chat: Conversation) -> None:
-    """An id used twice, a result twice, a result of no call."""
+def test_each_finding_names_its_message(chat: Conversation) -> None:
+    """Findings are a repeated id, a second result and a result without a call."""
     done = chat.import_messages(HISTORY)
     assert [(finding.item, finding.rule) for finding in done.findings] == [
-        (5, "used-id"), (7, "two-results"), (10, "orphan"),
-    ]  # fmt: skip
+        (5, "used-id"),
+        (7, "two-results"),
+        (10, "orphan"),
+    ]
     assert chat.import_messages(HISTORY).findings in ([], done.findings[-1:])
 
 
-def test_a_run_names_whom_it_serves_once(store: EventStore) -> None:
+def test_an_imported_run_names_its_parent_once(store: EventStore) -> None:
     """A sub-agent's conversation begins with the link to its parent."""
     side = store.conversation("chat/sidechain-1")
     for _ in range(2):
@@ -279,7 +298,7 @@ def test_a_run_names_whom_it_serves_once(store: EventStore) -> None:
 
 
 def test_event_ids_are_uuids_and_in_order(chat: Conversation) -> None:
-    """Version 8, so that other programs take them for what they are."""
+    """The ids are UUIDs of version 8, which other programs accept."""
     chat.import_messages(HISTORY)
     for recorded in chat.events():
         assert recorded.event_id[12] == "8"
@@ -290,17 +309,17 @@ def test_event_ids_are_uuids_and_in_order(chat: Conversation) -> None:
 
 
 def piece(key: str, *blocks: dict[str, Any]) -> dict[str, Any]:
-    """A piece of an assistant message, in Anthropic's form."""
+    """Return a piece of an assistant message, in Anthropic's form."""
     return {"role": "assistant", "id": key, "content": list(blocks)}
 
 
 def use(call_id: str) -> dict[str, Any]:
-    """A block that makes a call."""
+    """Return a block that makes a call."""
     return {"type": "tool_use", "id": call_id, "name": "find", "input": {}}
 
 
 def answer(call_id: str, **fields: Any) -> dict[str, Any]:
-    """A result, in Anthropic's form."""
+    """Return a result, in Anthropic's form."""
     block = {"type": "tool_result", "tool_use_id": call_id, "content": f"result of {call_id}"}
     return {"role": "user", "content": [block | fields]}
 
@@ -319,7 +338,7 @@ PIECES = [
 
 @pytest.mark.parametrize("cut", range(len(PIECES) + 1))
 def test_pieces_of_a_message_are_one_turn(chat: Conversation, cut: int) -> None:
-    """Parallel calls belong together, wherever their results came and imports ended."""
+    """Parallel calls share a turn, wherever their results stand and imports end."""
     chat.import_messages(PIECES[:cut], "anthropic")
     chat.import_messages(PIECES, "anthropic")
     places = [(e.call_id, e.turn, e.index) for e in events(chat) if isinstance(e, ToolPending)]
@@ -328,8 +347,11 @@ def test_pieces_of_a_message_are_one_turn(chat: Conversation, cut: int) -> None:
     assert validate(messages, "anthropic") == []
     assert [m["role"] for m in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert [block["type"] for block in messages[1]["content"]] == [
-        "text", "text", "tool_use", "tool_use",
-    ]  # fmt: skip
+        "text",
+        "text",
+        "tool_use",
+        "tool_use",
+    ]
 
 
 # refusals
@@ -339,7 +361,7 @@ REFUSED = "The user doesn't want to proceed with this tool use. The tool use was
 
 
 def test_a_refusal_is_a_rejection_by_a_human(chat: Conversation) -> None:
-    """It goes back to its provider byte for byte, and to another without doubled words."""
+    """Its provider gets it back byte for byte, and others without repeated text."""
     given = [ask("go"), piece("m", use("a")), answer("a", content=REFUSED, is_error=True)]
     chat.import_messages(given, "anthropic", is_rejection=is_refusal)
     assert chat.tools["a"].status == Rejected(REFUSED, "human")
@@ -350,7 +372,7 @@ def test_a_refusal_is_a_rejection_by_a_human(chat: Conversation) -> None:
 
 
 def test_recording_takes_the_same_hook(chat: Conversation) -> None:
-    """In OpenAI's form, too, where the caller knows the words."""
+    """The caller's function works for OpenAI's form, too."""
     chat.record_messages(
         [call("a"), result("a", "denied")], is_rejection=lambda given: given["content"] == "denied"
     )
@@ -358,7 +380,7 @@ def test_recording_takes_the_same_hook(chat: Conversation) -> None:
 
 
 def test_a_refusal_is_final_but_loses_nothing(chat: Conversation) -> None:
-    """Told again it is left out; what else comes is kept as text."""
+    """A repeated refusal is left out; any other later result is kept as text."""
     no = answer("a", content=REFUSED, is_error=True)
     given = [piece("m", use("a")), no, no, answer("a", content="it ran all the same")]
     chat.import_messages(given, "anthropic", is_rejection=is_refusal)
@@ -367,10 +389,10 @@ def test_a_refusal_is_final_but_loses_nothing(chat: Conversation) -> None:
 
 
 @pytest.mark.parametrize("failed", [True, False])
-def test_what_was_started_here_is_not_rejected_any_more(
+def test_an_imported_rejection_of_a_started_call_is_recorded_as_its_failure(
     chat: Conversation, *, failed: bool
 ) -> None:
-    """The words are then the failure of the attempt, or a text."""
+    """If the call has its result, the rejection is recorded as text."""
     chat.import_messages([piece("m", use("a"))], "anthropic")
     chat.start("a")
     if failed:
@@ -384,15 +406,15 @@ def test_what_was_started_here_is_not_rejected_any_more(
 # messages in another's form
 
 FOREIGN = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]}
-TALK = [ask(str(number)) for number in range(2 * imports.BATCH)]
+TALK = [ask(str(number)) for number in range(2 * BATCH_MESSAGES)]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("place", [0, imports.BATCH - 1, imports.BATCH, 2 * imports.BATCH])
-def test_another_form_is_seen_before_anything_is_written(
+@pytest.mark.parametrize("place", [0, BATCH_MESSAGES - 1, BATCH_MESSAGES, 2 * BATCH_MESSAGES])
+def test_another_form_is_refused_before_anything_is_written(
     chat: Conversation, place: int, streamed: bool
 ) -> None:
-    """However late in the messages it shows."""
+    """This holds wherever in the list the other form appears."""
     history = [*TALK[:place], FOREIGN, *TALK[place:]]
     told = rf"messages\[{place}\] has tool_use, which openai does not: pass provider='anthropic'"
     with pytest.raises(ValueError, match=told):
@@ -402,18 +424,16 @@ def test_another_form_is_seen_before_anything_is_written(
 
 
 def test_an_odd_block_before_the_first_call_is_kept(store: EventStore, chat: Conversation) -> None:
-    """As it is by those that record a list in one append."""
+    """Methods that record a list in one append keep it, too."""
     history = [FOREIGN, *TALK, call("a"), result("a")]
     chat.import_messages(history)
     store.conversation("whole").record_messages(history)
     assert events(chat) == events(store.conversation("whole"))
 
 
-def test_a_long_talk_is_not_held_back_for_ever(
-    chat: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is judged is written, and what follows is judged by itself."""
-    monkeypatch.setattr(imports, "HELD", imports.BATCH)
-    with pytest.raises(ValueError, match=rf"messages\[{imports.BATCH + 1}\] has tool_use"):
-        chat.import_messages([*TALK[: imports.BATCH + 1], FOREIGN])
-    assert chat.version == imports.BATCH
+def test_messages_without_calls_are_written_in_batches(chat: Conversation) -> None:
+    """Messages that were checked are written, and later ones are checked separately."""
+    talk = [*TALK[: BATCH_MESSAGES + 1], FOREIGN]
+    with pytest.raises(ValueError, match=rf"messages\[{BATCH_MESSAGES + 1}\] has tool_use"):
+        import_in_batches(chat, talk, max_unjudged_messages=BATCH_MESSAGES)
+    assert chat.version == BATCH_MESSAGES

@@ -1,4 +1,4 @@
-"""What people install: wheel, sdist and editable hold everything, and importing is quiet."""
+"""The wheel, the sdist and the editable install are complete, and importing is quick and silent."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ import sys, {package}
 sys.stderr.write(" ".join(sorted({slow!r} & set(sys.modules))))
 """
 SLOW = {"alembic", "asyncio", "openai", "rich", "sqlalchemy", "sqlite3", "typer"}
+
+
+built = pytest.mark.slow
+"""Tests of what is built, which takes seconds."""
 
 
 class Dist(NamedTuple):
@@ -71,24 +75,24 @@ def build(outdir: Path, *options: str) -> Dist:
 
 @pytest.fixture(scope="module")
 def direct(tmp_path_factory: pytest.TempPathFactory) -> Dist:
-    """The wheel built from the checkout."""
+    """Return the wheel built from the checkout."""
     return build(tmp_path_factory.mktemp("direct"), "--wheel")
 
 
 @pytest.fixture(scope="module")
 def through_sdist(tmp_path_factory: pytest.TempPathFactory) -> Dist:
-    """The sdist, and the wheel built from it."""
+    """Return the sdist, and the wheel built from it."""
     return build(tmp_path_factory.mktemp("through_sdist"))
 
 
 def files(wheel: Path) -> set[str]:
-    """The names of the files in a wheel."""
+    """Return the names of the files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
 def checkout(*folders: str) -> set[str]:
-    """The files of the checkout below those folders, compiled ones left out."""
+    """Return the files of the checkout below those folders, compiled ones left out."""
     return {
         str(path.relative_to(ROOT))
         for folder in folders
@@ -97,8 +101,9 @@ def checkout(*folders: str) -> set[str]:
     }
 
 
+@built
 def test_the_wheel_holds_code_types_schema_and_licence(direct: Dist) -> None:
-    """Every module, both type markers, every migration inside the package, and nothing else."""
+    """The wheel has every module, both type markers, every migration, and nothing else."""
     code = {name for name in files(direct.wheel) if ".dist-info/" not in name}
     migrations = {f"eventstore/{name}" for name in checkout("migrations")}
     assert code == checkout("eventstore", "projections") | migrations
@@ -106,13 +111,15 @@ def test_the_wheel_holds_code_types_schema_and_licence(direct: Dist) -> None:
     assert "toolledger-0.1.0.dist-info/licenses/LICENSE" in files(direct.wheel)
 
 
+@built
 def test_both_wheels_are_the_same(direct: Dist, through_sdist: Dist) -> None:
-    """The sdist is complete: what is built from it is what is built from the checkout."""
+    """A wheel built from the sdist equals one built from the checkout."""
     assert files(direct.wheel) == files(through_sdist.wheel)
 
 
+@built
 def test_the_sdist_holds_what_the_tests_need(through_sdist: Dist) -> None:
-    """Whoever packages it again finds sources, schema, tests and texts."""
+    """A packager finds sources, schema, tests and documents in it."""
     assert through_sdist.sdist is not None
     with tarfile.open(through_sdist.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -120,8 +127,9 @@ def test_the_sdist_holds_what_the_tests_need(through_sdist: Dist) -> None:
     assert wanted | {"pyproject.toml", "README.md", "LICENSE"} <= names
 
 
+@built
 def test_the_metadata_names_the_command_and_the_extras(direct: Dist) -> None:
-    """What the installer and the index read."""
+    """Installers and the package index read this metadata."""
     with zipfile.ZipFile(direct.wheel) as archive:
         metadata = HeaderParser().parsestr(
             archive.read("toolledger-0.1.0.dist-info/METADATA").decode()
@@ -133,11 +141,12 @@ def test_the_metadata_names_the_command_and_the_extras(direct: Dist) -> None:
     assert "toolledger = projections.cli:main" in scripts
 
 
+@built
 @pytest.mark.parametrize("how", ["direct", "through_sdist"])
 def test_an_installed_wheel_opens_a_store(
     how: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The installed code runs, with the migrations that it brought along."""
+    """The installed code uses the migrations of the wheel."""
     site = tmp_path / "site"
     wheel = request.getfixturevalue(how).wheel
     run("-m", "pip", "install", "--no-deps", "--no-index", "--target", site, wheel, cwd=tmp_path)
@@ -150,7 +159,7 @@ def test_an_installed_wheel_opens_a_store(
 
 
 def test_the_checkout_opens_a_store(tmp_path: Path) -> None:
-    """What runs here is the checkout, with the migrations that stand beside the packages."""
+    """The code of the checkout uses the migrations beside its packages."""
     assert Path(eventstore.__file__) == ROOT / "eventstore" / "__init__.py"
     assert Path(projections.__file__) == ROOT / "projections" / "__init__.py"
     done = run("-c", OPEN, cwd=tmp_path, path=ROOT)

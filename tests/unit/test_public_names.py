@@ -1,4 +1,4 @@
-"""What is public: two sorted lists, written down here so that a change is on purpose."""
+"""The public names: two sorted lists, written down here so that no change is accidental."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import eventstore
 import projections
+from eventstore import providers
 
 EVENTSTORE = [
     "AgentError",
@@ -20,6 +21,9 @@ EVENTSTORE = [
     "AsyncEventStore",
     "AsyncFeed",
     "AsyncFollow",
+    "AsyncRecordedStream",
+    "AsyncToolGate",
+    "AsyncUsageBudget",
     "Attempt",
     "AuthErrorKind",
     "Cancelled",
@@ -29,6 +33,7 @@ EVENTSTORE = [
     "Conversation",
     "Cursor",
     "DefaultRetryClassifier",
+    "Defer",
     "Denial",
     "Dispatcher",
     "Document",
@@ -41,6 +46,7 @@ EVENTSTORE = [
     "EventStoreError",
     "Failed",
     "Failure",
+    "FatalToolError",
     "Feed",
     "Finding",
     "Follow",
@@ -51,6 +57,7 @@ EVENTSTORE = [
     "GateClass",
     "GateConflict",
     "GateDecision",
+    "HookAnswer",
     "IllegalTransition",
     "Image",
     "ImportConflict",
@@ -58,23 +65,32 @@ EVENTSTORE = [
     "InternalError",
     "Lag",
     "MessageAdded",
+    "ModelResponded",
+    "ModelRetry",
+    "NoDecision",
     "NonResolvedToolError",
     "NotAStore",
+    "NotApplicable",
     "Opaque",
     "OpeningGate",
     "Outcome",
+    "OutcomeUnknown",
     "Part",
     "Pending",
     "ProviderError",
     "ProviderErrorKind",
     "Recorded",
+    "RecordedStream",
     "Reject",
     "Rejected",
+    "Replace",
+    "ResultLimits",
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
     "RunEnded",
     "RunStarted",
+    "RunUsage",
     "Running",
     "SchemaTooNew",
     "SilentAttempt",
@@ -91,6 +107,7 @@ EVENTSTORE = [
     "Tool",
     "ToolApproved",
     "ToolCompleted",
+    "ToolEffect",
     "ToolError",
     "ToolErrorPolicy",
     "ToolErrorTerminal",
@@ -98,41 +115,57 @@ EVENTSTORE = [
     "ToolFailed",
     "ToolGate",
     "ToolGateContext",
+    "ToolPaused",
     "ToolPending",
     "ToolRejected",
     "ToolRunning",
     "ToolStatus",
+    "Toolbox",
     "ToolsOffered",
     "UnencodableEvent",
     "UnhashableArguments",
     "UnknownCall",
     "UnknownEvent",
     "UnparsedArguments",
+    "Usage",
+    "UsageBudget",
+    "UsageLimitBreach",
+    "UsageLimitExceeded",
+    "UsageLimits",
     "VersionConflict",
     "Violation",
     "classify",
     "compose_gates",
     "evolve",
     "fingerprint",
+    "recording",
     "validate",
 ]
 
 PROJECTIONS = [
     "Anomaly",
+    "Cause",
     "CurrentTools",
     "Cycle",
+    "Diagnosis",
+    "Divergence",
     "ErrorStatistics",
+    "EventFilter",
     "Frame",
     "History",
     "HistoryEntry",
+    "LogDiff",
     "ModelHistory",
     "OpenAttempt",
     "Parked",
     "PendingApproval",
     "Percentiles",
     "Progress",
+    "ProjectedLane",
     "Projection",
     "Projector",
+    "RecordedFailure",
+    "RecordedTools",
     "Repair",
     "RepairedMessages",
     "Repeat",
@@ -141,10 +174,14 @@ PROJECTIONS = [
     "ResumePlan",
     "Statistics",
     "Step",
+    "TableProjection",
     "TimeBucket",
     "current_tools",
+    "diff",
     "error_statistics",
     "gate_context",
+    "history_entries",
+    "load_events",
     "model_history",
     "pending_approvals",
     "repair_history",
@@ -153,6 +190,7 @@ PROJECTIONS = [
     "replay",
     "resume_plan",
     "token_counter",
+    "why",
 ]
 
 both = pytest.mark.parametrize(
@@ -162,22 +200,65 @@ both = pytest.mark.parametrize(
 
 @both
 def test_the_public_names_are_these(package: ModuleType, names: list[str]) -> None:
-    """A name is added or taken away here and in the package, together."""
+    """A public name is added or removed here and in the package together."""
     assert package.__all__ == names
 
 
 @both
 def test_the_public_names_are_sorted(package: ModuleType, names: list[str]) -> None:
-    """Capitals first, as Python sorts, so that each name has one place."""
+    """Capitals come first, as Python sorts, so each name has one place."""
     assert names == sorted(set(names))
     assert list(package.__all__) == sorted(package.__all__)
+
+
+PROVIDERS = [
+    "PROVIDERS",
+    "ROLES",
+    "Answer",
+    "AnyProvider",
+    "Call",
+    "Change",
+    "Finding",
+    "ForeignForm",
+    "FormatSignature",
+    "ProviderAdapter",
+    "ProviderName",
+    "RegisteredProvider",
+    "Rendered",
+    "ResultsMessage",
+    "RuleBook",
+    "Turn",
+    "Violation",
+    "adapter_of",
+    "copy",
+    "events_of_history",
+    "is_valid",
+    "known_provider",
+    "list_key",
+    "parse",
+    "parse_in_place",
+    "plain_text",
+    "references_server_call",
+    "register",
+    "render",
+    "stored_parts",
+    "unwrapped",
+    "validate",
+]
+"""What the read side takes from `eventstore.providers`, and what a provider of one's own needs."""
+
+
+def test_the_public_names_of_the_providers_are_these() -> None:
+    """The names are the functions that parse, render and validate, and the values between them."""
+    assert providers.__all__ == PROVIDERS
+    assert all(hasattr(providers, name) for name in PROVIDERS)
 
 
 @both
 def test_every_public_name_is_there_and_says_what_it_is(
     package: ModuleType, names: list[str]
 ) -> None:
-    """Each can be imported, and its own docstring begins with a full line."""
+    """Each name can be imported, and its own docstring begins with a full line."""
     for name in names:
         doc = getattr(package, name).__doc__
         assert doc, f"{package.__name__}.{name} has no docstring"
@@ -185,8 +266,8 @@ def test_every_public_name_is_there_and_says_what_it_is(
 
 
 @both
-def test_nothing_else_looks_public(package: ModuleType, names: list[str]) -> None:
-    """What a package holds besides is modules and names with an underscore."""
+def test_only_the_public_names_look_public(package: ModuleType, names: list[str]) -> None:
+    """All other names in a package are modules or begin with an underscore."""
     others = {
         name
         for name, value in vars(package).items()
@@ -195,8 +276,8 @@ def test_nothing_else_looks_public(package: ModuleType, names: list[str]) -> Non
     assert others - {"TYPE_CHECKING", "annotations"} <= set(names)
 
 
-def test_what_is_loaded_late_is_there_from_the_start() -> None:
-    """For those who look, and for those who import it by name."""
+def test_lazily_loaded_names_are_listed_and_importable() -> None:
+    """The names are in `dir()`, and `from eventstore import …` finds them."""
     assert set(EVENTSTORE) <= set(dir(eventstore))
     assert set(PROJECTIONS) <= set(dir(projections))
     with pytest.raises(AttributeError, match="module 'eventstore' has no attribute 'nobody'"):

@@ -1,4 +1,4 @@
-"""`EventStore`: opening, reading, and what an append does when others write, too."""
+"""`EventStore`: opening, reading, and appends beside other writers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import make_url
 
-from eventstore import AsyncEventStore, EventStore, appending, errors
-from eventstore import store as store_module
+from eventstore import AsyncEventStore, EventStore, errors
+from eventstore.append import commands
+from eventstore.append.commands import Command
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.event_ids import event_ids
+from eventstore.append.pending_append import PendingAppend
+from eventstore.domain.events import MessageAdded, Recorded, UnknownEvent
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
@@ -24,36 +29,25 @@ from eventstore.errors import (
     StoreFull,
     VersionConflict,
 )
-from eventstore.event_id import event_ids
-from eventstore.events import MessageAdded, Recorded, UnknownEvent
-from eventstore.feed import Cursor
-from eventstore.state import ConversationState
-from eventstore.storage import Append, Appended, Damage, Draft, Storage
-from eventstore.task import Task
+from eventstore.session import SessionSettings
+from eventstore.storage.interface import Append, AppendOutcome, Damage, Draft, Storage
+from eventstore.subscriptions.feed import Cursor
 from eventstore.testing import (
     NOON,
-    FrozenClock,
     append,
     completed,
     draft,
-    instead,
+    forbid_rebase,
     message,
     pending,
-    refuse,
+    rebase_with,
+    run_concurrently,
     running,
-    together,
 )
 
 
-@pytest.fixture
-def store() -> Iterator[EventStore]:
-    """A store in memory."""
-    with EventStore.open("sqlite://", clock=FrozenClock()) as store:
-        yield store
-
-
 class Meddler:
-    """A storage with somebody else at work: `meddle` runs once, before the next call of `verb`."""
+    """A storage with another writer at work: `meddle` runs once, before the next call of `verb`."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -62,7 +56,7 @@ class Meddler:
         self.calls: list[str] = []
 
     def before(self, verb: str, meddle: Callable[[], object]) -> None:
-        """Arm it."""
+        """Set the function that runs before the next call."""
         self.verb, self.meddle = verb, meddle
 
     def __getattr__(self, name: str) -> Any:
@@ -82,9 +76,9 @@ class Meddler:
 
 @pytest.fixture
 def meddler(store: EventStore) -> Meddler:
-    """The store's storage, wrapped."""
-    meddler = Meddler(store._storage)
-    store.appender._storage = meddler  # type: ignore[assignment]
+    """Wrap the store's storage and return the wrapper."""
+    meddler = Meddler(store.session.storage)
+    store.session.committer.storage = meddler  # type: ignore[assignment]
     return meddler
 
 
@@ -96,7 +90,7 @@ def meddler(store: EventStore) -> Meddler:
     [
         ({"url": "agent.db"}, "'agent.db' is not a database URL: .* write for example sqlite:///"),
         ({"url": ""}, "'' is not a database URL"),
-        ({"url": None}, "None is not a database URL"),
+        ({"url": None}, "an object of <class 'NoneType'> is not a database URL"),
         ({"url": "oracle://db"}, "oracle is not supported: use"),
         ({"url": "sqlite+aiosqlite://"}, r"sqlite\+aiosqlite is not supported: use"),
         ({"durability": "maybe"}, "durability is 'maybe': pass 'full' or 'normal'"),
@@ -118,29 +112,27 @@ def test_a_store_is_opened_with_arguments_that_make_sense(
 
 @pytest.mark.parametrize("given", ["", None, 7, b"chat"])
 def test_a_conversation_id_is_text(store: EventStore, given: Any) -> None:
-    """And not empty."""
+    """An empty text is refused, too."""
     with pytest.raises(ValueError, match="a conversation id is text and not empty, got"):
         store.conversation(given)
 
 
 @pytest.mark.parametrize("given", ["a\x00b", "\udfff"])
 def test_a_conversation_id_is_text_that_databases_hold(store: EventStore, given: str) -> None:
-    """Else two ids might become one."""
+    """Otherwise two ids could become one."""
     with pytest.raises(ValueError, match="databases cannot hold it"):
         store.conversation(given)
 
 
-def test_any_storage_will_do(store: EventStore) -> None:
-    """With the system's clock unless another is given."""
-    with EventStore(store._storage) as other:
+def test_a_store_takes_any_storage(store: EventStore) -> None:
+    """The system's clock is used unless another one is given."""
+    with EventStore(store.session.storage) as other:
         (recorded,) = other.conversation("chat").append(message())
     assert recorded.recorded_at > NOON
 
 
-def test_a_store_says_where_it_is_and_whose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also from another working directory, and when it is closed."""
+def test_a_store_has_its_url_and_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL is right in another working directory and after closing."""
     monkeypatch.chdir(tmp_path)
     with EventStore.open("sqlite:///agent.db", tenant="acme") as store:
         store.conversation("chat").append(message())
@@ -159,9 +151,10 @@ def test_a_store_says_where_it_is_and_whose(
 def test_a_store_is_shown_without_its_password(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which its URL has, so that it can be opened once more."""
+    """The store's URL has it, so that the store can be opened again."""
     database = make_url("postgresql://ada:s3cret@db.example/agents")
-    monkeypatch.setattr(store._storage._database, "url", database)  # type: ignore[attr-defined]
+    storage: Any = store.session.storage
+    monkeypatch.setattr(storage.backend, "url", database)
     assert store.url == "postgresql://ada:s3cret@db.example/agents"
     assert repr(store) == "<EventStore 'postgresql://ada:***@db.example/agents'>"
 
@@ -170,14 +163,14 @@ def test_a_store_is_shown_without_its_password(
 
 
 def test_conversations_are_listed_with_their_versions(store: EventStore) -> None:
-    """Oldest first."""
+    """The oldest conversation comes first."""
     store.conversation("b").append(message(), message())
     store.conversation("a").append(message())
     assert list(store.conversations()) == [("b", 2), ("a", 1)]
 
 
 def test_a_cursor_survives_as_text(store: EventStore) -> None:
-    """And as itself."""
+    """The parsed text equals the cursor."""
     store.conversation("chat").append(message("a"), message("b"))
     feed = store.read(limit=1)
     next(feed)
@@ -190,33 +183,35 @@ def test_a_cursor_survives_as_text(store: EventStore) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "bm9uc2Vuc2U", "{}", "e30", 0, 5, b"x", "ü"])
-def test_what_is_no_cursor_is_refused(store: EventStore, text: Any) -> None:
-    """With the value; a number is no place in a store of many lanes."""
-    with pytest.raises(ValueError, match="is no cursor: pass what str"):
+def test_reading_after_something_else_than_a_cursor_is_refused(
+    store: EventStore, text: Any
+) -> None:
+    """The error names the value; a number is not a position in a store with many lanes."""
+    with pytest.raises(ValueError, match="is not a cursor: pass what str"):
         store.read(text)
 
 
 def test_a_negative_limit_is_refused(store: EventStore) -> None:
-    """0 is a limit."""
+    """A limit of 0 is allowed."""
     with pytest.raises(ValueError, match="limit is -1: pass None, 0 or more"):
         store.read(limit=-1)
     assert list(store.read(limit=0)) == []
 
 
 @pytest.mark.parametrize("text", ["", "x1:", "x2:" + "0" * 32, "x1:" + "g" * 32, None])
-def test_what_is_no_fingerprint_is_refused(store: EventStore, text: Any) -> None:
-    """The error says what one looks like."""
-    with pytest.raises(ValueError, match="is no fingerprint"):
+def test_reading_something_else_than_a_fingerprint_is_refused(store: EventStore, text: Any) -> None:
+    """The error shows the form of a fingerprint."""
+    with pytest.raises(ValueError, match="is not a fingerprint"):
         store.read_fingerprint(text)
 
 
 def test_verify_gives_what_the_storage_found(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing when all is well."""
+    """A sound log has no findings."""
     assert list(store.verify()) == []
     damage = Damage(0, 1, "chat", 1, "broken")
-    monkeypatch.setattr(store._storage, "verify", lambda: iter([damage]))
+    monkeypatch.setattr(store.session.storage, "verify", lambda: iter([damage]))
     assert list(store.verify()) == [damage]
 
 
@@ -224,7 +219,7 @@ def test_verify_gives_what_the_storage_found(
 
 
 def test_event_ids_are_uuids_of_version_7_in_order() -> None:
-    """Of the clock's millisecond, so that they are neighbours in an index."""
+    """Ids begin with the clock's millisecond, so that they are neighbours in an index."""
     ids = [UUID(bytes=raw) for raw in event_ids(1000, NOON)]
     assert ids == sorted(set(ids))
     for one in ids:
@@ -236,17 +231,19 @@ def test_event_ids_are_uuids_of_version_7_in_order() -> None:
 
 
 def test_event_ids_of_the_same_moment_differ() -> None:
-    """Whoever makes them."""
+    """This holds for ids of several generators, too."""
     assert len({event_ids(1, NOON)[0] for _ in range(10_000)}) == 10_000
 
 
 @pytest.mark.parametrize("at", [-1, 2**80, 1.5, None, "now"])
-def test_a_clock_that_tells_no_time_is_named(at: Any) -> None:
-    """Nothing is stored under it."""
+def test_a_clock_that_returns_no_time_is_named(at: Any) -> None:
+    """No event is stored with its value."""
     with EventStore.open("sqlite://", clock=lambda: at) as store:
         chat = store.conversation("chat")
         for count in (1, 2):
-            with pytest.raises(ValueError, match=r"the clock says .*: it is to give microseconds"):
+            with pytest.raises(
+                ValueError, match=r"the clock returned .*: it must return microseconds"
+            ):
                 chat.append(*[message()] * count)
         assert list(store.read()) == []
 
@@ -254,10 +251,10 @@ def test_a_clock_that_tells_no_time_is_named(at: Any) -> None:
 # what is remembered between appends
 
 
-def test_an_append_reads_nothing_again_when_nobody_else_writes(
+def test_an_append_reads_nothing_when_there_is_no_other_writer(
     store: EventStore, meddler: Meddler
 ) -> None:
-    """One call of the storage an event."""
+    """An append makes one call of the storage per event."""
     chat = store.conversation("chat")
     chat.append(message())
     meddler.calls.clear()
@@ -267,20 +264,26 @@ def test_an_append_reads_nothing_again_when_nobody_else_writes(
     assert meddler.calls == ["append"] * 3
 
 
-def test_only_the_last_conversations_are_remembered(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one used longest ago is forgotten, and read again when it is needed."""
-    monkeypatch.setattr(appending, "CACHED", 2)
+def test_only_the_last_conversations_are_remembered(store: EventStore) -> None:
+    """The one used longest ago is dropped, and read again when it is needed."""
+    settings = SessionSettings(max_cached_states=2)
+    small = EventStore(store.session.storage, settings=settings)
+
+    def remembered() -> list[int]:
+        """Return the versions of a, b and c, as far as they are remembered."""
+        return [small.session.committer.remembered_state(name).version for name in "abc"]
+
     for name in ("a", "b", "a", "c"):
-        store.conversation(name).append(message())
-    assert list(store.appender._states) == ["a", "c"]
-    assert store.conversation("b").append(message())[0].version == 2
-    assert list(store.appender._states) == ["c", "b"]
+        small.conversation(name).append(message())
+    assert remembered() == [2, 0, 1]
+    assert small.conversation("b").append(message())[0].version == 2
+    assert remembered() == [0, 2, 1]
 
 
-def test_what_others_wrote_is_learnt_from_a_refusal(store: EventStore, meddler: Meddler) -> None:
-    """What was not allowed before may be now; what was a repeat may be none."""
+def test_a_refused_decision_is_made_again_on_what_others_wrote(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """An event that was illegal may be legal now, and a repeat may have become a new event."""
     chat = store.conversation("chat")
     chat.append(pending("1"))
     append(meddler.storage, "chat", running("1"), pending("2"), version=1)
@@ -302,7 +305,7 @@ def test_a_refusal_forgets_nothing(store: EventStore, meddler: Meddler) -> None:
 def test_an_expected_version_is_checked_against_what_others_wrote(
     store: EventStore, meddler: Meddler
 ) -> None:
-    """Before, and in the very moment of the append."""
+    """The version is checked before the append and inside its transaction."""
     chat = store.conversation("chat")
     chat.append(message("a"))
     append(meddler.storage, "chat", message("b"), version=1)
@@ -314,10 +317,10 @@ def test_an_expected_version_is_checked_against_what_others_wrote(
     assert [r.event for r in chat.events()] == [message(text) for text in "abcd"]
 
 
-def test_a_transition_is_checked_in_the_very_moment_of_the_append(
+def test_a_transition_is_checked_inside_the_transaction(
     store: EventStore, meddler: Meddler
 ) -> None:
-    """Somebody else's start, seen only there, makes ours illegal."""
+    """A start by another process that is seen only there makes ours illegal."""
     chat = store.conversation("chat")
     chat.append(pending())
     meddler.before("append", lambda: append(meddler.storage, "chat", running(), version=1))
@@ -329,37 +332,47 @@ def test_a_transition_is_checked_in_the_very_moment_of_the_append(
 def test_a_repeat_that_another_just_stored_is_recognised(
     store: EventStore, meddler: Meddler
 ) -> None:
-    """At whatever moment the other came first."""
+    """This holds at whatever moment the other append was stored."""
     chat = store.conversation("chat")
     for verb in ("known_ids", "append", "conversation"):
-        append(meddler.storage, "chat", message(), rebase=partial(instead, message()))
+        append(meddler.storage, "chat", message(), rebase=partial(rebase_with, message()))
         version = len(list(meddler.storage.conversation("chat")))
         event_id = uuid4()
-        twin = Append("chat", version, 0, [draft(message("twin"), event_id.bytes)], refuse)
-        meddler.before(verb, partial(meddler.storage.append, twin))
+        twin = Append("chat", version, 0, [draft(message("twin"), event_id.bytes)], forbid_rebase)
+        meddler.before(verb, partial(meddler.storage.append, [twin]))
         (once,) = chat.append(message("twin"), event_ids=[event_id], expected_version=version)
         assert (once.version, once.event_id) == (version + 1, event_id.hex)
         assert meddler.verb == ""
 
 
-def test_a_long_tail_is_learned_at_once(store: EventStore) -> None:
-    """What is known of its ids is not copied for each event: it would take the square of them."""
+def test_a_long_tail_is_read_in_linear_time(store: EventStore) -> None:
+    """The known ids are not copied for each event."""
     chat = store.conversation("chat")
     ids = [uuid4() for _ in range(5)]
     chat.append(*(message(str(n)) for n in range(5)), event_ids=ids)
-    task = Task(store.appender, "chat", lambda _: (), None, [ids[0].bytes], alone=True)
-    task.state = ConversationState(0)
+    command = commands.append("chat", (), event_ids=())
+    given = [ids[0].bytes]
+    pending_append = PendingAppend(
+        store.session.clock,
+        store.session.events,
+        "chat",
+        command.decide,
+        None,
+        given,
+        exclusive=True,
+    )
+    pending_append.state = ConversationState("chat", 0)
     known = set()
 
     def tail() -> Iterator[Recorded]:
         for recorded in chat.events():
-            known.add(id(task.stored))
+            known.add(id(pending_append.stored_ids))
             yield recorded
 
-    assert task.take_in(tail())
+    assert pending_append.take_in(tail())
     assert len(known) == 1
-    assert task.stored == {event_id.bytes for event_id in ids}
-    assert not task.take_in([])
+    assert pending_append.stored_ids == {event_id.bytes for event_id in ids}
+    assert not pending_append.take_in([])
 
 
 # when an append goes wrong
@@ -368,7 +381,7 @@ def test_a_long_tail_is_learned_at_once(store: EventStore) -> None:
 def test_after_an_error_of_the_storage_the_conversation_is_read_again(
     store: EventStore, meddler: Meddler
 ) -> None:
-    """Who knows what stands there now."""
+    """The store cannot know which events are stored by then."""
     chat = store.conversation("chat")
     chat.append(pending())
 
@@ -379,7 +392,7 @@ def test_after_an_error_of_the_storage_the_conversation_is_read_again(
     meddler.before("append", stored_but_not_answered)
     with pytest.raises(StoreFull):
         chat.append(running())
-    assert "chat" not in store.appender._states
+    assert store.session.committer.remembered_state("chat").version == 0
     assert chat.complete("call_1", "found").attempts == 1
     assert chat.version == 3
 
@@ -388,11 +401,11 @@ def test_after_an_error_of_the_storage_the_conversation_is_read_again(
 def test_an_interruption_leaves_nothing_half_true(
     store: EventStore, meddler: Meddler, verb: str
 ) -> None:
-    """Ctrl-C comes out, and the next append is right."""
+    """Ctrl-C is raised, and the next append has the right version."""
     chat = store.conversation("chat")
     if verb != "heads":
         chat.append(message())
-    append(meddler.storage, "chat", message(), rebase=partial(instead, message()))
+    append(meddler.storage, "chat", message(), rebase=partial(rebase_with, message()))
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -401,7 +414,7 @@ def test_an_interruption_leaves_nothing_half_true(
     expected = 99 if verb == "conversation" else None  # a refusal makes it look again
     with pytest.raises(KeyboardInterrupt):
         chat.append(message(), event_ids=[uuid4()], expected_version=expected)
-    assert "chat" not in store.appender._states
+    assert store.session.committer.remembered_state("chat").version == 0
     before = chat.version
     assert chat.append(message())[0].version == before + 1
 
@@ -416,7 +429,7 @@ def test_an_append_within_an_append_is_refused(store: EventStore, meddler: Meddl
             with pytest.raises(EventStoreError, match="in the middle of an append") as caught:
                 conversation.add_message("user", "stopped")
             refusals.append(caught.value)
-        assert chat.version == 1  # to read is no trouble
+        assert chat.version == 1  # a read works
 
     chat.append(message())
     meddler.before("append", handler)
@@ -426,10 +439,8 @@ def test_an_append_within_an_append_is_refused(store: EventStore, meddler: Meddl
     other.append(message())
 
 
-def test_a_store_closed_while_others_wait_lets_them_know(
-    store: EventStore, meddler: Meddler
-) -> None:
-    """Each append is in, or has raised `StoreClosed`."""
+def test_closing_a_store_ends_every_waiting_append(store: EventStore, meddler: Meddler) -> None:
+    """Each append is stored, or has raised `StoreClosed`."""
     chat = store.conversation("chat")
     inside, closed = threading.Event(), threading.Event()
 
@@ -441,36 +452,50 @@ def test_a_store_closed_while_others_wait_lets_them_know(
 
     def close() -> None:
         inside.wait(30)
-        store.appender.closed = True
+        store.session.committer.closed = True
         closed.set()
         store.close()
 
-    results = together(*[lambda: chat.append(message())] * 3, close)
+    results = run_concurrently(*[lambda: chat.append(message())] * 3, close)
     stored = [r for r in results[:3] if not isinstance(r, Exception)]
     assert all(isinstance(r, StoreClosed) for r in results[:3] if isinstance(r, Exception))
     assert len(stored) <= 3
     assert results[3] is None
 
 
-def test_a_child_remembers_nothing_of_its_parents(store: EventStore) -> None:
-    """It may have been forked while another thread held the lock and changed a state."""
-    chat = store.conversation("chat")
-    chat.append(message())
-    lock = store.appender._lock
-    store.appender._led, store.appender._leader = True, threading.get_ident()
-    store_module._after_fork()
-    assert store.appender._lock is not lock
-    assert not store.appender._states
-    assert chat.append(message())[0].version == 2
+def test_a_forked_child_reads_the_log_again(store: EventStore, meddler: Meddler) -> None:
+    """Another thread of the parent may have changed a state during the fork."""
+    chat, other = store.conversation("chat"), store.conversation("other")
+    for conversation in (chat, other):
+        conversation.append(message())
+
+    def fork() -> None:
+        store.session.reset_after_fork()
+        assert store.session.committer.idle
+        assert store.session.committer.remembered_state("other").version == 0
+        thread = threading.Thread(target=lambda: chat.append(message()), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        assert chat.version == 2
+
+    meddler.before("append", fork)
+    assert chat.append(message())[0].version == 3
 
 
 def test_settled_calls_are_read_from_the_log(store: EventStore) -> None:
-    """Also when other calls of the same append are open."""
+    """This holds when other calls of the same append are open, too."""
     chat = store.conversation("chat")
     chat.append(pending("1"), completed("1"), pending("2"))
-    tools = store.appender.tools("chat", lambda _: [pending("1"), completed("1"), running("2")])
+    first = [pending("1"), completed("1"), running("2")]
+    tools = store.session.run(
+        Command("chat", lambda *_: first, PendingAppend.tools, exclusive=True)
+    )
     assert [(t.id, t.status.name) for t in tools] == [("1", "Completed"), ("2", "Running")]
-    again = store.appender.tools("chat", lambda _: [pending("2"), pending("1")])
+    second = [pending("2"), pending("1")]
+    again = store.session.run(
+        Command("chat", lambda *_: second, PendingAppend.tools, exclusive=True)
+    )
     assert [(t.id, t.status.name) for t in again] == [("2", "Running"), ("1", "Completed")]
 
 
@@ -478,12 +503,13 @@ def test_settled_calls_are_read_from_the_log(store: EventStore) -> None:
 
 
 def samples() -> Iterator[Exception]:
-    """One error of each class."""
+    """Return one error of each class."""
     arguments: Mapping[str, tuple[Any, ...]] = {
         "VersionConflict": (3, 4),
         "ImportConflict": ("chat", 1, 2),
         "IllegalTransition": ("Running", "running", "c1", "why"),
         "UnknownCall": ("c1", "chat"),
+        "NoDecision": ("c1", "Failed"),
         "SilentAttempt": ("c1",),
         "UnparsedArguments": ("c1", "{not"),
         "UnhashableArguments": ("$.a", "NaN"),
@@ -496,14 +522,14 @@ def samples() -> Iterator[Exception]:
 
 @pytest.mark.parametrize("error", list(samples()), ids=lambda error: type(error).__name__)
 def test_errors_go_through_pickle(error: Exception) -> None:
-    """From a worker process, with their text and their members."""
+    """Errors keep their text and members, as worker processes need."""
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
     assert type(error).__doc__
 
 
-def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
-    """What it shows is taken in once, and the last answer is what stands."""
+def test_a_storage_may_rebase_more_than_once(store: EventStore) -> None:
+    """Each event is applied once, and the last drafts are stored."""
     chat = store.conversation("chat")
     asked: list[int] = []
 
@@ -516,8 +542,9 @@ def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self.storage, name)
 
-        def append(self, request: Append) -> Appended:
-            """Ask once for nothing."""
+        def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+            """Ask once without effect, then append."""
+            (request,) = requests
             decide = request.rebase
 
             def rebase(tail: Sequence[Recorded]) -> Sequence[Draft]:
@@ -526,20 +553,20 @@ def test_a_storage_may_ask_more_than_once(store: EventStore) -> None:
                 return decide(tail)
 
             return self.storage.append(
-                Append(request.conversation_id, request.version, 0, request.drafts, rebase)
+                [Append(request.conversation_id, request.version, 0, request.drafts, rebase)]
             )
 
     chat.append(pending("1"))
-    twice: Any = Twice(store._storage)
-    store.appender._storage = twice
-    append(twice, "chat", running("1"), rebase=partial(instead, running("1")))
+    twice: Any = Twice(store.session.storage)
+    store.session.committer.storage = twice
+    append(twice, "chat", running("1"), rebase=partial(rebase_with, running("1")))
     assert chat.complete("1", "found").attempts == 1
     assert [r.version for r in chat.events()] == [1, 2, 3]
     assert len(asked) == 2
 
 
-def test_a_payload_that_is_no_text_is_an_unknown_event(tmp_path: Path) -> None:
-    """One damaged row hides itself, not the conversation; `verify` names it."""
+def test_a_payload_that_is_not_text_is_an_unknown_event(tmp_path: Path) -> None:
+    """A damaged row does not hide the conversation; `verify` names it."""
     path = tmp_path / "agent.db"
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("c")

@@ -20,6 +20,7 @@ import pytest
 from eventstore import (
     AsyncEventStore,
     AsyncFeed,
+    Conversation,
     EventStore,
     IllegalTransition,
     Lag,
@@ -27,25 +28,30 @@ from eventstore import (
     StorageError,
     StoreClosed,
     VersionConflict,
-    aio,
     fingerprint,
-    reader_aio,
-    writer_aio,
 )
-from eventstore.bell import Bell
+from eventstore.aio.conversation import NOT_RUN
+from eventstore.aio.reader import PAGE_EVENTS, Reading, wait
+from eventstore.aio.store import Opening
+from eventstore.append import commands
+from eventstore.append.commands import Command
 from eventstore.errors import NotAStore, StoreCorrupt, UnknownCall
-from eventstore.following import Decision
-from eventstore.storage import Append, Appended, Storage
-from eventstore.testing import FrozenClock, message, pending, together
+from eventstore.notifications.local import LocalNotifier
+from eventstore.storage.interface import Append, AppendOutcome, Storage
+from eventstore.subscriptions.decision import PendingDecision
+from eventstore.testing import FrozenClock, message, pending, run_concurrently
 
 NEVER = 3600.0
-"""Seconds to the next look: what is seen sooner was told by a bell."""
+"""Seconds to the next poll: what is seen sooner came by a notification."""
+
+WRITER, READER = "toolledger-writer", "toolledger-reader"
+"""What the names of the threads begin with."""
 
 Main = Callable[[AsyncEventStore], Coroutine[Any, Any, Any]]
 
 
 class Gate:
-    """A storage that holds the first append back until it is told to go on."""
+    """A storage that holds the first append back until the test lets it continue."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -55,28 +61,24 @@ class Gate:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
 
-    def append(self, request: Append) -> Appended:
-        """One append."""
-        self.groups.append(1)
-        self.inside.set()
-        assert self.go.wait(30)
-        return self.storage.append(request)
-
-    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
-        """Appends together."""
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Hold back the first request; let the requests that came after it pass as a group."""
         self.groups.append(len(requests))
-        return self.storage.append_all(requests)
+        if requests[0].drafts:
+            self.inside.set()
+            assert self.go.wait(30)
+        return self.storage.append(requests)
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Where the store is."""
+    """Return the URL of a store in a file."""
     return f"sqlite:///{tmp_path / 'agent.db'}"
 
 
 @pytest.fixture
 def run(url: str) -> Callable[[Main], Any]:
-    """Runs a coroutine function with a store."""
+    """Return a function that runs a coroutine function with a store."""
 
     def run(main: Main) -> Any:
         async def opened() -> Any:
@@ -89,14 +91,14 @@ def run(url: str) -> Callable[[Main], Any]:
 
 
 def gated(store: AsyncEventStore) -> Gate:
-    """The store's storage, with a gate."""
-    gate = Gate(store._store._storage)
-    store._store.appender._storage = gate  # type: ignore[assignment]
+    """Put a gate around the store's storage and return it."""
+    gate = Gate(store.session.blocking.storage)
+    store.session.blocking.committer.storage = gate  # type: ignore[assignment]
     return gate
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Give way until it is so."""
+    """Give way to other tasks until the condition holds."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
@@ -104,16 +106,21 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def expecting(store: AsyncEventStore) -> int:
-    """How many wait for what comes."""
-    return len(store._store.watch)
+    """Return the number of threads and tasks that wait for new events."""
+    return len(store.session.blocking.watcher)
+
+
+def threads(name: str) -> set[threading.Thread]:
+    """Return the threads whose names begin so, of all stores."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith(name)}
 
 
 async def queued(store: AsyncEventStore, gate: Gate, *jobs: Awaitable[Any]) -> list[Any]:
-    """What the jobs gave: carried out after all had queued up, in their order."""
+    """Run the jobs after all of them have queued up; return their results in order."""
     first = asyncio.ensure_future(store.conversation("first").append(message()))
     await until(gate.inside.is_set)
     tasks = [asyncio.ensure_future(job) for job in jobs]
-    await until(lambda: store._asking.writer._queue.qsize() == len(jobs))
+    await until(lambda: len(store.session.writer) == len(jobs))
     gate.go.set()
     await first
     return await asyncio.gather(*tasks, return_exceptions=True)
@@ -123,43 +130,50 @@ async def queued(store: AsyncEventStore, gate: Gate, *jobs: Awaitable[Any]) -> l
 
 
 def test_tasks_that_wait_share_a_commit(run: Callable[[Main], Any]) -> None:
-    """Each with its own outcome, in the order in which they asked."""
+    """Each task gets its own outcome, and the order is the one in which they asked."""
 
     async def main(store: AsyncEventStore) -> None:
         chat, gate = store.conversation("chat"), gated(store)
         results = await queued(
-            store, gate,
+            store,
+            gate,
             chat.request("pay", {}, "1"),
             chat.start("1"),
             chat.start("1"),
             chat.append(message(), expected_version=9),
             store.conversation("new").add_message("user", "hello"),
             chat.complete("1", "paid"),
-        )  # fmt: skip
+        )
         assert gate.groups == [1, 6]
         assert [type(r).__name__ for r in results] == [
-            "Tool", "Tool", "IllegalTransition", "VersionConflict", "Recorded", "Tool"
-        ]  # fmt: skip
+            "Tool",
+            "Tool",
+            "IllegalTransition",
+            "VersionConflict",
+            "Recorded",
+            "Tool",
+        ]
         assert [r.event.tag async for r in chat.events()] == ["pending", "running", "completed"]
 
     run(main)
 
 
-def test_what_goes_alone_keeps_its_turn(run: Callable[[Main], Any]) -> None:
-    """An append under given ids, between two that share a commit with others."""
+def test_an_exclusive_append_keeps_its_place_in_the_queue(run: Callable[[Main], Any]) -> None:
+    """An append with given ids is stored between appends that share a commit with others."""
 
     async def main(store: AsyncEventStore) -> None:
         chat, gate = store.conversation("chat"), gated(store)
         given = "0192f0c1-2222-7000-8000-000000000001"
         results = await queued(
-            store, gate,
+            store,
+            gate,
             chat.append(message("a")),
             chat.append(message("b"), event_ids=[given]),
             chat.record({"role": "user", "content": "c"}),
             chat.append(message("d")),
             chat.append(message("e")),
             chat.append(message("b"), event_ids=[given]),
-        )  # fmt: skip
+        )
         assert [r.event.parts[0].text async for r in chat.events()] == list("abcde")  # type: ignore[union-attr]
         assert gate.groups == [1, 1, 1, 1, 2]  # and none for what was stored already
         assert results[5] == results[1]
@@ -168,34 +182,34 @@ def test_what_goes_alone_keeps_its_turn(run: Callable[[Main], Any]) -> None:
 
 
 def test_threads_come_along(run: Callable[[Main], Any]) -> None:
-    """Who appends to the store itself, and waits, goes into the same commit."""
+    """A thread that appends to the store itself, and waits, shares the commit of the tasks."""
 
     async def main(store: AsyncEventStore) -> None:
-        gate, sync = gated(store), store._store
-        appender = sync.appender
+        gate, sync = gated(store), store.session.blocking
+        committer, before = sync.committer, threads(WRITER)
         names = ("one", "two", "three")
-        threads = [
-            threading.Thread(target=sync.conversation(name).append, args=(message(),))
+        others = [
+            threading.Thread(target=sync.run, args=(commands.append(name, [message()]),))
             for name in names
         ]
-        for thread in threads:  # the first holds the lead, the others queue behind it
+        for thread in others:  # the first is the leader, the others wait in the queue
             thread.start()
-            await until(lambda: appender._led)
-        await until(lambda: len(appender._waiting) == 2)
+            await until(lambda: not committer.idle)
+        await until(lambda: len(committer) == 2)
         task = asyncio.ensure_future(store.conversation("chat").append(message()))
-        await until(lambda: store._asking.writer._thread)
+        await until(lambda: threads(WRITER) - before)
         gate.go.set()
         await task
-        for thread in threads:
+        for thread in others:
             await asyncio.to_thread(thread.join)
         assert sorted([name async for name, _ in store.conversations()]) == sorted([*names, "chat"])
-        assert (appender._led, appender._leader, len(appender._waiting)) == (False, 0, 0)
+        assert committer.idle
 
     run(main)
 
 
 def test_context_variables_are_the_callers(run: Callable[[Main], Any], url: str) -> None:
-    """In the clock, in what decides, and in reads."""
+    """The clock, the decisions and the reads see the caller's context variables."""
     who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
     seen: list[str] = []
 
@@ -209,7 +223,7 @@ def test_context_variables_are_the_callers(run: Callable[[Main], Any], url: str)
             async def work(name: str) -> None:
                 who.set(name)
                 await store.conversation(name).append(message())
-                assert await store._reader.run(who.get) == name
+                assert await store.session.executor.call(who.get) == name
 
             await asyncio.gather(*(work(name) for name in "abc"))
 
@@ -219,7 +233,7 @@ def test_context_variables_are_the_callers(run: Callable[[Main], Any], url: str)
 
 
 def test_event_loops_share_a_store(url: str) -> None:
-    """One after the other, and several at once; none is held on to."""
+    """Loops may use the store one after the other or together; the store keeps no loop."""
     store = asyncio.run(opened(url))
 
     async def work(number: int) -> None:
@@ -230,22 +244,22 @@ def test_event_loops_share_a_store(url: str) -> None:
     def loop(number: int) -> Callable[[], None]:
         return lambda: asyncio.run(work(number))
 
-    assert together(*(loop(number) for number in range(4))) == [None] * 4
-    assert store._store.conversation("chat").version == 40
-    assert list(store._store.verify()) == []
+    assert run_concurrently(*(loop(number) for number in range(4))) == [None] * 4
+    assert store.session.blocking.version("chat") == 40
+    assert list(store.session.blocking.storage.verify()) == []
     asyncio.run(store.close())
 
 
 async def opened(url: str) -> AsyncEventStore:
-    """A store."""
+    """Open a store."""
     return await AsyncEventStore.open(url)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit(3)])
-def test_what_the_clock_raises_is_the_callers(
+def test_an_error_of_the_clock_is_raised_in_the_caller(
     url: str, error: BaseException, run: Callable[[Main], Any]
 ) -> None:
-    """Whatever it is; the next append gets through."""
+    """Any error of the clock reaches the caller, and the next append succeeds."""
     errors: list[BaseException] = [error]
 
     def clock() -> int:
@@ -270,8 +284,8 @@ def test_what_the_clock_raises_is_the_callers(
     run(main)
 
 
-def test_an_answer_that_fails_is_the_callers(run: Callable[[Main], Any]) -> None:
-    """It is stored, and the reading of it fails."""
+def test_an_answer_that_cannot_be_read_is_raised_in_the_caller(run: Callable[[Main], Any]) -> None:
+    """The append is stored, and the error of reading its answer reaches the caller."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -282,7 +296,7 @@ def test_an_answer_that_fails_is_the_callers(run: Callable[[Main], Any]) -> None
             raise StorageError("no answer")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store._asking, "events", broken)
+            patch.setattr(store.session.blocking.committer, "events", broken)
             with pytest.raises(StorageError, match="no answer"):
                 await chat.append(message(), event_ids=given)
 
@@ -290,7 +304,7 @@ def test_an_answer_that_fails_is_the_callers(run: Callable[[Main], Any]) -> None
 
 
 def test_every_verb_is_there(run: Callable[[Main], Any]) -> None:
-    """And gives what its namesake gives."""
+    """Each awaited method gives what the blocking method of the same name gives."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -331,7 +345,7 @@ def test_every_verb_is_there(run: Callable[[Main], Any]) -> None:
 
 
 def test_an_attempt_records_how_it_ends(run: Callable[[Main], Any]) -> None:
-    """An error, a cancellation, silence."""
+    """An error, a cancellation and a missing result are each recorded as the attempt's end."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -362,12 +376,22 @@ def test_an_attempt_records_how_it_ends(run: Callable[[Main], Any]) -> None:
     run(main)
 
 
-def test_an_attempt_cancelled_as_it_starts_has_not_run(run: Callable[[Main], Any]) -> None:
-    """That is recorded; where it cannot be, the error says so."""
+def test_an_attempt_cancelled_as_it_starts_has_not_run(
+    run: Callable[[Main], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says that the tool did not run; if that cannot be recorded, the error says so."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
         calls = [(await chat.request("pay", {"n": n})).id for n in range(2)]
+        submit = store.session.submit
+
+        def full(command: Command[Any]) -> Any:
+            monkeypatch.setattr(store.session, "submit", broken)
+            return submit(command)
+
+        def broken(_: object) -> Any:
+            raise StorageError("disk full")
 
         async def enter(call_id: str) -> None:
             async with chat.running(call_id):
@@ -375,27 +399,24 @@ def test_an_attempt_cancelled_as_it_starts_has_not_run(run: Callable[[Main], Any
 
         for call_id in calls:
             if call_id == calls[1]:
-
-                def broken(*_: object, **__: object) -> Any:
-                    raise StorageError("disk full")
-
-                chat._verbs._fail = broken
+                monkeypatch.setattr(store.session, "submit", full)
             task = asyncio.ensure_future(enter(call_id))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError) as caught:
                 await task
+        monkeypatch.undo()
         assert "disk full" in caught.value.__notes__[0]
         tools = await chat.tools
         assert [tools[c].status.name for c in calls] == ["Failed", "Running"]
-        assert tools[calls[0]].status.failure == aio.NOT_RUN  # type: ignore[union-attr]
+        assert tools[calls[0]].status.failure == NOT_RUN  # type: ignore[union-attr]
         assert (await chat.start(calls[0])).attempts == 2
 
     run(main)
 
 
-def test_who_is_cancelled_waits_for_his_append(run: Callable[[Main], Any]) -> None:
-    """However often; it is stored when he goes on."""
+def test_a_cancelled_task_waits_for_its_append(run: Callable[[Main], Any]) -> None:
+    """The append is stored before the task continues, however often the task is cancelled."""
 
     async def main(store: AsyncEventStore) -> None:
         chat, gate = store.conversation("chat"), gated(store)
@@ -417,7 +438,7 @@ def test_who_is_cancelled_waits_for_his_append(run: Callable[[Main], Any]) -> No
 
 
 def test_a_store_is_awaited_or_entered(url: str) -> None:
-    """And refused with the error of its namesake."""
+    """Both open the store, and refuse it with the same errors as `EventStore`."""
 
     async def main() -> None:
         store = await AsyncEventStore.open(url)
@@ -439,31 +460,29 @@ def test_a_store_is_awaited_or_entered(url: str) -> None:
 
 @pytest.mark.parametrize("name", ["conversation", "read", "appender", "nonsense"])
 def test_a_store_that_was_not_awaited_says_so(url: str, name: str) -> None:
-    """Whatever it is asked for; nothing is opened."""
+    """Every use of it raises an error, and nothing is opened."""
     opening = AsyncEventStore.open(f"{url}.none")
     with pytest.raises(AttributeError, match=r"not open yet: write `store = await .*`async with`"):
         getattr(opening, name)
     assert not hasattr(opening, "close")
 
 
-def test_an_opening_that_is_cancelled_leaves_nothing_open(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It ends when the store is open, and closed again."""
+def test_an_opening_that_is_cancelled_leaves_nothing_open(url: str) -> None:
+    """The cancelled task ends after the store was opened and closed again."""
     stores: list[EventStore] = []
     inside, go = threading.Event(), threading.Event()
-    open_ = EventStore.open
 
-    def slow(*args: Any, **options: Any) -> EventStore:
+    def slow() -> AsyncEventStore:
         inside.set()
         assert go.wait(30)
-        stores.append(open_(*args, **options))
-        return stores[-1]
+        stores.append(EventStore.open(url))
+        return AsyncEventStore(stores[-1])
 
-    monkeypatch.setattr(EventStore, "open", slow)
+    async def opening() -> AsyncEventStore:
+        return await Opening(slow)
 
     async def main() -> None:
-        task = asyncio.ensure_future(opened(url))
+        task = asyncio.ensure_future(opening())
         await until(inside.is_set)
         task.cancel()
         go.set()
@@ -471,11 +490,11 @@ def test_an_opening_that_is_cancelled_leaves_nothing_open(
             await task
 
     asyncio.run(main())
-    assert stores[0].appender.closed
+    assert stores[0].session.committer.closed
 
 
 def test_closing_carries_out_what_was_asked_for(url: str) -> None:
-    """What comes later is refused."""
+    """Queued appends are stored, and later ones are refused."""
 
     async def main() -> list[Any]:
         store = await AsyncEventStore.open(url)
@@ -483,9 +502,9 @@ def test_closing_carries_out_what_was_asked_for(url: str) -> None:
         tasks = [asyncio.ensure_future(chat.append(message()))]
         await until(gate.inside.is_set)
         tasks += [asyncio.ensure_future(chat.append(message(str(n)))) for n in range(4)]
-        await until(lambda: store._asking.writer._queue.qsize() == 4)
+        await until(lambda: len(store.session.writer) == 4)
         closing = asyncio.ensure_future(store.close())
-        await until(lambda: store._asking.writer._ended)
+        await asyncio.sleep(0)  # it begins to close
         with pytest.raises(StoreClosed):
             await chat.append(message("late"))
         gate.go.set()
@@ -503,27 +522,28 @@ def test_closing_carries_out_what_was_asked_for(url: str) -> None:
         assert len(results) == 5
 
 
-def test_what_was_asked_for_is_carried_out_before_the_process_ends(url: str) -> None:
-    """Though its loop was torn down, and nobody closed the store."""
+def test_queued_appends_are_stored_before_the_process_ends(url: str) -> None:
+    """This holds although the loop was torn down and the store was never closed."""
     script = f"""
 import asyncio, threading
 from eventstore import AsyncEventStore
+from eventstore.append import commands
 from eventstore.testing import message
 
 async def main():
     global store
     store = await AsyncEventStore.open({url!r})
     chat = store.conversation("chat")
-    storage = store._store._storage
+    storage = store.session.blocking.storage
     def slow(write):
         def slowly(what):
             main_thread.join(10)
             threading.Event().wait(0.1)  # a disk that takes longer than what is left of the process
             return write(what)
         return slowly
-    storage.append, storage.append_all = slow(storage.append), slow(storage.append_all)
+    storage.append = slow(storage.append)
     for n in range(3):  # behind asyncio's back, as a loop that is stopped would leave them
-        chat._verbs.append(message(str(n)))
+        store.session.submit(commands.append("chat", [message(str(n))]))
 
 main_thread = threading.main_thread()
 asyncio.run(main())
@@ -534,14 +554,13 @@ asyncio.run(main())
 
 
 def test_a_store_that_is_thrown_away_leaves_no_thread(url: str) -> None:
-    """The store under it stays open."""
+    """The threads of the facade end, and the store under it stays open."""
     with EventStore.open(url) as sync:
         store: AsyncEventStore | None = AsyncEventStore(sync)
         assert store is not None
+        before = threads(WRITER)
         asyncio.run(store.conversation("chat").append(message()))  # type: ignore[arg-type]
-        thread = store._asking.writer._thread
-        assert thread is not None
-        assert thread.is_alive()
+        (thread,) = threads(WRITER) - before
         del store
         gc.collect()
         thread.join(30)
@@ -552,7 +571,7 @@ def test_a_store_that_is_thrown_away_leaves_no_thread(url: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_forked_child_has_threads_of_its_own(url: str, closed: bool) -> None:
-    """Parent and child both go on; a closed store stays closed."""
+    """Parent and child both continue to append, and a closed store stays closed."""
     store = asyncio.run(opened(url))
     chat = store.conversation("chat")
 
@@ -578,30 +597,25 @@ def test_a_forked_child_has_threads_of_its_own(url: str, closed: bool) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (2 if closed else 0)
     if not closed:
         asyncio.run(work())
-        assert store._store.conversation("chat").version == 3
+        assert store.session.blocking.version("chat") == 3
         asyncio.run(store.close())
 
 
-def test_what_is_forked_begins_anew(run: Callable[[Main], Any]) -> None:
-    """The threads are not there, and locks may be held by one that is not."""
+def test_a_fork_resets_the_threads_and_locks(run: Callable[[Main], Any]) -> None:
+    """The child has none of its parent's threads, and its locks are free."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
+        before = threads(WRITER), threads(READER)
         await chat.append(message())
         assert await chat.version == 1
-        writer, reader = store._asking.writer, store._reader
-        thread, queue, pool = writer._thread, writer._queue, reader._pool
-        assert thread is not None
-        assert pool is not None
-        writer_aio._after_fork()
-        reader_aio._after_fork()
+        parents = threads(WRITER) - before[0], threads(READER) - before[1]
+        store.session.writer.reset_after_fork()
+        store.session.executor.reset_after_fork()
         await chat.append(message())
         assert await chat.version == 2
-        assert writer._thread is not thread
-        assert reader._pool is not pool
-        queue.put(None)
-        thread.join()
-        pool.shutdown()
+        assert threads(WRITER) - before[0] - parents[0]
+        assert threads(READER) - before[1] - parents[1]
 
     run(main)
 
@@ -609,35 +623,36 @@ def test_what_is_forked_begins_anew(run: Callable[[Main], Any]) -> None:
 # reading
 
 
-def test_a_feed_goes_on_behind_its_cursor(
-    run: Callable[[Main], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which is behind what was given, not behind what was read."""
-    monkeypatch.setattr(reader_aio, "PAGE", 4)
+def test_a_feed_goes_on_after_its_cursor(run: Callable[[Main], Any]) -> None:
+    """The cursor follows what was returned, not what was read, also in a later page."""
+    count = 2 * PAGE_EVENTS + PAGE_EVENTS // 2
 
     async def main(store: AsyncEventStore) -> None:
-        await store.conversation("chat").append(*(message(str(n)) for n in range(10)))
+        await store.conversation("chat").append(*(message(str(n)) for n in range(count)))
         feed = store.read()
         assert isinstance(feed, AsyncFeed)
         start = feed.cursor
         seen = [await anext(feed) for _ in range(3)]
-        seen += [r async for r in store.read(str(feed.cursor), limit=5)]
-        assert [r.version for r in seen] == list(range(1, 9))
-        assert [r.version async for r in store.read(start)] == list(range(1, 11))
+        seen += [r async for r in store.read(str(feed.cursor), limit=PAGE_EVENTS + 5)]
+        assert [r.version for r in seen] == list(range(1, PAGE_EVENTS + 9))
+        assert [r.version async for r in store.read(start)] == list(range(1, count + 1))
+        for _ in range(PAGE_EVENTS):
+            last = await anext(feed)
+        assert [r.version async for r in store.read(feed.cursor, limit=1)] == [last.version + 1]
         assert [r async for r in store.read(await store.end())] == []
 
     run(main)
 
 
-def test_what_stands_before_the_damage_is_read(run: Callable[[Main], Any]) -> None:
-    """Then the error comes, once."""
+def test_events_before_the_damage_are_read(run: Callable[[Main], Any]) -> None:
+    """The events before the damaged row are returned; then the error is raised, once."""
 
     def damaged() -> Any:
         yield from "ab"
         raise StoreCorrupt("here")
 
     async def main(store: AsyncEventStore) -> None:
-        found = reader_aio.Reading(store._reader, damaged())
+        found = Reading(store.session.executor, damaged())
         assert [await anext(found), await anext(found)] == ["a", "b"]
         with pytest.raises(StoreCorrupt, match="here"):
             await anext(found)
@@ -650,7 +665,7 @@ def test_what_stands_before_the_damage_is_read(run: Callable[[Main], Any]) -> No
 
 
 def test_tasks_follow(run: Callable[[Main], Any]) -> None:
-    """A store and a conversation; woken by what this process appends; to the end of the store."""
+    """A follower of a store or a conversation is woken by appends and ends with the store."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -678,8 +693,8 @@ def test_tasks_follow(run: Callable[[Main], Any]) -> None:
     run(main)
 
 
-def test_of_tasks_that_share_it_each_event_goes_to_one(run: Callable[[Main], Any]) -> None:
-    """A pool of workers may take turns."""
+def test_tasks_that_share_a_follower_get_each_event_once(run: Callable[[Main], Any]) -> None:
+    """Tasks of a worker pool may take turns with one follower."""
 
     async def main(store: AsyncEventStore) -> None:
         await store.conversation("chat").append(*(message(str(n)) for n in range(1200)))
@@ -695,7 +710,7 @@ def test_of_tasks_that_share_it_each_event_goes_to_one(run: Callable[[Main], Any
 
 
 def test_a_wait_that_is_given_up_loses_nothing(run: Callable[[Main], Any]) -> None:
-    """`wait_for` around the next event, again and again."""
+    """No event is lost when `wait_for` around the next event times out again and again."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -719,7 +734,7 @@ def test_a_wait_that_is_given_up_loses_nothing(run: Callable[[Main], Any]) -> No
 
 
 def test_following_ends(run: Callable[[Main], Any], url: str) -> None:
-    """When it is told to, and when nothing comes; what others append is looked for until then."""
+    """A follower ends when it is stopped or when nothing comes; until then it polls."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -728,7 +743,7 @@ def test_following_ends(run: Callable[[Main], Any], url: str) -> None:
         follow = store.follow(stop=stop, poll=0.002)
         assert (await anext(follow)).version == 1
         with EventStore.open(url) as other:
-            other.appender.bell = Bell()  # as of another process
+            other.session.committer.notifier = LocalNotifier()  # as of another process
             other.conversation("chat").append(message())
         assert (await anext(follow)).version == 2
         stop.set()
@@ -741,7 +756,7 @@ def test_following_ends(run: Callable[[Main], Any], url: str) -> None:
 
 
 def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
-    """Of this process and of another; or nobody decides."""
+    """A decision of this or another process is returned; without one the wait times out."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -753,7 +768,7 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         waiting = asyncio.ensure_future(chat.decision(there, poll=0.002))
         await until(lambda: expecting(store))
         with EventStore.open(url) as other:
-            other.appender.bell = Bell()
+            other.session.committer.notifier = LocalNotifier()
             other.conversation("chat").reject(there, "no")
         assert (await waiting).status.name == "Rejected"
         with pytest.raises(TimeoutError, match=nobody):
@@ -768,35 +783,36 @@ def test_a_decision_is_awaited(run: Callable[[Main], Any], url: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert expecting(store) == 0
-        assert store._store.appender.bell.listeners == ()
+        assert store.session.blocking.committer.notifier.listeners == ()
 
     run(main)
 
 
-def test_a_ring_between_look_and_wait_is_heard(
-    run: Callable[[Main], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who begins to wait then does not."""
+class MissedDecision(PendingDecision):
+    """A decision that is made right after the first check for it."""
+
+    def is_met(self) -> bool:
+        """Check, and let the call be approved then."""
+        found = super().is_met()
+        if not found:
+            Conversation(self.session, "chat").approve("pay")
+        return found
+
+
+def test_a_notification_between_check_and_wait_is_not_lost(run: Callable[[Main], Any]) -> None:
+    """A task that begins to wait after the notification does not wait."""
 
     async def main(store: AsyncEventStore) -> None:
-        chat = store.conversation("chat")
-        call = await chat.request("pay")
-        look = Decision.look
-
-        def look_and_miss(self: Decision) -> bool:
-            found = look(self)
-            monkeypatch.setattr(Decision, "look", look)
-            chat.blocking.approve(call.id)
-            return found
-
-        monkeypatch.setattr(Decision, "look", look_and_miss)
-        assert (await chat.decision(call.id, poll=NEVER)).status.name == "Approved"
+        await store.conversation("chat").request("pay", call_id="pay")
+        decision = MissedDecision(store.session.blocking, "chat", "pay", None, NEVER)
+        assert await wait(decision, store.session)
+        assert decision.decided.status.name == "Approved"
 
     run(main)
 
 
-def test_a_loop_that_is_gone_disturbs_nobody(url: str) -> None:
-    """Who waited in it waits no more."""
+def test_a_closed_loop_does_not_disturb_other_waiters(url: str) -> None:
+    """The waiter of a closed loop is removed."""
     store = asyncio.run(opened(url))
     chat = store.conversation("chat")
     left: list[Any] = []
@@ -804,25 +820,25 @@ def test_a_loop_that_is_gone_disturbs_nobody(url: str) -> None:
     async def leave() -> None:
         call = await chat.request("pay")
         left.append(chat.decision(call.id, poll=NEVER))
-        left[0].send(None)  # it looks, and nobody goes on with it
-        await until(lambda: store._store.watch._waiters)
+        left[0].send(None)  # it looks, and is not resumed
+        await until(lambda: store.session.blocking.committer.notifier.listeners)
         left.append(call.id)
 
     asyncio.run(leave())
     chat.blocking.approve(left[1])
-    assert not store._store.watch._waiters
+    assert not store.session.blocking.committer.notifier.listeners
     left[0].close()
-    assert not store._store.watch._waiters
+    assert not store.session.blocking.committer.notifier.listeners
     asyncio.run(store.close())
 
 
-def test_answers_for_a_loop_that_is_gone_are_dropped(url: str) -> None:
-    """The append is carried out, and the next one finds its thread at work."""
+def test_answers_for_a_closed_loop_are_dropped(url: str) -> None:
+    """The append is stored, and the next append finds the thread at work."""
     store = asyncio.run(opened(url))
     chat, gate = store.conversation("chat"), gated(store)
 
     async def leave() -> None:
-        chat._verbs.append(message("left"))
+        store.session.submit(commands.append(chat.id, [message("left")]))
         await until(gate.inside.is_set)
 
     asyncio.run(leave())
@@ -837,7 +853,7 @@ async def _append(chat: Any) -> Any:
 
 
 def test_errors_are_the_same(run: Callable[[Main], Any]) -> None:
-    """With the same attributes."""
+    """The awaited methods raise the same errors, with the same attributes."""
 
     async def main(store: AsyncEventStore) -> None:
         chat = store.conversation("chat")
@@ -846,7 +862,7 @@ def test_errors_are_the_same(run: Callable[[Main], Any]) -> None:
         assert (conflict.value.expected, conflict.value.actual) == (4, 0)
         with pytest.raises(UnknownCall):
             await chat.start("nobody")
-        with pytest.raises(ValueError, match="not empty"):
+        with pytest.raises(ValueError, match="not blank"):
             await chat.request("")
         with pytest.raises(ValueError, match="not empty"):
             store.conversation("")

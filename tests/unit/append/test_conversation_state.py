@@ -1,4 +1,4 @@
-"""What an appender knows of a conversation, and what it makes of events."""
+"""The state of a conversation that an append is checked against, and how it stages events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventstore.append.call_ids import mint_call_id
+from eventstore.append.conversation_state import ConversationState, StagedEvents
+from eventstore.append.encoding import encode_event
+from eventstore.append.event_ids import event_ids
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import Event, MessageAdded, ToolCompleted, ToolPending, UnknownEvent
+from eventstore.domain.fingerprint import digest
+from eventstore.domain.statuses import Rejected
+from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
-from eventstore.event_id import event_ids
-from eventstore.events import Event, MessageAdded, ToolCompleted, ToolPending, UnknownEvent
-from eventstore.fingerprint import digest
-from eventstore.state import ConversationState, Staged, settle
 from eventstore.testing import (
     NOON,
     approved,
@@ -24,33 +29,40 @@ from eventstore.testing import (
     rejected,
     running,
 )
-from eventstore.tool import FunctionCall, FunctionResponse, Rejected, Tool
 
 LIFE = (
-    pending("1", q="x"), approved("1", q="y"), running("1"), failed("1"), running("1", 2),
-    pending("2"), rejected("2"), pending("3"), running("3"), completed("3"),
-)  # fmt: skip
+    pending("1", q="x"),
+    approved("1", q="y"),
+    running("1"),
+    failed("1"),
+    running("1", 2),
+    pending("2"),
+    rejected("2"),
+    pending("3"),
+    running("3"),
+    completed("3"),
+)
 
 
 def state_of(*events: Event) -> ConversationState:
-    """The state behind the events."""
-    state = ConversationState(0)
+    """Return the state after the events."""
+    state = ConversationState("chat", 0)
     state.extend(log(*events))
     return state
 
 
-def nothing(_: set[str]) -> Mapping[str, Tool]:
-    """No settled call is needed."""
+def nothing(_: object = None) -> dict[str, Tool]:
+    """Return no settled call: none is needed."""
     raise AssertionError
 
 
-def stage(state: ConversationState, *events: Event) -> Staged:
-    """The events, staged on the state."""
+def stage(state: ConversationState, *events: Event) -> StagedEvents:
+    """Stage the events on the state and return them."""
     return state.stage(events, event_ids(len(events), NOON), NOON, nothing)
 
 
 def view(state: ConversationState) -> Any:
-    """All that a state knows."""
+    """Return everything that a state holds, in a form that can be compared."""
     return state.version, state.known, state.open, state.next_turn()
 
 
@@ -65,20 +77,20 @@ def test_settled_calls_keep_only_their_ids() -> None:
 
 
 def test_a_tail_taken_in_twice_counts_once() -> None:
-    """What is behind the state's version is passed over."""
+    """Events up to the state's version are skipped."""
     recorded = log(*LIFE)
-    state = ConversationState(0)
+    state = ConversationState("chat", 0)
     state.extend(recorded[:7])
     state.extend(recorded[3:])
     state.extend(recorded)
     assert view(state) == view(state_of(*LIFE))
 
 
-def test_what_was_stored_and_what_was_read_make_the_same_state() -> None:
-    """Whether an append was one's own or another's."""
-    own = ConversationState(0)
+def test_stored_events_and_read_events_make_the_same_state() -> None:
+    """The state does not depend on which process appended the events."""
+    own = ConversationState("chat", 0)
     for version, event in enumerate(LIFE, 1):
-        own.commit(stage(own, event), version, version)
+        own.apply_committed(stage(own, event), version, version)
     read = state_of(*LIFE)
     assert own.as_of == len(LIFE)
     assert (own.version, own.known, own.next_turn()) == (read.version, read.known, read.next_turn())
@@ -86,19 +98,27 @@ def test_what_was_stored_and_what_was_read_make_the_same_state() -> None:
 
 
 def test_a_damaged_log_is_read_without_an_error() -> None:
-    """Events that break the rules are passed over, as are results of nobody's calls."""
+    """Events that break the rules are skipped, and so are results without a call."""
     state = state_of(
-        running("0"), completed("0"), pending("1"), completed("1"), running("1"),
-        pending("2"), running("2", 5), rejected("2"), approved("2"),
-        MessageAdded("tool", (), call_id="9"), UnknownEvent("future", 1, "{}"),
-    )  # fmt: skip
+        running("0"),
+        completed("0"),
+        pending("1"),
+        completed("1"),
+        running("1"),
+        pending("2"),
+        running("2", 5),
+        rejected("2"),
+        approved("2"),
+        MessageAdded("tool", (), call_id="9"),
+        UnknownEvent("future", 1, "{}"),
+    )
     assert state.known == {"1", "2"}
     assert state.open == {}
     assert state.version == 11
 
 
 def test_staging_changes_nothing() -> None:
-    """Until it is stored, what is decided is only a plan."""
+    """A staged event does not change the state before it is stored."""
     state = state_of(pending("1"))
     before = view(state)
     staged = stage(state, running("1"), completed("1"), message(), pending("2"))
@@ -107,24 +127,26 @@ def test_staging_changes_nothing() -> None:
 
 
 def test_events_of_one_append_build_on_each_other() -> None:
-    """A call can be asked for, run and completed at once; the digest is of the call in force."""
+    """A call can be requested, edited, started and completed in one append."""
     staged = stage(state_of(), pending("1", q="x"), approved("1", q="y"), running("1"))
     x, y = digest("search", {"q": "x"}), digest("search", {"q": "y"})
     assert [(d.tag, d.fingerprint, d.begins) for d in staged.drafts] == [
-        ("pending", x, True), ("approved", y, True), ("running", y, False)
-    ]  # fmt: skip
+        ("pending", x, True),
+        ("approved", y, True),
+        ("running", y, False),
+    ]
     assert staged.tools["1"][0].attempts == 1
 
 
 def test_repeats_are_left_out_of_an_append() -> None:
-    """Within it, and of what the state knows."""
+    """An event that repeats one of the same append, or one of the log, is not stored again."""
     state = state_of(pending("1", q="x"))
     staged = stage(state, pending("1", q="x"), pending("2"), pending("2"), message())
     assert [draft.tag for draft in staged.drafts] == ["pending", "message"]
 
 
 def test_settled_calls_are_looked_up_once_and_only_when_named() -> None:
-    """However many events name them."""
+    """One append looks a settled call up once, however many of its events name the call."""
     asked: list[set[str]] = []
 
     def settled(names: set[str]) -> Mapping[str, Tool]:
@@ -138,7 +160,7 @@ def test_settled_calls_are_looked_up_once_and_only_when_named() -> None:
 
 
 def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
-    """A damaged log refuses rather than guess."""
+    """An append to such a call is refused as an unknown call."""
     state = state_of(*LIFE)
     with pytest.raises(IllegalTransition, match="never pending"):
         state.stage([running("3")], event_ids(1, NOON), NOON, lambda _: {})
@@ -158,18 +180,12 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
     ],
 )
 def test_calls_in_a_row_share_a_turn(events: list[Event], place: tuple[int, int]) -> None:
-    """A message, a start or a result ends it; an assistant's message begins one."""
+    """A message, a start or a result ends a turn; an assistant's message begins one."""
     assert state_of(*events).next_turn() == place
 
 
 def test_events_without_a_place_are_given_one() -> None:
-    """Calls without an id get one, unique in the conversation; what has a place keeps it."""
-    minted: list[tuple[int, int]] = []
-
-    def mint(turn: int, index: int, taken: Any) -> str:
-        minted.append((turn, index))
-        return f"{turn}.{index}"
-
+    """A call without an id gets a unique one; an id and a turn that are given stay."""
     given = [
         message("hm", "assistant"),
         ToolPending(FunctionCall("f", {})),
@@ -179,27 +195,30 @@ def test_events_without_a_place_are_given_one() -> None:
         ToolPending(FunctionCall("i", {}, "placed"), turn=7, index=3),
         MessageAdded("assistant", turn=9),
     ]
-    placed = state_of(pending("1")).placed(given, mint)
+    state = state_of(pending("1"))
+    placed = state.placed(given)
     calls = [e for e in placed if isinstance(e, ToolPending)]
     assert [(c.call.id, c.turn, c.index) for c in calls] == [
-        ("2.0", 2, 0), ("2.1", 2, 1), ("own", 3, 0), ("placed", 7, 3)
-    ]  # fmt: skip
-    assert minted == [(2, 0), (2, 1)]
+        (mint_call_id("chat", 2, 0, state.known), 2, 0),
+        (mint_call_id("chat", 2, 1, state.known), 2, 1),
+        ("own", 3, 0),
+        ("placed", 7, 3),
+    ]
     assert [e.turn for e in placed if isinstance(e, MessageAdded)] == [2, None, 9]
     assert placed[5] is given[5]
 
 
 def test_arguments_that_json_cannot_say_are_named() -> None:
-    """Of a call and of an edit, with the path to the value."""
+    """The error for a call or an edit gives the path to the value."""
     deep_down = [{"n": float("nan")}]
     for event in (pending("1", deep=deep_down), approved("1", deep=deep_down)):
         with pytest.raises(UnhashableArguments) as caught:
-            settle(event)
+            encode_event(event)
         assert str(caught.value) == (
-            "nan is no JSON number - at `$.deep[0].n`: pass plain JSON values"
+            "nan is not a JSON number - at `$.deep[0].n`: pass plain JSON values"
         )
     with pytest.raises(UnhashableArguments, match="pass plain JSON values"):
-        settle(pending("1", what=object()))
+        encode_event(pending("1", what=object()))
 
 
 @pytest.mark.parametrize(
@@ -214,13 +233,13 @@ def test_arguments_that_json_cannot_say_are_named() -> None:
     ],
 )
 def test_a_member_of_the_wrong_type_is_refused(event: Any) -> None:
-    """It could not be read back."""
+    """An event is refused if it could not be read back."""
     with pytest.raises((UnencodableEvent, UnhashableArguments), match="pass "):
-        settle(event)
+        encode_event(event)
 
 
 def deep(depth: int) -> Any:
-    """Lists in lists."""
+    """Return lists nested to this depth."""
     value: Any = "end"
     for _ in range(depth):
         value = [value]
@@ -251,26 +270,26 @@ LOOP["me"] = LOOP
     ids=lambda value: type(value).__name__,
 )
 def test_a_result_is_kept_whatever_it_is(result: Any, stored: Any, lossy: bool) -> None:
-    """In the nearest form that JSON has, marked where something was lost."""
-    event, payload, mark = settle(completed("1", result))
+    """A result is stored in its nearest JSON form, and marked if something was lost."""
+    event, payload, mark = encode_event(completed("1", result))
     assert (event.response.result, event.lossy, mark) == (stored, lossy, None)
     assert msgspec.json.decode(payload, type=ToolCompleted) == event
 
 
 def test_a_result_too_deep_for_its_readers_is_cut() -> None:
-    """Although it could be written."""
-    event, _, _ = settle(completed("1", deep(300)))
+    """A result is cut if it could be written but not parsed again."""
+    event, _, _ = encode_event(completed("1", deep(300)))
     assert event.lossy
     assert isinstance(event.response.result, list)
 
 
-def test_the_providers_form_goes_where_it_cannot_be_kept() -> None:
-    """The result counts more, and a lossy one no longer equals what the provider wrote."""
+def test_the_providers_form_is_dropped_where_it_cannot_be_kept() -> None:
+    """The result is stored without the form if that cannot be stored or no longer equals it."""
     native = msgspec.structs.replace(completed("1", "fine"), provider="p", native={"raw": object()})
-    event, _, _ = settle(native)
+    event, _, _ = encode_event(native)
     assert (event.response.result, event.native, event.lossy) == ("fine", None, True)
     lossy = msgspec.structs.replace(completed("1", b"\xff"), provider="p", native={"raw": 1})
-    assert settle(lossy)[0].native is None
+    assert encode_event(lossy)[0].native is None
     kept = msgspec.structs.replace(completed("1", (1,)), provider="p", native={"raw": 1})
-    assert settle(kept)[0].native == {"raw": 1}
-    assert not settle(kept)[0].lossy
+    assert encode_event(kept)[0].native == {"raw": 1}
+    assert not encode_event(kept)[0].lossy

@@ -9,10 +9,21 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore, IllegalTransition, StorageError, Tool, VersionConflict
+from eventstore import (
+    EventStore,
+    FunctionCall,
+    IllegalTransition,
+    StorageError,
+    Tool,
+    ToolPending,
+    UnhashableArguments,
+    VersionConflict,
+)
+from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import StoreBusy
-from eventstore.storage import Append, Appended, Storage
-from eventstore.task import Task
+from eventstore.session import SessionSettings
+from eventstore.storage.factory import open_storage
+from eventstore.storage.interface import Append, AppendOutcome, Storage
 from eventstore.testing import completed, message, pending, running
 
 
@@ -31,8 +42,14 @@ class Gate:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
 
-    def append(self, request: Append) -> Appended:
-        """One append."""
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store one request, or a group."""
+        if requests[0].drafts:
+            return self.append_one(requests[0])
+        return self.append_group(requests)
+
+    def append_one(self, request: Append) -> list[AppendOutcome]:
+        """Store one request; wait for the test, or fail as it asked."""
         if not self.inside.is_set():
             self.inside.set()
             assert self.go.wait(30)
@@ -40,37 +57,49 @@ class Gate:
         error = self.refuse(request.conversation_id)
         if error is not None:
             raise error
-        return self.storage.append(request)
+        return self.storage.append([request])
 
-    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
-        """Appends together; or an error, before they are stored or after it."""
+    def append_group(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Store the group, or raise an error before or after it is stored."""
         self.groups.append(len(requests))
         error, self.fail = self.fail, None
         if error is not None and not self.after:
             raise error
-        done = self.storage.append_all(requests)
+        done = self.storage.append(requests)
         if error is not None:
             raise error
         return done
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[EventStore]:
-    """A store."""
-    with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
+def settings() -> SessionSettings:
+    """Return the settings of the store."""
+    return SessionSettings()
+
+
+every_failure_is_a_wait = pytest.mark.parametrize(
+    "settings", [SessionSettings(min_shared_wait=-1)], ids=[""]
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path, settings: SessionSettings) -> Iterator[EventStore]:
+    """Return a store."""
+    storage = open_storage(f"sqlite:///{tmp_path / 'agent.db'}", "", "full", 30.0)
+    with EventStore(storage, settings=settings) as store:
         yield store
 
 
 @pytest.fixture
 def gate(store: EventStore) -> Gate:
-    """The store's storage, with a gate."""
-    gate = Gate(store._storage)
-    store.appender._storage = gate  # type: ignore[assignment]
+    """Put a gate around the store's storage and return it."""
+    gate = Gate(store.session.storage)
+    store.session.committer.storage = gate  # type: ignore[assignment]
     return gate
 
 
 def queued(store: EventStore, gate: Gate, *jobs: Callable[[], Any]) -> list[Any]:
-    """What the jobs gave or raised: carried out after all had queued up, in their order."""
+    """Run the jobs after all of them have queued up; return their results or errors in order."""
     results: list[Any] = [None] * len(jobs)
 
     def run(place: int, job: Callable[[], Any]) -> None:
@@ -89,40 +118,48 @@ def queued(store: EventStore, gate: Gate, *jobs: Callable[[], Any]) -> list[Any]
         thread = threading.Thread(target=run, args=(place, job))
         thread.start()
         threads.append(thread)
-        while len(store.appender._waiting) <= place:
+        while len(store.session.committer) <= place:
             assert thread.is_alive()
     gate.go.set()
     for thread in [first, *threads]:
         thread.join(30)
         assert not thread.is_alive()
-    appender = store.appender
-    assert (appender._led, appender._leader, len(appender._waiting)) == (False, 0, 0)
+    assert store.session.committer.idle
     assert list(store.verify()) == []
     return results
 
 
-def test_what_waits_is_committed_at_once(store: EventStore, gate: Gate) -> None:
-    """Also for one conversation: in the order in which it was asked for."""
+def test_waiting_appends_share_one_commit(store: EventStore, gate: Gate) -> None:
+    """Appends to one conversation are stored in the order in which they were queued."""
     chats = [store.conversation(name) for name in ("a", "b", "b", "new", "a")]
     results = queued(
-        store, gate,
-        *(lambda chat=chat, n=n: chat.append(message(str(n)))  # type: ignore[misc]
-          for n, chat in enumerate(chats)),
-    )  # fmt: skip
+        store,
+        gate,
+        *(
+            lambda chat=chat, n=n: chat.append(message(str(n)))  # type: ignore[misc]
+            for n, chat in enumerate(chats)
+        ),
+    )
     assert gate.groups == [5]
     assert [(r.conversation_id, r.version) for (r,) in results] == [
-        ("a", 1), ("b", 1), ("b", 2), ("new", 1), ("a", 2)
-    ]  # fmt: skip
+        ("a", 1),
+        ("b", 1),
+        ("b", 2),
+        ("new", 1),
+        ("a", 2),
+    ]
     assert [r for r in store.read() if r.conversation_id != "first"] == [r for (r,) in results]
     assert store.conversation("b").append(message())[0].version == 3
-    assert store.appender._states.keys() >= {"a", "b", "new"}  # nothing is read again
+    remembered = map(store.session.committer.remembered_state, ("a", "b", "new"))
+    assert [state.version for state in remembered] == [2, 3, 1]  # nothing is read again
 
 
-def test_each_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
-    """A refusal writes nothing of its own and keeps nobody else from being stored."""
+def test_each_append_of_a_group_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
+    """A refused append writes nothing, and the others are stored."""
     chat = store.conversation("chat")
     results = queued(
-        store, gate,
+        store,
+        gate,
         lambda: chat.request("search", {}, "1"),
         lambda: chat.start("1"),
         lambda: chat.start("1"),
@@ -132,22 +169,31 @@ def test_each_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
         lambda: chat.complete("1", "other"),
         lambda: chat.fail("nobody", "x"),
         lambda: chat.append(running("1")),
-    )  # fmt: skip
+    )
     assert [type(result) for result in results[:6]] == [
-        Tool, Tool, IllegalTransition, VersionConflict, Tool, Tool
-    ]  # fmt: skip
+        Tool,
+        Tool,
+        IllegalTransition,
+        VersionConflict,
+        Tool,
+        Tool,
+    ]
     assert [type(r).__name__ for r in results[6:]] == [
-        "IllegalTransition", "UnknownCall", "IllegalTransition"
-    ]  # fmt: skip
+        "IllegalTransition",
+        "UnknownCall",
+        "IllegalTransition",
+    ]
     assert results[4] == results[5]
     assert [r.event.tag for r in chat.events()] == ["pending", "running", "completed"]
     assert gate.groups == [9]
-    assert store.appender._states["chat"].settling == {}  # settled calls are in the log
+    state = store.session.committer.remembered_state("chat")
+    assert state.version == 3
+    assert state.settled_uncommitted == {}  # settled calls are in the log
     assert chat.complete("1", "found") == results[4]
 
 
 def test_a_call_in_one_group_is_shown_as_it_stood(store: EventStore, gate: Gate) -> None:
-    """Not as a later append of the group left it; and nobody can change what the store knows."""
+    """Each append returns its own state of the call, and callers cannot change the store's copy."""
     chat = store.conversation("chat")
     asked, started = queued(
         store, gate, lambda: chat.request("search", {"q": ["x"]}, "1"), lambda: chat.start("1")
@@ -160,28 +206,33 @@ def test_a_call_in_one_group_is_shown_as_it_stood(store: EventStore, gate: Gate)
 
 
 def test_where_the_group_fails_each_is_tried_alone(store: EventStore, gate: Gate) -> None:
-    """So that the guilty one alone is told."""
+    """Only the append that caused the failure gets the error."""
     chats = [store.conversation(name) for name in ("a", "a", "b")]
     gate.fail = StorageError("somebody's row was wrong")
     results = queued(
-        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
-    )  # fmt: skip
+        store,
+        gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+    )
     assert [(r.conversation_id, r.version) for (r,) in results] == [("a", 1), ("a", 2), ("b", 1)]
     assert len(list(store.read())) == 4
 
 
 def test_a_group_whose_answer_was_lost_is_not_stored_again(store: EventStore, gate: Gate) -> None:
-    """Its event ids tell that it was stored."""
+    """The group's event ids show that it was stored."""
     chats = [store.conversation(name) for name in ("a", "a", "b")]
     gate.fail, gate.after = StorageError("no answer"), True
     results = queued(
-        store, gate,
+        store,
+        gate,
         *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
         lambda: store.conversation("b").request("search", {}, "1"),
-    )  # fmt: skip
+    )
     assert [(r.conversation_id, r.version) for (r,) in results[:3]] == [
-        ("a", 1), ("a", 2), ("b", 1)
-    ]  # fmt: skip
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+    ]
     assert [r for r in store.read() if r.conversation_id != "first"][:3] == [
         r for (r,) in results[:3]
     ]
@@ -190,15 +241,17 @@ def test_a_group_whose_answer_was_lost_is_not_stored_again(store: EventStore, ga
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_who_leads_may_be_interrupted_and_the_others_get_through(
+def test_an_interrupted_leader_does_not_stop_the_others(
     store: EventStore, gate: Gate, after: bool
 ) -> None:
-    """Stored or not by then: once."""
+    """Their appends are stored once, whether the group was stored or not."""
     gate.fail, gate.after = KeyboardInterrupt(), after
     chats = [store.conversation(name) for name in ("a", "a", "b")]
     results = queued(
-        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
-    )  # fmt: skip
+        store,
+        gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+    )
     assert isinstance(results[0], KeyboardInterrupt)
     versions = [(r.conversation_id, r.version) for (r,) in results[1:]]
     assert versions == ([("a", 2), ("b", 1)] if after else [("a", 1), ("b", 1)])
@@ -206,20 +259,29 @@ def test_who_leads_may_be_interrupted_and_the_others_get_through(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_who_outlives_an_interrupted_group_may_lead_another(
+def test_a_member_of_an_interrupted_group_may_lead_the_next_one(
     store: EventStore, gate: Gate, after: bool
 ) -> None:
-    """What the first has stored is not decided again, with those who have come since."""
-    appender = store.appender
-    first, second, newcomer = (
-        Task(appender, name, lambda _, name=name: (message(name),), None, (), alone=False)  # type: ignore[misc]
-        for name in ("a", "b", "new")
-    )
+    """An append that the first group stored is not decided again."""
+    committer = store.session.committer
+
+    def append_to(name: str) -> PendingAppend:
+        return PendingAppend(
+            store.session.clock,
+            store.session.events,
+            name,
+            lambda *_: (message(name),),
+            None,
+            (),
+            exclusive=False,
+        )
+
+    first, second, newcomer = map(append_to, ("a", "b", "new"))
     gate.fail, gate.after = KeyboardInterrupt(), after
     with pytest.raises(KeyboardInterrupt):
-        appender._lead(first, [second])
-    appender.append_together([second, newcomer])
-    places = [(r.conversation_id, r.version) for r in second.recorded + newcomer.recorded]
+        committer._commit(first, [second])
+    committer.commit_together([second, newcomer])
+    places = [(r.conversation_id, r.version) for r in second.recorded() + newcomer.recorded()]
     assert places == [("b", 1), ("new", 1)]
     assert (
         dict(store.conversations()) == {"a": 1, "b": 1, "new": 1} if after else {"b": 1, "new": 1}
@@ -227,20 +289,19 @@ def test_who_outlives_an_interrupted_group_may_lead_another(
     assert list(store.verify()) == []
 
 
-def test_who_waited_as_long_as_another_does_not_wait_again(
-    store: EventStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that is gone is waited for by one; who asks later tries for himself."""
-    monkeypatch.setattr("eventstore.in_vain.LONG", -1)
+@every_failure_is_a_wait
+def test_appends_queued_behind_a_timeout_share_it(store: EventStore, gate: Gate) -> None:
+    """Only one append waits for a server that is down; an append queued later tries again."""
     gate.fail = StorageError("gone")
     gate.refuse = lambda name: None if name == "first" else StorageError("gone")
     chats = [store.conversation(name) for name in "abcd"]
     ids = ["0192f0c1-2222-7000-8000-000000000001"]
     results = queued(
-        store, gate,
+        store,
+        gate,
         *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
         lambda: chats[0].append(message(), event_ids=ids),
-    )  # fmt: skip
+    )
     assert [(type(result), str(result)) for result in results] == [(StorageError, "gone")] * 5
     assert len({id(result) for result in results}) == 5
     assert gate.tried == ["first", "a"]
@@ -251,55 +312,90 @@ def test_who_waited_as_long_as_another_does_not_wait_again(
     assert [chat.append(message())[0].version for chat in chats] == [1] * 4
 
 
-def test_a_lock_is_waited_for_once_in_its_lane(
-    store: EventStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who is of another lane gets through; and all keep their order."""
-    monkeypatch.setattr("eventstore.in_vain.LONG", -1)
+@every_failure_is_a_wait
+def test_a_lock_is_waited_for_once_in_its_lane(store: EventStore, gate: Gate) -> None:
+    """Appends of another lane are stored meanwhile, and all appends keep their order."""
     gate.fail = StoreBusy("locked")
     gate.refuse = lambda name: StoreBusy("locked") if name in "ab" else None
     gate.lane_of = lambda name: 0 if name in "ab" else 1  # type: ignore[attr-defined]
     chats = [store.conversation(name) for name in "abcca"]
     results = queued(
-        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
-    )  # fmt: skip
+        store,
+        gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+    )
     assert gate.tried == ["first", "a", "c", "c"]
     assert [type(result) for result in results] == [StoreBusy, StoreBusy, list, list, StoreBusy]
     assert [results[place][0].version for place in (2, 3)] == [1, 2]
 
 
-def test_what_fails_at_once_keeps_nobody_from_trying(store: EventStore, gate: Gate) -> None:
-    """It may be the event's own fault."""
+class Unprintable:
+    """An object that nothing can be said about."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("it has no representation")
+
+
+def nested(depth: int) -> list[Any]:
+    """Return a list in a list, so many times."""
+    innermost: list[Any] = []
+    for _ in range(depth):
+        innermost = [innermost]
+    return innermost
+
+
+@pytest.mark.parametrize("value", [Unprintable(), nested(50_000)], ids=["unprintable", "nested"])
+def test_refused_values_are_never_formatted(store: EventStore, value: object) -> None:
+    """Say why arguments are refused, whatever their `__repr__` does, and stall no other append."""
+    chat = store.conversation("a")
+    with pytest.raises(UnhashableArguments) as caught:
+        chat.request("search", {"query": value})
+    assert caught.value.__context__ is caught.value.__cause__
+    assert store.session.committer.idle
+    call = chat.request("search", {"query": "text"})
+    with pytest.raises(UnhashableArguments):
+        chat.approve(call.id, {"query": value})
+    assert store.session.committer.idle
+    with pytest.raises(UnhashableArguments):
+        chat.append(ToolPending(FunctionCall(value, {}, "b")))  # type: ignore[arg-type]
+    assert store.session.committer.idle
+
+
+def test_a_failure_without_a_wait_is_not_shared(store: EventStore, gate: Gate) -> None:
+    """Such a failure may be caused by the event itself, so each append tries alone."""
     gate.fail = StorageError("too large")
     gate.refuse = lambda name: StorageError("too large") if name == "a" else None
     chats = [store.conversation(name) for name in "aab"]
     results = queued(
-        store, gate, *(lambda chat=chat: chat.append(message()) for chat in chats)  # type: ignore[misc]
-    )  # fmt: skip
+        store,
+        gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+    )
     assert [type(result) for result in results] == [StorageError, StorageError, list]
     assert gate.tried == ["first", "a", "a", "b"]
 
 
-def test_what_looks_into_the_log_goes_alone(store: EventStore, gate: Gate) -> None:
-    """Imports and appends under given ids; before or behind the others, each whole."""
+def test_exclusive_appends_have_a_commit_of_their_own(store: EventStore, gate: Gate) -> None:
+    """Imports and appends with given ids are stored before or after a group, each whole."""
     chat = store.conversation("chat")
     given = "0192f0c1-2222-7000-8000-000000000001"
     results = queued(
-        store, gate,
+        store,
+        gate,
         lambda: chat.append(message("plain")),
         lambda: chat.append(message("known"), event_ids=[given]),
         lambda: chat.record({"role": "user", "content": "hello"}),
         lambda: chat.append(message("plain")),
-    )  # fmt: skip
+    )
     assert gate.groups == [2]
     assert [r[0].version for r in (results[0], results[3], results[1])] == [1, 2, 3]
     assert chat.version == 4
 
 
-def test_others_writes_are_seen_by_every_one_of_a_group(
+def test_writes_of_other_processes_are_seen_by_every_append_of_a_group(
     store: EventStore, gate: Gate, tmp_path: Path
 ) -> None:
-    """Another process wrote between: what was decided on is what stands there."""
+    """Each append is decided on the log as it is when the group is stored."""
     chat = store.conversation("chat")
     chat_two = store.conversation("two")
     gate.go.set()
@@ -309,12 +405,16 @@ def test_others_writes_are_seen_by_every_one_of_a_group(
         other.conversation("chat").start("1")
         other.conversation("two").append(message())
         results = queued(
-            store, gate,
+            store,
+            gate,
             lambda: chat.append(completed("1")),
             lambda: chat.append(message()),
             lambda: chat_two.append(message()),
-        )  # fmt: skip
+        )
         assert [r[0].version for r in results] == [3, 4, 3]
         assert [r.event.tag for r in other.conversation("chat").events()] == [
-            "pending", "running", "completed", "message"
-        ]  # fmt: skip
+            "pending",
+            "running",
+            "completed",
+            "message",
+        ]

@@ -1,4 +1,4 @@
-"""What only asyncio can do to a turn: cancel it, anywhere; and loops where nobody awaits one."""
+"""The asyncio dispatcher: cancellation at any moment, threads, event loops."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import contextvars
 import itertools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from dispatching import awaited, check_log, last, make, raising, tags
+from support.dispatchers import awaited, last, make, raising, tags
 
 from eventstore import (
     AsyncConversation,
@@ -31,25 +31,16 @@ from eventstore import (
     ToolGateContext,
     ToolRejected,
 )
-from eventstore.storage import Append, Appended, Storage
+from eventstore.append.commands import Command
+from eventstore.storage.interface import Append, AppendOutcome, Storage
 from projections import resume_plan
 
 AGENTS = 20
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """A conversation in which the user has asked for something."""
-    with EventStore.open("sqlite://") as store:
-        chat = store.conversation("support-42")
-        chat.add_message("user", "please")
-        yield chat
-        check_log(chat)
-
-
-def test_the_conversation_is_an_asynchronous_one(chat: Conversation) -> None:
-    """Each dispatcher refuses the other's, and says where its own comes from."""
+def test_the_dispatcher_takes_its_own_kind_of_conversation(chat: Conversation) -> None:
+    """Each dispatcher refuses the other's conversation, and names the remedy."""
 
     async def main() -> None:
         async with AsyncEventStore.open("sqlite://") as store:
@@ -69,7 +60,7 @@ def test_the_conversation_is_an_asynchronous_one(chat: Conversation) -> None:
 
 
 def add(a: int) -> int:
-    """Add."""
+    """Return the sum."""
     return a + 1
 
 
@@ -77,7 +68,7 @@ def add(a: int) -> int:
 
 
 class Paced:
-    """A storage, each of whose operations waits until the event loop lets it go on."""
+    """A storage whose operations each wait for the event loop."""
 
     def __init__(self, storage: Storage, loop: asyncio.AbstractEventLoop) -> None:
         self.storage = storage
@@ -97,8 +88,8 @@ class Paced:
         return run
 
 
-def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
-    """No commit and no read takes place on it: each of them waits for it here."""
+def test_the_event_loop_runs_during_commits_and_reads() -> None:
+    """No commit and no read runs on the loop: each of them waits for it here."""
 
     def look(events: Any, names: Any) -> ToolGateContext:
         return ToolGateContext(len(list(events)), (), None, names)
@@ -108,9 +99,9 @@ def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
             chat = store.conversation("support-42")
             calls = [await chat.request("add", {"a": n}) for n in range(5)]
             await chat.start(calls[4].id)
-            blocking = store._store
-            paced = Paced(blocking._storage, asyncio.get_running_loop())
-            blocking.appender._storage = paced  # type: ignore[assignment]
+            committer = store.session.blocking.committer
+            paced = Paced(committer.storage, asyncio.get_running_loop())
+            committer.storage = paced  # type: ignore[assignment]
             tools = [
                 FunctionTool(add, idempotent=True, needs_approval=lambda tool: tool.index == 1)
             ]
@@ -120,7 +111,7 @@ def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
             done = await dispatcher.dispatch([calls[0], calls[1].id])
             assert len(done) == 2
             assert len(await dispatcher.resume()) == 3
-            blocking.appender._storage = paced.storage
+            committer.storage = paced.storage
             assert {tool.status.name for tool in (await chat.tools).values()} == {"Completed"}
             assert paced.operations > 10
 
@@ -128,7 +119,7 @@ def test_the_loop_goes_on_while_the_log_is_at_work() -> None:
 
 
 class Counted:
-    """A storage that counts its commits, and makes them only when it may."""
+    """A storage that counts its commits, and waits for permission to commit."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -138,29 +129,23 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
 
-    def append(self, request: Append) -> Appended:
-        """One append."""
-        self.commits.append(1)
-        assert self.may.wait(30)
-        return self.storage.append(request)
-
-    def append_all(self, requests: Sequence[Append]) -> list[Appended | Exception]:
-        """Appends together."""
+    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
+        """Count the commit and store the append."""
         self.commits.append(len(requests))
         assert self.may.wait(30)
-        return self.storage.append_all(requests)
+        return self.storage.append(requests)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Give way until it is so."""
+    """Yield to the event loop until the condition holds."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0)
 
 
-def test_agents_that_run_at_once_share_their_commits() -> None:
-    """What waits while a commit is under way goes into the next one: 40 steps, four commits."""
+def test_concurrent_agents_share_their_commits() -> None:
+    """Appends that wait during a commit share the next one: 40 steps, four commits."""
     barrier = asyncio.Barrier(AGENTS)
 
     async def meet() -> str:
@@ -174,15 +159,18 @@ def test_agents_that_run_at_once_share_their_commits() -> None:
         async with AsyncEventStore.open("sqlite://") as store:
             chats = [store.conversation(f"order-{n}") for n in range(AGENTS)]
             calls = [await chat.request("meet") for chat in chats]
-            storage = Counted(store._store._storage)
-            store._store.appender._storage = storage  # type: ignore[assignment]
-            queue = store._asking.writer._queue
-            running = asyncio.gather(*(
-                AsyncDispatcher(chat, [meet]).dispatch([call])
-                for chat, call in zip(chats, calls, strict=True)
-            ))  # fmt: skip
+            committer = store.session.blocking.committer
+            storage = Counted(committer.storage)
+            committer.storage = storage  # type: ignore[assignment]
+            writer = store.session.writer
+            running = asyncio.gather(
+                *(
+                    AsyncDispatcher(chat, [meet]).dispatch([call])
+                    for chat, call in zip(chats, calls, strict=True)
+                )
+            )
             for steps in (AGENTS, 2 * AGENTS):
-                await until(lambda: sum(storage.commits) + queue.qsize() == steps)  # noqa: B023
+                await until(lambda: sum(storage.commits) + len(writer) == steps)  # noqa: B023
                 storage.may.set()
             done = [tool for (tool,) in await running]
             assert [tool.response and tool.response.result for tool in done] == ["met"] * AGENTS
@@ -215,7 +203,10 @@ async def cancelled_once(
 def test_a_cancel_is_recorded_and_the_turn_closed(
     chat: Conversation, parallel: bool, times: int, timeout: float | None
 ) -> None:
-    """What ran may have taken effect, what had not started did not run; both are answered."""
+    """A call that ran may have taken effect; one that had not started did not run.
+
+    Both are answered.
+    """
     calls = [chat.request("endless"), chat.request("endless"), chat.request("add", {"a": 1})]
 
     async def run() -> None:
@@ -237,8 +228,8 @@ def test_a_cancel_is_recorded_and_the_turn_closed(
     assert last(chat, ToolRejected).by == "cancelled"
 
 
-def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
-    """Every call is answered: it did not run."""
+def test_a_task_cancelled_before_dispatch_starts_nothing(chat: Conversation) -> None:
+    """Every call is rejected, because it did not run."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
 
     async def run() -> None:
@@ -253,18 +244,19 @@ def test_who_is_cancelled_already_starts_nothing(chat: Conversation) -> None:
 
 
 def test_a_cancel_while_calls_are_looked_up_closes_the_turn(chat: Conversation) -> None:
-    """Whoever gives ids instead of calls is not worse off."""
+    """This holds for calls that are passed by id, too."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
 
     async def run() -> None:
         shared = awaited(chat)
-        ask = shared._reader.ask
+        executor = shared.session.outside_transaction(chat.id).executor
+        submit = executor.submit
 
         def cancelled(look: Any) -> Any:
             asyncio.get_running_loop().call_soon(task.cancel)
-            return ask(look)
+            return submit(look)
 
-        shared._reader.ask = cancelled  # type: ignore[method-assign]
+        executor.submit = cancelled  # type: ignore[method-assign]
         dispatch = AsyncDispatcher(shared, [add]).dispatch([call.id for call in calls])
         task = asyncio.ensure_future(dispatch)
         with pytest.raises(asyncio.CancelledError):
@@ -274,8 +266,8 @@ def test_a_cancel_while_calls_are_looked_up_closes_the_turn(chat: Conversation) 
     assert tags(chat) == ["pending", "pending", "rejected", "rejected"]
 
 
-def test_a_cancel_before_anything_is_resumed_leaves_what_ran_elsewhere(chat: Conversation) -> None:
-    """A call whose beginning another log has is not said never to have started; ours is."""
+def test_a_cancel_before_the_resume_leaves_calls_that_ran_elsewhere(chat: Conversation) -> None:
+    """A call that may have started elsewhere is not rejected; the others are."""
     function = {"name": "add", "arguments": '{"a": 1}'}
     calls = [{"id": "elsewhere", "type": "function", "function": function}]
     chat.record_messages([{"role": "assistant", "tool_calls": calls}], provider="openai")
@@ -299,20 +291,21 @@ def test_a_cancel_before_anything_is_resumed_leaves_what_ran_elsewhere(chat: Con
 
 
 def stepwise(chat: Conversation, number: int) -> tuple[AsyncConversation, list[asyncio.Task[Any]]]:
-    """The conversation; while its n-th write is under way, the tasks in the list are cancelled."""
+    """Return the conversation, and the list of tasks to cancel during its n-th write."""
     shared = awaited(chat)
     tasks: list[asyncio.Task[Any]] = []
     count = itertools.count()
-    one = shared._verbs._one
+    session = shared.session.outside_transaction(chat.id)
+    submit = session.submit
 
-    def cancelled(decide: Any) -> Any:
-        settling = one(decide)
+    def cancelled(command: Command[Any]) -> Any:
+        future = submit(command)
         if next(count) == number:
             for task in tasks:
                 asyncio.get_running_loop().call_soon(task.cancel)
-        return settling
+        return future
 
-    shared._verbs._one = cancelled
+    session.submit = cancelled  # type: ignore[method-assign]
     return shared, tasks
 
 
@@ -325,10 +318,10 @@ def stepwise(chat: Conversation, number: int) -> tuple[AsyncConversation, list[a
         (3, ["pending", "pending", "running", "completed", "running", "completed"]),
     ],
 )
-def test_a_cancel_while_a_step_is_recorded_takes_effect_behind_it(
+def test_a_cancel_while_a_step_is_recorded_takes_effect_after_it(
     chat: Conversation, number: int, expected: list[str]
 ) -> None:
-    """What was started and did not run says so; what did its work is completed."""
+    """A call that started and did not run says so; one that did its work is completed."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
     runs: list[int] = []
 
@@ -351,7 +344,7 @@ def test_a_cancel_while_a_step_is_recorded_takes_effect_behind_it(
 
 
 def test_a_result_that_came_just_before_the_cancel_is_recorded(chat: Conversation) -> None:
-    """The thread had ended; the run has not seen it yet."""
+    """The thread had ended, but its result was not received yet."""
     slow = Slow()
 
     async def run() -> None:
@@ -361,7 +354,7 @@ def test_a_result_that_came_just_before_the_cancel_is_recorded(chat: Conversatio
         await until(lambda: slow.thread is not None)
         asyncio.get_running_loop().call_soon(slow.end)  # its answer is the next thing to come,
         await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(task.cancel)  # and this comes behind it
+        asyncio.get_running_loop().call_soon(task.cancel)  # and this comes after it
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -372,7 +365,7 @@ def test_a_result_that_came_just_before_the_cancel_is_recorded(chat: Conversatio
 
 
 def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> None:
-    """The failure stands, with the announcement that `resume` can keep."""
+    """The failure stays, with the announced delay that `resume` can use."""
     begun = []
 
     async def run() -> None:
@@ -393,8 +386,8 @@ def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> N
     assert last(chat, ToolFailed).delay is not None
 
 
-def test_a_cancel_while_a_person_is_asked_closes_the_turn(chat: Conversation) -> None:
-    """The question was this dispatcher's own, and nobody will answer it."""
+def test_a_cancel_during_the_approver_closes_the_turn(chat: Conversation) -> None:
+    """The call is rejected, because its question is lost."""
 
     async def run() -> None:
         asked = asyncio.Event()
@@ -412,10 +405,10 @@ def test_a_cancel_while_a_person_is_asked_closes_the_turn(chat: Conversation) ->
     assert tags(chat) == ["pending", "rejected"]
 
 
-def test_a_cancel_while_the_outside_system_is_asked_leaves_the_call_unknown(
+def test_a_cancel_during_verify_leaves_the_outcome_unknown(
     chat: Conversation,
 ) -> None:
-    """Nothing new is known of it."""
+    """The interrupted check adds nothing to the log."""
     call = chat.request("add", {"a": 1})
     chat.start(call.id)
 
@@ -434,8 +427,8 @@ def test_a_cancel_while_the_outside_system_is_asked_leaves_the_call_unknown(
     assert tags(chat) == ["pending", "running"]
 
 
-def test_a_tool_that_ends_in_spite_of_a_cancel_is_completed(chat: Conversation) -> None:
-    """Its result is real; whoever swallows a cancel goes on, as everywhere in asyncio."""
+def test_a_tool_that_ignores_the_cancel_is_completed(chat: Conversation) -> None:
+    """Its result is real; a task that swallows a cancel goes on, as always in asyncio."""
     begun = asyncio.Event()
 
     async def stubborn() -> str:
@@ -460,10 +453,8 @@ def test_a_tool_that_ends_in_spite_of_a_cancel_is_completed(chat: Conversation) 
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
-def test_a_tool_that_was_cancelled_inside_has_failed_and_that_is_all(
-    chat: Conversation, kind: str
-) -> None:
-    """Nobody cancelled the run."""
+def test_a_tool_that_raises_cancelled_error_fails_alone(chat: Conversation, kind: str) -> None:
+    """The call has failed, and the run is not cancelled."""
 
     async def awaits_cancelled() -> None:
         future = asyncio.get_running_loop().create_future()
@@ -476,8 +467,8 @@ def test_a_tool_that_was_cancelled_inside_has_failed_and_that_is_all(
     assert done[0].status.failure.code == "cancelled"
 
 
-def test_a_failure_may_cancel_what_runs_beside_it(chat: Conversation) -> None:
-    """The sibling sees the cancel, both have failed, and the run goes on."""
+def test_a_failure_may_cancel_concurrent_siblings(chat: Conversation) -> None:
+    """The sibling gets the cancel, both fail, and the run goes on."""
     saw: list[str] = []
 
     async def run() -> list[Tool]:
@@ -510,8 +501,8 @@ def test_a_failure_may_cancel_what_runs_beside_it(chat: Conversation) -> None:
     assert done[0].status.failure.code == "cancelled"
 
 
-def test_a_sibling_that_waits_for_its_place_never_starts(chat: Conversation) -> None:
-    """With one place for two, the second is still waiting when the first fails."""
+def test_a_sibling_waiting_for_the_parallel_limit_never_starts(chat: Conversation) -> None:
+    """With `max_parallel=1`, the second still waits when the first fails."""
 
     async def bad() -> None:
         await asyncio.sleep(0)
@@ -524,7 +515,7 @@ def test_a_sibling_that_waits_for_its_place_never_starts(chat: Conversation) -> 
 
 
 class Slow:
-    """A tool that ends when it is told to, long after anybody waits."""
+    """A tool that ends on demand, long after the wait for it."""
 
     __name__ = "slow"
 
@@ -534,7 +525,7 @@ class Slow:
         self.thread: threading.Thread | None = None
 
     def __call__(self) -> Any:
-        """Wait to be released."""
+        """Block until the test releases the tool; return or raise its result."""
         self.thread = threading.current_thread()
         self.release.wait(30)
         if isinstance(self.result, Exception):
@@ -542,14 +533,14 @@ class Slow:
         return self.result
 
     def end(self) -> None:
-        """Let it end."""
+        """Release the tool and wait for its thread."""
         self.release.set()
         assert self.thread is not None
         self.thread.join()
 
 
 def threads_ended() -> None:
-    """Wait until the dispatchers' threads have done all their work."""
+    """Wait until the dispatchers' threads have ended."""
     while working := [one for one in threading.enumerate() if one.name == "dispatch"]:
         for thread in working:
             thread.join()
@@ -589,7 +580,7 @@ def test_a_result_that_comes_after_the_timeout_is_recorded(
 
 
 def test_a_result_that_comes_after_the_store_is_closed_is_lost() -> None:
-    """And nobody is disturbed."""
+    """No error is raised."""
     slow = Slow()
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("chat")
@@ -602,7 +593,7 @@ def test_a_result_that_comes_after_the_store_is_closed_is_lost() -> None:
 def test_tools_see_the_callers_context(
     chat: Conversation, parallel: bool, timeout: float | None
 ) -> None:
-    """Context variables come along into threads and loops."""
+    """Context variables are copied into the threads and loops that run tools."""
 
     def look() -> str:
         return VARIABLE.get()
@@ -622,7 +613,7 @@ def test_tools_see_the_callers_context(
 
 
 def test_async_tools_run_without_a_loop_and_beside_one(chat: Conversation) -> None:
-    """The plain dispatcher brings a loop of its own, also inside of another."""
+    """The blocking dispatcher uses its own event loop, also inside another one."""
 
     async def double(n: int) -> int:
         await asyncio.sleep(0)
@@ -639,8 +630,8 @@ def test_async_tools_run_without_a_loop_and_beside_one(chat: Conversation) -> No
     assert asyncio.run(inside()) == 8
 
 
-def test_a_plain_function_may_give_something_to_await(chat: Conversation) -> None:
-    """It is awaited, whichever the dispatcher."""
+def test_a_plain_function_may_return_an_awaitable(chat: Conversation) -> None:
+    """Both dispatchers await it."""
 
     async def later() -> int:
         return 5
@@ -654,7 +645,7 @@ def test_a_plain_function_may_give_something_to_await(chat: Conversation) -> Non
 
 
 def test_async_hooks_and_verifiers_are_awaited(chat: Conversation) -> None:
-    """By both dispatchers."""
+    """Both dispatchers await hooks and verifiers that are async."""
     asked: list[str] = []
 
     async def hook(tool: Tool) -> None:
@@ -673,7 +664,7 @@ def test_async_hooks_and_verifiers_are_awaited(chat: Conversation) -> None:
 
 
 def test_waits_may_be_awaited(chat: Conversation) -> None:
-    """A `sleep` that is async is."""
+    """An async `sleep` is awaited between two attempts."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -686,7 +677,7 @@ def test_waits_may_be_awaited(chat: Conversation) -> None:
 
 
 def test_a_short_wait_passes(chat: Conversation) -> None:
-    """Without a `sleep` of the host's, too."""
+    """The dispatcher waits by itself if the host gives no `sleep`."""
     spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 0.001, 0.001))
     asyncio.run(AsyncDispatcher(awaited(chat), [spec]).dispatch([chat.request("bad")]))
     Dispatcher(chat, [spec]).dispatch([chat.request("bad")])

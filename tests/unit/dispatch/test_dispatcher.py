@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from dispatching import Waits, answers, check_log, last, make, raising, tags
+from support.dispatchers import (
+    Waits,
+    answers,
+    last,
+    make,
+    raising,
+    refuse_commands,
+    store_unchecked,
+    tags,
+)
 
 from eventstore import (
     Approve,
     AsyncDispatcher,
+    Completed,
     Conversation,
     DefaultRetryClassifier,
     Dispatcher,
@@ -20,8 +29,10 @@ from eventstore import (
     EventStore,
     Failed,
     Failure,
+    FunctionCall,
     FunctionTool,
     IllegalTransition,
+    OpeningGate,
     Outcome,
     Reject,
     RetryClass,
@@ -41,37 +52,22 @@ from eventstore import (
     ToolRunning,
     UnknownCall,
 )
-from eventstore.testing import together
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """Which dispatcher."""
-    return str(request.param)
-
-
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """A conversation in which the user has asked for something."""
-    with EventStore.open("sqlite://") as store:
-        chat = store.conversation("support-42")
-        chat.add_message("user", "please")
-        yield chat
-        check_log(chat)
+from eventstore.testing import run_concurrently
+from projections import error_statistics, replay
 
 
 def add(a: int, b: int = 1) -> int:
-    """Add."""
+    """Return the sum."""
     return a + b
 
 
 async def add_async(a: int, b: int = 1) -> int:
-    """Add, as async functions do."""
+    """Return the sum, as a coroutine function."""
     return a + b
 
 
 class Flaky:
-    """Fails some times, then gives its count."""
+    """A tool that fails some times, then returns its count."""
 
     __name__ = "flaky"
 
@@ -81,7 +77,7 @@ class Flaky:
         self.error = error or ConnectionError("reset")
 
     def __call__(self) -> int:
-        """Run."""
+        """Fail, or return the number of calls."""
         self.runs += 1
         if self.left:
             self.left -= 1
@@ -98,7 +94,7 @@ class Flaky:
 def test_a_call_runs_and_is_recorded_before_and_after(
     kind: str, chat: Conversation, tool: Any
 ) -> None:
-    """Sync, async, in between and by another name."""
+    """Sync and async tools, under any name, are recorded as started and as completed."""
     name = "sum" if isinstance(tool, partial | FunctionTool) else tool.__name__
     if isinstance(tool, partial):
         tool = FunctionTool(tool, "sum")
@@ -113,15 +109,15 @@ def test_a_call_runs_and_is_recorded_before_and_after(
 
 
 def test_tools_come_as_a_list_or_by_name(kind: str, chat: Conversation) -> None:
-    """A name that is given wins over the function's own."""
+    """A given name wins over the name of the function."""
     calls = [chat.request(name, {"a": 1}) for name in ("plus", "more")]
     tools = {"plus": lambda a: a + 1, "more": FunctionTool(add, "ignored")}
     done = make(kind, chat, tools).dispatch(calls)
     assert [tool.response.result for tool in done if tool.response] == [2, 2]
 
 
-def test_calls_may_be_named_by_id(kind: str, chat: Conversation) -> None:
-    """What there is no call of is refused, and so is what is no call."""
+def test_calls_may_be_passed_by_id(kind: str, chat: Conversation) -> None:
+    """An unknown id is refused, and so is an object that is not a call."""
     call = chat.request("add", {"a": 1})
     dispatcher = make(kind, chat, [add])
     with pytest.raises(UnknownCall, match="no call 'nope'"):
@@ -133,7 +129,7 @@ def test_calls_may_be_named_by_id(kind: str, chat: Conversation) -> None:
 
 
 def test_the_call_of_another_conversation_is_refused(kind: str, chat: Conversation) -> None:
-    """Nothing runs."""
+    """Such a call raises an error, and nothing runs."""
     with EventStore.open("sqlite://") as elsewhere:
         call = elsewhere.conversation("other").request("add", {"a": 1})
     with pytest.raises(UnknownCall):
@@ -142,8 +138,8 @@ def test_the_call_of_another_conversation_is_refused(kind: str, chat: Conversati
         make(kind, chat, [add]).dispatch([call])
 
 
-def test_no_calls_are_dispatched_at_once(kind: str, chat: Conversation) -> None:
-    """An empty turn is a turn."""
+def test_an_empty_turn_returns_no_calls(kind: str, chat: Conversation) -> None:
+    """An empty list of calls is allowed."""
     assert make(kind, chat, [add]).dispatch([]) == []
 
 
@@ -157,8 +153,8 @@ def test_a_tool_that_raises_is_recorded_and_the_turn_goes_on(kind: str, chat: Co
     assert last(chat, ToolFailed).attempt == 1
 
 
-def test_a_tool_may_give_a_failure_in_place_of_raising(kind: str, chat: Conversation) -> None:
-    """With words for the model that are not those for operators."""
+def test_a_tool_may_return_a_failure_instead_of_raising(kind: str, chat: Conversation) -> None:
+    """Its text for the model differs from the text for operators."""
     failure = Failure(ErrorKind.AUTH, "token expired on host 7", "not logged in")
     call = chat.request("whoami")
     (tool,) = make(kind, chat, {"whoami": lambda: failure}).dispatch([call])
@@ -177,18 +173,18 @@ def test_a_tool_may_give_a_failure_in_place_of_raising(kind: str, chat: Conversa
         (lambda error: 1 / 0, (ErrorKind.INTERNAL, "5")),
     ],
 )
-def test_a_tool_knows_its_own_errors_best(
+def test_classify_of_the_tool_decides_the_kind(
     kind: str, chat: Conversation, classify: Any, expected: Any
 ) -> None:
-    """A kind or a whole failure; where that goes wrong, too, what happened is still recorded."""
+    """`classify` returns a kind or a failure; if it fails itself, the failure is still recorded."""
     tool = FunctionTool(raising(RuntimeError("5")), "bad", classify=classify)
     (tool_,) = make(kind, chat, [tool]).dispatch([chat.request("bad")])
     assert isinstance(tool_.status, Failed)
     assert (tool_.status.failure.kind, tool_.status.failure.message) == expected
 
 
-def test_a_tool_may_ask_for_its_call(kind: str, chat: Conversation) -> None:
-    """Whose id is an idempotency key that a later process knows, too."""
+def test_a_tool_may_take_its_call_as_first_argument(kind: str, chat: Conversation) -> None:
+    """The id of the call is an idempotency key that a later process has, too."""
     call = chat.request("pay", {"amount": 5})
     tool = FunctionTool(lambda tool, amount: [tool.id, amount], "pay", takes_tool=True)
     (done,) = make(kind, chat, [tool]).dispatch([call])
@@ -196,10 +192,10 @@ def test_a_tool_may_ask_for_its_call(kind: str, chat: Conversation) -> None:
     assert done.response.result == [call.id, 5]
 
 
-def test_a_tool_that_changes_its_arguments_changes_nothing_else(
+def test_a_tool_that_mutates_its_arguments_does_not_change_the_log(
     kind: str, chat: Conversation
 ) -> None:
-    """They are its own copy."""
+    """Each tool gets its own copy of the arguments."""
 
     def greedy(items: list[int]) -> int:
         items.clear()
@@ -211,8 +207,8 @@ def test_a_tool_that_changes_its_arguments_changes_nothing_else(
     assert last(chat, ToolRunning).arguments == {"items": [1, 2]}
 
 
-def test_what_cannot_be_json_is_stored_all_the_same(kind: str, chat: Conversation) -> None:
-    """A result is never lost for its form."""
+def test_a_result_that_is_not_json_is_stored(kind: str, chat: Conversation) -> None:
+    """A result is never lost because of its form."""
     (done,) = make(kind, chat, {"odd": lambda: {1, 2}}).dispatch([chat.request("odd")])
     assert done.response is not None
     assert last(chat, ToolCompleted).lossy
@@ -221,8 +217,10 @@ def test_what_cannot_be_json_is_stored_all_the_same(kind: str, chat: Conversatio
 # what cannot start
 
 
-def test_an_unknown_tool_fails_with_the_names_there_are(kind: str, chat: Conversation) -> None:
-    """The model reads what it may call; the failure says that it is the model's."""
+def test_a_call_of_an_unknown_tool_fails_with_the_known_names(
+    kind: str, chat: Conversation
+) -> None:
+    """The model reads the names that it may call; the failure kind is validation."""
     call = chat.request("nope")
     (tool,) = make(kind, chat, [add]).dispatch([call])
     assert isinstance(tool.status, Failed)
@@ -234,7 +232,7 @@ def test_an_unknown_tool_fails_with_the_names_there_are(kind: str, chat: Convers
 
 
 def test_a_long_list_of_names_is_cut(kind: str, chat: Conversation) -> None:
-    """The first twelve, and how many there are."""
+    """The text has the first twelve names and the number of all."""
     call = chat.request("nope")
     make(kind, chat, {f"tool{n:02}": add for n in range(15)}).dispatch([call])
     assert answers(chat)[call.id].endswith("tool10, tool11, … (15 in all).")
@@ -243,13 +241,13 @@ def test_a_long_list_of_names_is_cut(kind: str, chat: Conversation) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ("{oops", "the arguments of `add` are no JSON object: {oops"),
-        ([1], "the arguments of `add` are no JSON object: [1]"),
+        ("{oops", "the arguments of `add` are not a JSON object: {oops"),
+        ([1], "the arguments of `add` are not a JSON object: [1]"),
         ({}, "`add` is missing argument a"),
         ({"a": 1, "c": 2, "d": 3}, "`add` takes no arguments c, d"),
     ],
 )
-def test_arguments_that_do_not_fit_never_start(
+def test_a_call_with_invalid_arguments_never_starts(
     kind: str, chat: Conversation, arguments: Any, why: str
 ) -> None:
     """Nothing is started, and the model is told to call again."""
@@ -263,7 +261,7 @@ def test_arguments_that_do_not_fit_never_start(
 
 
 def test_calls_beyond_the_limit_are_rejected(kind: str, chat: Conversation) -> None:
-    """Those that cannot run, and those that run beside others, use up nothing."""
+    """Calls of unknown tools and parallel calls do not count; invalid ones do."""
     tools = [
         add,
         FunctionTool(add, "note", counted=False),
@@ -274,18 +272,64 @@ def test_calls_beyond_the_limit_are_rejected(kind: str, chat: Conversation) -> N
     calls = [chat.request(n, a) for n, a in zip(names, arguments, strict=True)]
     done = make(kind, chat, tools, max_calls_per_turn=1).dispatch(calls)
     assert [tool.status.name for tool in done] == [
-        "Completed", "Failed", "Completed", "Failed", "Completed", "Completed", "Rejected",
-    ]  # fmt: skip
+        "Completed",
+        "Failed",
+        "Completed",
+        "Failed",
+        "Rejected",
+        "Completed",
+        "Rejected",
+    ]
     event = last(chat, ToolRejected)
     assert event.source == "limit"
     assert event.reason.startswith("not executed: only the first 1 call of a turn may run")
     assert event.details == {
-        "kind": "tool_call_not_executed", "reason": "max_tool_calls_per_turn",
-        "total_tool_calls": 5, "limit_counted_tool_calls": 2, "max_executed": 1,
-    }  # fmt: skip
+        "kind": "tool_call_not_executed",
+        "reason": "max_tool_calls_per_turn",
+        "total_tool_calls": 7,
+        "limit_counted_tool_calls": 3,
+        "max_executed": 1,
+    }
 
 
-def test_a_limit_of_none_at_all_rejects_everything(kind: str, chat: Conversation) -> None:
+def test_a_hidden_call_uses_the_place_of_the_turn(kind: str, chat: Conversation) -> None:
+    """The hidden call is refused by its gate, and the call after it by the limit."""
+    tools = {"hidden": lambda: 1, "add": lambda: 2}
+    calls = [chat.request(name) for name in ("hidden", "add", "hidden")]
+    gates = [OpeningGate(["add"])]
+    dispatcher = make(kind, chat, tools, gates=gates, max_calls_per_turn=1)
+    dispatcher.dispatch(calls)
+    rejections = [r.event for r in chat.events() if isinstance(r.event, ToolRejected)]
+    assert [event.source for event in rejections] == ["gate", "limit", "gate"]
+    assert rejections[1].details is not None
+    assert rejections[1].details["total_tool_calls"] == 3
+
+
+def test_a_skip_names_its_hook_and_the_reason(kind: str, chat: Conversation) -> None:
+    """A skip does not count as a run, and the replay's line says skipped."""
+
+    def cache(tool: Tool) -> Skip | None:
+        if tool.call.arguments["a"] == 1:
+            return Skip("as before", reason="asked for a minute ago")
+        return Skip("known", by="the index") if tool.call.arguments["a"] == 2 else None
+
+    calls = [chat.request("add", {"a": n}) for n in (1, 2, 3)]
+    skipped, known, run = make(kind, chat, [add], hooks=[cache]).dispatch(calls)
+    assert isinstance(skipped.status, Completed)
+    assert (skipped.status.by, skipped.status.reason) == ("cache", "asked for a minute ago")
+    assert isinstance(known.status, Completed)
+    assert (known.status.by, known.status.reason) == ("the index", None)
+    assert isinstance(run.status, Completed)
+    assert (run.status.synthetic, run.status.by) == (False, None)
+    assert Tool.decode(skipped.encode()) == chat.tools[skipped.id] == skipped
+    found = error_statistics(chat.events())
+    assert (found.overall.synthetic, found.overall.attempts) == (2, 1)
+    assert "3 completed (2 without a run)" in str(found)
+    frames = "\n".join(map(str, replay(chat.events())))
+    assert "(not run by cache: asked for a minute ago)" in frames
+
+
+def test_a_limit_of_zero_rejects_every_call(kind: str, chat: Conversation) -> None:
     """Zero is a limit."""
     (tool,) = make(kind, chat, [add], max_calls_per_turn=0).dispatch(
         [chat.request("add", {"a": 1})]
@@ -294,7 +338,7 @@ def test_a_limit_of_none_at_all_rejects_everything(kind: str, chat: Conversation
 
 
 def test_calls_that_have_started_are_left_alone(kind: str, chat: Conversation) -> None:
-    """Whatever became of them: only `resume` asks."""
+    """Only `resume` asks for their outcome."""
     calls = [chat.request("add", {"a": n}) for n in range(4)]
     chat.start(calls[0].id)
     chat.complete(calls[1].id, "by hand")
@@ -306,7 +350,7 @@ def test_calls_that_have_started_are_left_alone(kind: str, chat: Conversation) -
     assert chat.version == version
 
 
-def test_another_worker_that_was_first_keeps_the_call(kind: str, chat: Conversation) -> None:
+def test_a_call_that_another_worker_started_is_left_to_it(kind: str, chat: Conversation) -> None:
     """The handle is stale, the log is not: nothing runs twice."""
     runs: list[int] = []
     calls = [chat.request("run", {"n": n}) for n in range(2)]
@@ -317,8 +361,8 @@ def test_another_worker_that_was_first_keeps_the_call(kind: str, chat: Conversat
     assert runs == []
 
 
-def test_who_completes_a_running_call_first_has_completed_it(kind: str, chat: Conversation) -> None:
-    """The tool's own result comes too late, and the turn goes on."""
+def test_the_first_completion_of_a_running_call_stands(kind: str, chat: Conversation) -> None:
+    """The tool's own result is too late, and the turn goes on."""
     calls = [chat.request("slow"), chat.request("slow")]
 
     def slow() -> str:
@@ -332,25 +376,27 @@ def test_who_completes_a_running_call_first_has_completed_it(kind: str, chat: Co
     assert (first.response.result, second.response.result) == ("by hand", "by itself")
 
 
-def test_another_workers_attempt_is_not_failed_by_one_that_lacks_the_tool(
+def test_a_worker_without_the_tool_does_not_fail_anothers_attempt(
     kind: str, chat: Conversation
 ) -> None:
-    """It has the call, and this one has an old picture of it."""
+    """This worker read the call before another worker, which has the tool, started it."""
     call = chat.request("pay")
     chat.start(call.id)
     (tool,) = make(kind, chat, [add]).dispatch([call])
     assert tool.status.name == "Running"
 
 
-def test_two_workers_that_dispatch_one_turn_share_it(kind: str, chat: Conversation) -> None:
-    """Each call runs once, whoever gets it."""
+def test_workers_that_dispatch_the_same_turn_run_each_call_once(
+    kind: str, chat: Conversation
+) -> None:
+    """Any of the workers may start a call."""
     runs: list[int] = []
     calls = [chat.request("run", {"n": n}) for n in range(30)]
 
     def work() -> None:
         make(kind, chat, {"run": lambda n: [runs.append(n)]}).dispatch(calls)
 
-    assert together(work, work, work) == [None] * 3
+    assert run_concurrently(work, work, work) == [None] * 3
     assert sorted(runs) == list(range(30))
     assert {tool.status.name for tool in chat.tools.values()} == {"Completed"}
 
@@ -358,15 +404,15 @@ def test_two_workers_that_dispatch_one_turn_share_it(kind: str, chat: Conversati
 # retries
 
 
-def test_a_tool_is_run_once_unless_it_carries_a_policy(kind: str, chat: Conversation) -> None:
-    """Whatever the error."""
+def test_a_tool_without_a_retry_policy_runs_once(kind: str, chat: Conversation) -> None:
+    """The tool runs once, whatever error it raises."""
     tool = Flaky(1)
     make(kind, chat, [tool]).dispatch([chat.request("flaky")])
     assert tool.runs == 1
 
 
-def test_a_failure_that_may_pass_is_retried_after_a_wait(kind: str, chat: Conversation) -> None:
-    """The wait is announced in the log before it begins."""
+def test_a_transient_failure_is_retried_after_a_wait(kind: str, chat: Conversation) -> None:
+    """The wait is recorded before it begins."""
     tool, waits = Flaky(2), Waits()
     spec = FunctionTool(tool, retry=RetryPolicy(5, 0.5, 30))
     (done,) = make(kind, chat, [spec], sleep=waits).dispatch([chat.request("flaky")])
@@ -377,8 +423,8 @@ def test_a_failure_that_may_pass_is_retried_after_a_wait(kind: str, chat: Conver
     assert [delay / 1e6 for delay in delays if delay] == waits.seconds == [0.5, 1.0]
 
 
-def test_attempts_run_out(kind: str, chat: Conversation) -> None:
-    """Exactly as many as the policy allows, and the last failure stands."""
+def test_no_more_attempts_are_made_than_the_policy_allows(kind: str, chat: Conversation) -> None:
+    """The last failure stands."""
     tool = Flaky(9)
     spec = FunctionTool(tool, retry=RetryPolicy(2))
     (done,) = make(kind, chat, [spec]).dispatch([chat.request("flaky")])
@@ -387,7 +433,7 @@ def test_attempts_run_out(kind: str, chat: Conversation) -> None:
     assert last(chat, ToolFailed).delay is None
 
 
-def test_the_provider_says_how_long_to_wait(kind: str, chat: Conversation) -> None:
+def test_the_hint_of_the_provider_decides_the_wait(kind: str, chat: Conversation) -> None:
     """Its hint wins over the backoff, up to the policy's cap."""
     waits = Waits()
     hint = Failure(ErrorKind.RATE_LIMIT, "slow down", retry_after=7.0)
@@ -397,15 +443,15 @@ def test_the_provider_says_how_long_to_wait(kind: str, chat: Conversation) -> No
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), Failure(ErrorKind.VALIDATION, "no")])
-def test_what_will_not_pass_is_not_retried(kind: str, chat: Conversation, error: Any) -> None:
-    """Permanent errors, raised or given."""
+def test_a_permanent_failure_is_not_retried(kind: str, chat: Conversation, error: Any) -> None:
+    """This holds for a failure that is raised and for one that is returned."""
     tool = Flaky(1, error)
     make(kind, chat, [FunctionTool(tool, retry=RetryPolicy(3))]).dispatch([chat.request("flaky")])
     assert tool.runs == 1
 
 
-def test_the_host_may_classify_otherwise(kind: str, chat: Conversation) -> None:
-    """A classifier sees what was raised."""
+def test_a_custom_retry_classifier_decides(kind: str, chat: Conversation) -> None:
+    """The classifier gets the raised error, and its answer decides on a retry."""
 
     class Never(DefaultRetryClassifier):
         def classify(self, error: BaseException | ErrorKind) -> RetryClass:
@@ -422,10 +468,10 @@ def test_the_host_may_classify_otherwise(kind: str, chat: Conversation) -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_a_timeout_is_retried_only_where_twice_is_as_good_as_once(
+def test_a_timeout_is_retried_only_for_an_idempotent_tool(
     kind: str, chat: Conversation, idempotent: bool
 ) -> None:
-    """It may have taken effect, and the model is told so."""
+    """The call may have taken effect, and the model is told so."""
     tool = Flaky(1, TimeoutError("no answer"))
     spec = FunctionTool(tool, retry=RetryPolicy(3), idempotent=idempotent)
     call = chat.request("flaky")
@@ -447,10 +493,10 @@ def test_a_timeout_is_retried_only_where_twice_is_as_good_as_once(
         (None, "Failed", 1),
     ],
 )
-def test_the_outside_system_is_asked_before_a_retry(
+def test_verify_is_called_before_a_retry(
     kind: str, chat: Conversation, outcome: Any, status: str, runs: int
 ) -> None:
-    """Where nobody knows whether an attempt took effect, `verify` may."""
+    """If it is unknown whether an attempt took effect, `verify` may find out."""
     tool, asked = Flaky(1, TimeoutError("no answer")), []
 
     def verify(tool: Tool) -> Any:
@@ -463,7 +509,7 @@ def test_the_outside_system_is_asked_before_a_retry(
 
 
 def test_a_verified_attempt_is_not_retried_without_a_policy(kind: str, chat: Conversation) -> None:
-    """That it did not happen allows a retry, and does not ask for one."""
+    """An attempt without effect may be retried, but only a policy demands it."""
     tool = Flaky(1, TimeoutError("no answer"))
     spec = FunctionTool(tool, verify=lambda _: Outcome.not_done())
     (done,) = make(kind, chat, [spec]).dispatch([chat.request("flaky")])
@@ -471,8 +517,8 @@ def test_a_verified_attempt_is_not_retried_without_a_policy(kind: str, chat: Con
 
 
 @pytest.mark.parametrize("answer", ["yes", 1 / 3, True])
-def test_a_verify_that_makes_no_sense_is_told(kind: str, chat: Conversation, answer: Any) -> None:
-    """After every other call has had its turn; the call stays as it was."""
+def test_an_invalid_answer_of_verify_is_raised(kind: str, chat: Conversation, answer: Any) -> None:
+    """The error is raised after every other call was handled, and the call stays as it was."""
     spec = FunctionTool(Flaky(1, TimeoutError()), verify=lambda _: answer)
     calls = [chat.request("flaky"), chat.request("add", {"a": 1})]
     with pytest.raises(TypeError, match=r"verify of tool 'flaky' gave .*Outcome.done\(result\)"):
@@ -486,7 +532,7 @@ def test_a_verify_that_makes_no_sense_is_told(kind: str, chat: Conversation, ans
 def test_the_policy_ends_the_run_after_everything_is_recorded(
     kind: str, chat: Conversation
 ) -> None:
-    """What had not started is closed, the end is in the log, and the caller gets the failure."""
+    """Calls that had not started are closed, the end is recorded, the caller gets the failure."""
     calls = [chat.request("bad"), chat.request("add", {"a": 1})]
     tools = {"bad": raising(PermissionError("no key")), "add": add}
     dispatcher = make(kind, chat, tools, policy=ToolErrorPolicy.operator_safe())
@@ -498,12 +544,14 @@ def test_the_policy_ends_the_run_after_everything_is_recorded(
     rejected = last(chat, ToolRejected)
     assert (rejected.call_id, rejected.source) == (calls[1].id, "sibling")
     assert rejected.details == {
-        "kind": "tool_call_not_executed", "reason": "sibling_tool_error", "failed_tool": "bad",
-    }  # fmt: skip
+        "kind": "tool_call_not_executed",
+        "reason": "sibling_tool_error",
+        "failed_tool": "bad",
+    }
 
 
-def test_a_retry_comes_before_the_verdict(kind: str, chat: Conversation) -> None:
-    """A policy judges the failure that has settled."""
+def test_a_retry_precedes_the_error_policy(kind: str, chat: Conversation) -> None:
+    """The policy judges only the last failure."""
     policy = ToolErrorPolicy.new().add_terminal_kind(ErrorKind.TRANSIENT)
     retried = FunctionTool(Flaky(1), retry=RetryPolicy(2))
     make(kind, chat, [retried], policy=policy).dispatch([chat.request("flaky")])
@@ -511,25 +559,21 @@ def test_a_retry_comes_before_the_verdict(kind: str, chat: Conversation) -> None
         make(kind, chat, [Flaky(1)], policy=policy).dispatch([chat.request("flaky")])
 
 
-def test_a_terminal_failure_that_the_outside_system_knows_better_ends_nothing(
+def test_a_terminal_failure_that_verify_corrects_does_not_end_the_run(
     kind: str, chat: Conversation
 ) -> None:
-    """It was done after all."""
+    """`verify` finds that the call was done after all."""
     policy = ToolErrorPolicy.new().add_terminal_kind(ErrorKind.TRANSIENT)
     spec = FunctionTool(Flaky(1, TimeoutError()), verify=lambda _: Outcome.done(1))
     (done,) = make(kind, chat, [spec], policy=policy).dispatch([chat.request("flaky")])
     assert done.response is not None
 
 
-def test_the_end_is_raised_even_where_it_cannot_be_recorded(
+def test_the_terminal_error_is_raised_if_the_end_cannot_be_recorded(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a note that it was not."""
-
-    def full(*_: Any) -> None:
-        raise StoreFull("no space")
-
-    monkeypatch.setattr(Conversation, "append", full)
+    """A note on the error says that the end of the run was not recorded."""
+    refuse_commands(monkeypatch, "append", StoreFull("no space"))
     policy = ToolErrorPolicy.operator_safe()
     with pytest.raises(ToolErrorTerminal) as caught:
         make(kind, chat, [Flaky(1, PermissionError())], policy=policy).dispatch(
@@ -538,8 +582,8 @@ def test_the_end_is_raised_even_where_it_cannot_be_recorded(
     assert caught.value.__notes__ == ["the end of the run was not recorded: no space"]
 
 
-def test_a_run_may_end_with_a_tools_success(kind: str, chat: Conversation) -> None:
-    """When all that have a say agree; a failure, an unknown tool and silence do not."""
+def test_ends_run_asks_the_tools_that_vote(kind: str, chat: Conversation) -> None:
+    """All votes must agree; a failure, an unknown tool and no vote at all do not end it."""
     tools = [FunctionTool(add, "deliver", ends_run=True), FunctionTool(add, "note", ends_run=None)]
     dispatcher = make(kind, chat, [*tools, FunctionTool(add)])
 
@@ -560,22 +604,48 @@ def test_a_run_may_end_with_a_tools_success(kind: str, chat: Conversation) -> No
 
 
 def ask_first(**options: Any) -> FunctionTool:
-    """A tool that needs approval."""
+    """Return a tool that needs approval."""
     return FunctionTool(add, **{"needs_approval": True, **options})
 
 
 def test_a_call_that_needs_approval_stays_pending_for_another_process(
     kind: str, chat: Conversation
 ) -> None:
-    """What needs none runs meanwhile; once somebody has decided, the call does."""
+    """A call that needs no approval runs meanwhile; the other runs after the decision."""
     calls = [chat.request("add", {"a": 1}), chat.request("free", {"a": 1})]
     dispatcher = make(kind, chat, [ask_first(), FunctionTool(add, "free")])
     assert [tool.status.name for tool in dispatcher.dispatch(calls)] == ["Pending", "Completed"]
     chat.approve(calls[0].id, edited_arguments={"a": 5}, by="ada")
-    (done,) = dispatcher.dispatch([calls[0]])  # the handle is stale: nobody is asked again
+    (done,) = dispatcher.dispatch(
+        [calls[0]]
+    )  # the handle is stale: the approver is not asked again
     assert done.response is not None
     assert done.response.result == 6
     assert done.effective_call.arguments == {"a": 5}
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_an_edit_that_names_another_tool_runs_neither(
+    kind: str, chat: Conversation, resumes: Any
+) -> None:
+    """A log of an older version may hold one: the call fails, and the model reads why."""
+    ran: list[str] = []
+    tools = [
+        FunctionTool(lambda **_: ran.append("pay"), "pay", needs_approval=True),
+        FunctionTool(lambda **_: ran.append("pay_all"), "pay_all"),
+    ]
+    call = chat.request("pay", {"order": 7})
+    store_unchecked(chat, ToolApproved(call.id, FunctionCall("pay_all", {}, call.id), "ada"))
+    assert chat.tools[call.id].edit_names_other_tool
+    with pytest.raises(IllegalTransition, match="an edit changes the arguments alone"):
+        chat.start(call.id)
+    dispatcher = make(kind, chat, tools)
+    (done,) = dispatcher.resume() if resumes else dispatcher.dispatch([call.id])
+    assert ran == []
+    assert isinstance(done.status, Failed)
+    assert done.status.failure.code == "edit_of_other_tool"
+    assert answers(chat)[call.id].endswith("Call `pay_all` by itself.")
+    assert tags(chat, call.id) == ["pending", "approved", "failed"]
 
 
 @pytest.mark.parametrize(
@@ -592,7 +662,7 @@ def test_a_call_that_needs_approval_stays_pending_for_another_process(
     ],
 )
 def test_an_approver_decides(kind: str, chat: Conversation, decision: Any, status: str) -> None:
-    """Each decision has its place in the log; an edit that does not fit fails before it starts."""
+    """Each decision is recorded; a call with an invalid edit fails before it starts."""
 
     async def approver(tool: Tool) -> Any:
         assert tool.is_pending
@@ -612,16 +682,16 @@ def test_an_approver_decides(kind: str, chat: Conversation, decision: Any, statu
         assert (event.source, event.by, event.reason) == ("human", "ada", "too much")
 
 
-def test_a_tool_may_say_which_calls_need_approval(kind: str, chat: Conversation) -> None:
-    """By its arguments, say."""
+def test_needs_approval_may_depend_on_the_call(kind: str, chat: Conversation) -> None:
+    """`needs_approval` may be a function of the call, for example of its arguments."""
     spec = ask_first(needs_approval=lambda tool: tool.effective_call.arguments["a"] > 9)
     calls = [chat.request("add", {"a": n}) for n in (1, 10)]
     done = make(kind, chat, [spec]).dispatch(calls)
     assert [tool.status.name for tool in done] == ["Completed", "Pending"]
 
 
-def test_a_decision_that_is_none_is_refused(kind: str, chat: Conversation) -> None:
-    """The call stays open, and so do those after it: the host has to mend this."""
+def test_an_invalid_decision_is_refused(kind: str, chat: Conversation) -> None:
+    """The call and those after it stay open: the host has to correct this."""
     calls = [chat.request("add", {"a": 1}), chat.request("free", {"a": 1})]
     tools = [ask_first(), FunctionTool(add, "free")]
     with pytest.raises(TypeError, match="the approver decided 'maybe': give Approve"):
@@ -631,8 +701,8 @@ def test_a_decision_that_is_none_is_refused(kind: str, chat: Conversation) -> No
     assert [tool.status.name for tool in done] == ["Completed", "Completed"]
 
 
-def test_who_decides_while_the_approver_is_asked_has_decided(kind: str, chat: Conversation) -> None:
-    """The first decision stands; the call runs, or does not, as that one says."""
+def test_a_decision_made_during_the_approver_stands(kind: str, chat: Conversation) -> None:
+    """The first decision is followed."""
 
     def overtaken(tool: Tool) -> bool:
         if tool.call.arguments["a"] == 1:
@@ -651,8 +721,8 @@ def test_who_decides_while_the_approver_is_asked_has_decided(kind: str, chat: Co
 # hooks
 
 
-def test_hooks_are_asked_in_order_until_one_decides(kind: str, chat: Conversation) -> None:
-    """Who decided is in the log."""
+def test_hooks_are_called_in_order_until_one_decides(kind: str, chat: Conversation) -> None:
+    """The log names the hook that decided."""
     asked: list[str] = []
 
     def first(tool: Tool) -> None:
@@ -676,8 +746,8 @@ def test_hooks_are_asked_in_order_until_one_decides(kind: str, chat: Conversatio
     assert "running" not in tags(chat)
 
 
-def test_a_hook_may_allow_what_a_person_would_be_asked(kind: str, chat: Conversation) -> None:
-    """With its own arguments; a person's approval is not undone by one."""
+def test_a_hook_may_approve_a_call_that_needs_approval(kind: str, chat: Conversation) -> None:
+    """A hook may edit the arguments, and does not undo the approval of a person."""
 
     def allow(tool: Tool) -> Approve:
         return Approve({"a": 41})
@@ -687,12 +757,13 @@ def test_a_hook_may_allow_what_a_person_would_be_asked(kind: str, chat: Conversa
     done = make(kind, chat, [ask_first()], hooks=[allow]).dispatch(chat.tools.values())
     assert [tool.response.result for tool in done if tool.response] == [42, 2]
     assert [r.event.by for r in chat.events() if isinstance(r.event, ToolApproved)] == [
-        "ada", "allow",
-    ]  # fmt: skip
+        "ada",
+        "allow",
+    ]
 
 
 def test_a_stuck_loop_ends_the_run(kind: str, chat: Conversation) -> None:
-    """The third of three equal calls, where two are allowed; other arguments count apart."""
+    """If two equal calls are allowed, the third ends the run; other arguments count separately."""
     dispatcher = make(kind, chat, [add], hooks=[StuckLoopGuard(2)])
     for n in (1, 1, 2, 2):
         dispatcher.dispatch([chat.request("add", {"a": n})])
@@ -708,24 +779,22 @@ def test_a_stuck_loop_ends_the_run(kind: str, chat: Conversation) -> None:
     assert (event.source, event.by, event.details["reason"]) == ("hook", "stuck_loop", "terminated")
 
 
-def test_a_guard_that_allows_less_than_nothing_is_refused() -> None:
-    """With the remedy."""
+def test_a_stuck_loop_guard_refuses_a_negative_limit() -> None:
+    """The error names the value and the remedy."""
     with pytest.raises(ValueError, match="most is -1: pass how often"):
         StuckLoopGuard(-1)
 
 
-def test_a_hook_that_raises_leaves_everything_open(kind: str, chat: Conversation) -> None:
-    """A host's own error is no verdict on the calls: they can be dispatched again."""
+def test_a_hook_that_raises_leaves_every_call_open(kind: str, chat: Conversation) -> None:
+    """An error of the host does not decide the calls: they can be dispatched again."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 2})]
     with pytest.raises(ZeroDivisionError):
         make(kind, chat, [add], hooks=[lambda _: 1 / 0]).dispatch(calls)
     assert tags(chat) == ["pending", "pending"]
 
 
-def test_terminate_in_the_middle_of_a_batch_lets_nothing_of_it_start(
-    kind: str, chat: Conversation
-) -> None:
-    """Those that had been let through, neither."""
+def test_terminate_within_a_parallel_group_starts_none_of_it(kind: str, chat: Conversation) -> None:
+    """Calls that an earlier hook decision had allowed do not start either."""
 
     def no_twos(tool: Tool) -> Terminate | None:
         return Terminate("no twos") if tool.call.arguments["a"] == 2 else None
@@ -739,8 +808,10 @@ def test_terminate_in_the_middle_of_a_batch_lets_nothing_of_it_start(
 # side by side
 
 
-def test_parallel_tools_run_at_once_and_answer_in_call_order(kind: str, chat: Conversation) -> None:
-    """Each waits until all have begun; one that is not parallel runs between, alone."""
+def test_parallel_tools_run_concurrently_and_answer_in_call_order(
+    kind: str, chat: Conversation
+) -> None:
+    """Each parallel call waits until all have started; a call that is not parallel runs alone."""
     begun: list[int] = []
     all_here = threading.Barrier(3, timeout=30)
 
@@ -762,15 +833,15 @@ def test_parallel_tools_run_at_once_and_answer_in_call_order(kind: str, chat: Co
 
 
 def test_a_turn_may_end_with_parallel_calls(kind: str, chat: Conversation) -> None:
-    """Or with one that is not, behind them."""
+    """A turn may also end with a call that is not parallel, after them."""
     tools = [FunctionTool(add, "beside", parallel=True), add]
     for names in (["add", "beside", "beside"], ["beside", "add"], ["beside"]):
         calls = [chat.request(name, {"a": 1}) for name in names]
         assert all(tool.response for tool in make(kind, chat, tools).dispatch(calls))
 
 
-def test_no_more_run_at_once_than_are_allowed(kind: str, chat: Conversation) -> None:
-    """Counted where they run."""
+def test_max_parallel_limits_the_concurrent_calls(kind: str, chat: Conversation) -> None:
+    """At no time do more than `max_parallel` tools run."""
     lock, now, most = threading.Lock(), 0, 0
 
     def count() -> None:
@@ -787,8 +858,8 @@ def test_no_more_run_at_once_than_are_allowed(kind: str, chat: Conversation) -> 
     assert most <= 2
 
 
-def test_a_failed_sibling_is_no_reason_to_stop(kind: str, chat: Conversation) -> None:
-    """Unless its tool says so."""
+def test_a_failed_sibling_does_not_stop_the_turn(kind: str, chat: Conversation) -> None:
+    """The other calls of the turn run, unless the failed tool has `abort_siblings`."""
     spec = FunctionTool(raising(KeyError("x")), "bad", parallel=True)
     calls = [chat.request("bad"), chat.request("add", {"a": 1})]
     done = make(kind, chat, [spec, FunctionTool(add, parallel=True)]).dispatch(calls)
@@ -796,7 +867,7 @@ def test_a_failed_sibling_is_no_reason_to_stop(kind: str, chat: Conversation) ->
 
 
 def test_a_failure_may_keep_later_siblings_from_starting(kind: str, chat: Conversation) -> None:
-    """They are told which one, and the run goes on."""
+    """Their rejections name the failed one, and the run goes on."""
     spec = FunctionTool(raising(KeyError("x")), "bad", abort_siblings=True)
     calls = [chat.request("add", {"a": 1}), chat.request("bad"), chat.request("add", {"a": 1})]
     done = make(kind, chat, [spec, add]).dispatch(calls)
@@ -804,19 +875,21 @@ def test_a_failure_may_keep_later_siblings_from_starting(kind: str, chat: Conver
     event = last(chat, ToolRejected)
     assert (event.source, event.reason) == ("sibling", "not executed: `bad` failed before it")
     assert event.details == {
-        "kind": "tool_call_not_executed", "reason": "sibling_tool_error", "failed_tool": "bad",
-    }  # fmt: skip
+        "kind": "tool_call_not_executed",
+        "reason": "sibling_tool_error",
+        "failed_tool": "bad",
+    }
 
 
-def test_a_success_aborts_nobody(kind: str, chat: Conversation) -> None:
-    """Whatever its tool says."""
+def test_a_success_aborts_no_sibling(kind: str, chat: Conversation) -> None:
+    """Only a failure aborts siblings, also with `abort_siblings`."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
     done = make(kind, chat, [FunctionTool(add, abort_siblings=True)]).dispatch(calls)
     assert [tool.status.name for tool in done] == ["Completed", "Completed"]
 
 
-def test_a_terminal_failure_waits_for_those_beside_it(kind: str, chat: Conversation) -> None:
-    """They are recorded; only then is the end raised."""
+def test_a_terminal_failure_waits_for_concurrent_siblings(kind: str, chat: Conversation) -> None:
+    """The siblings' results are recorded before the error is raised."""
     here = threading.Barrier(2, timeout=30)
 
     def bad() -> None:
@@ -832,14 +905,14 @@ def test_a_terminal_failure_waits_for_those_beside_it(kind: str, chat: Conversat
     with pytest.raises(ToolErrorTerminal):
         make(kind, chat, tools, policy=ToolErrorPolicy.operator_safe()).dispatch(calls)
     assert [tool.status.name for tool in chat.tools.values()] == [
-        "Failed", "Completed", "Rejected",
-    ]  # fmt: skip
+        "Failed",
+        "Completed",
+        "Rejected",
+    ]
 
 
-def test_a_terminal_failure_ends_the_waits_of_those_beside_it(
-    kind: str, chat: Conversation
-) -> None:
-    """An announced retry does not begin when the run is over, and nobody waits an hour for it."""
+def test_a_terminal_failure_ends_the_retry_waits_of_siblings(kind: str, chat: Conversation) -> None:
+    """An announced retry does not begin when the run is over, nor is it waited for."""
     announced = threading.Event()
 
     def flaky() -> None:
@@ -863,9 +936,9 @@ def test_a_terminal_failure_ends_the_waits_of_those_beside_it(
 # timeouts
 
 
-def test_what_takes_too_long_has_an_unknown_outcome(kind: str, chat: Conversation) -> None:
-    """A function in a thread is left behind, an async one is cancelled; both are recorded."""
-    import asyncio  # noqa: PLC0415 - as late as the library does
+def test_a_timeout_leaves_an_unknown_outcome(kind: str, chat: Conversation) -> None:
+    """A function in a thread runs on, an async one is cancelled; both timeouts are recorded."""
+    import asyncio  # as late as the library does
 
     release = threading.Event()
 
@@ -882,15 +955,15 @@ def test_what_takes_too_long_has_an_unknown_outcome(kind: str, chat: Conversatio
     for tool in done:
         assert isinstance(tool.status, Failed)
         assert tool.status.failure.code == "timeout"
-        assert tool.status.failure.message == "no result within 0.01 s"
+        assert tool.status.failure.message == "timed out: no result within 0.01 s"
 
 
 @pytest.mark.parametrize("error", [TimeoutError("its own"), KeyError("x"), KeyboardInterrupt()])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_timeout_changes_nothing_for_what_ends_in_time(
+def test_a_timeout_does_not_affect_a_tool_that_ends_in_time(
     kind: str, chat: Conversation, error: BaseException, is_async: bool
 ) -> None:
-    """Results and errors come through, from wherever it ran."""
+    """Results and errors are passed on from every kind of tool."""
 
     async def fine() -> int:
         return 1
@@ -920,29 +993,22 @@ def test_a_timeout_changes_nothing_for_what_ends_in_time(
 def test_a_result_that_cannot_be_recorded_leaves_the_call_open(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tool did its work: that is no failure, and nobody says that it was one."""
+    """The tool did its work, so the log does not say that it failed."""
     runs: list[int] = []
     calls = [chat.request("run", {"n": 1}), chat.request("run", {"n": 2})]
 
-    def full(*args: Any, **kwargs: Any) -> None:
-        raise StoreFull("no space")
-
-    monkeypatch.setattr(Conversation, "_complete", full)
+    refuse_commands(monkeypatch, "complete", StoreFull("no space"))
     with pytest.raises(StoreFull):
         make(kind, chat, {"run": lambda n: [runs.append(n)]}).dispatch(calls)
     assert runs == [1]
     assert [tool.status.name for tool in chat.tools.values()] == ["Running", "Pending"]
 
 
-def test_an_interrupt_that_cannot_be_recorded_is_still_an_interrupt(
+def test_an_interrupt_that_cannot_be_recorded_is_raised(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a note; a plain error gives way to the store's."""
-
-    def full(*args: Any, **kwargs: Any) -> None:
-        raise StoreFull("no space")
-
-    monkeypatch.setattr(Conversation, "_fail", full)
+    """The interrupt has a note; a plain error is replaced by the store's error."""
+    refuse_commands(monkeypatch, "fail", StoreFull("no space"))
     tools = {"bad": raising(KeyboardInterrupt()), "worse": raising(KeyError("x"))}
     call = chat.request("bad")
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -961,7 +1027,7 @@ def test_an_interrupt_that_cannot_be_recorded_is_still_an_interrupt(
 def test_an_interrupt_in_a_tool_closes_the_turn_and_is_raised(
     kind: str, chat: Conversation, error: type[BaseException], parallel: bool
 ) -> None:
-    """The call may have taken effect; what had not started is told that it did not run."""
+    """The call may have taken effect; calls that had not started are answered as not run."""
     tools = {
         "bad": FunctionTool(raising(error()), "bad", parallel=parallel),
         "wait": FunctionTool(add, needs_approval=True),
@@ -984,14 +1050,8 @@ def test_an_interrupt_in_a_tool_closes_the_turn_and_is_raised(
 def test_an_interrupt_between_start_and_run_leaves_an_unknown_outcome(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start is on disk, or will be; that is all anybody knows."""
-    start = Conversation.start
-
-    def interrupted(*args: Any) -> None:
-        start(*args)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Conversation, "start", interrupted)
+    """The start is recorded, and nothing more is known."""
+    refuse_commands(monkeypatch, "start", KeyboardInterrupt(), stored=True)
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
     with pytest.raises(KeyboardInterrupt):
         make(kind, chat, [add]).dispatch(calls)
@@ -1003,7 +1063,7 @@ def test_an_interrupt_between_start_and_run_leaves_an_unknown_outcome(
 def test_an_interrupt_while_calls_are_looked_up_closes_the_turn(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it does for calls that need not be looked up."""
+    """This holds for calls that are passed by id, too."""
     calls = [chat.request("add", {"a": 1}), chat.request("add", {"a": 1})]
     whole = Conversation.tools.fget
     errors = [KeyboardInterrupt()]
@@ -1020,23 +1080,19 @@ def test_an_interrupt_while_calls_are_looked_up_closes_the_turn(
     assert last(chat, ToolRejected).by == "cancelled"
 
 
-def test_an_interrupt_while_closing_is_told(
+def test_an_interrupt_while_closing_is_noted_on_the_error(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first error is raised; where the store fails as well, a note says so."""
-
-    def full(*args: Any) -> None:
-        raise StoreFull("no space")
-
-    monkeypatch.setattr(Conversation, "reject", full)
+    """The first error is raised; if the store fails as well, a note says so."""
+    refuse_commands(monkeypatch, "reject", StoreFull("no space"))
     calls = [chat.request("bad"), chat.request("bad")]
     with pytest.raises(KeyboardInterrupt) as caught:
         make(kind, chat, {"bad": raising(KeyboardInterrupt())}).dispatch(calls)
     assert caught.value.__notes__ == ["not every call could be closed: no space"]
 
 
-def test_of_errors_side_by_side_the_worst_is_raised(kind: str, chat: Conversation) -> None:
-    """The other is noted on it."""
+def test_the_most_severe_of_concurrent_errors_is_raised(kind: str, chat: Conversation) -> None:
+    """The raised error has a note about the other one."""
     here = threading.Barrier(2, timeout=30)
 
     def exits() -> None:
@@ -1064,7 +1120,7 @@ def test_of_errors_side_by_side_the_worst_is_raised(kind: str, chat: Conversatio
         ({"max_calls_per_turn": True}, "max_calls_per_turn is True: pass 0 or more"),
         ({"max_parallel": 0}, "max_parallel is 0: pass 1 or more"),
         ({"gates": len}, "gates is <built-in function len>: pass a list"),
-        ({"gates": [5]}, "one of gates is 5: pass a ToolGate"),
+        ({"gates": [5]}, "5 is not a gate: give it allowlist"),
         ({"hooks": [5]}, "one of hooks is 5: pass a function of the Tool"),
         ({"approver": False}, "approver is False: pass a function of the Tool, or None"),
         ({"policy": {"auth"}}, "policy is {'auth'}: pass a ToolErrorPolicy"),
@@ -1072,50 +1128,51 @@ def test_of_errors_side_by_side_the_worst_is_raised(kind: str, chat: Conversatio
         ({"on_all_empty": "close"}, "on_all_empty is 'close': pass 'open' or 'deny'"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
+def test_invalid_options_are_refused(
     kind: str, chat: Conversation, settings: Any, message: str
 ) -> None:
-    """Before anything is dispatched."""
+    """The error is raised before anything is dispatched."""
     with pytest.raises((TypeError, ValueError), match=message):
         make(kind, chat, [add], **settings)
 
 
 @pytest.mark.parametrize("given", ["support-42", None, 5])
-def test_what_is_no_conversation_is_refused(kind: str, given: Any) -> None:
-    """Before anything is dispatched."""
+def test_an_object_that_is_not_a_conversation_is_refused(kind: str, given: Any) -> None:
+    """The error is raised before anything is dispatched."""
     of = Dispatcher if kind == "threads" else AsyncDispatcher
     with pytest.raises(TypeError, match=r"conversation is .*: pass store\.conversation"):
         of(given, [add])
 
 
-def test_many_calls_that_need_approval_are_asked_about_one_by_one(
-    kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
+def test_the_approver_is_called_for_one_call_at_a_time(
+    kind: str, store: EventStore, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To see whether somebody has decided yet takes none of them all events."""
+    """A dispatcher that looks for a decision does not read all events."""
     calls = [chat.request("add", {"a": n}) for n in range(5)]
     read = []
-    store = chat._store
-    events = store.appender.events
+    events = store.session.committer.events
 
     def reading(*args: Any) -> Any:
         read.append(args)
         return events(*args)
 
-    monkeypatch.setattr(store.appender, "events", reading)
+    monkeypatch.setattr(store.session.committer, "events", reading)
     done = make(kind, chat, [ask_first()], approver=lambda _: True).dispatch(calls)
     assert {tool.status.name for tool in done} == {"Completed"}
     assert read == []
 
 
-def test_a_dispatcher_says_what_it_dispatches(kind: str, chat: Conversation) -> None:
-    """Its conversation, and its tools in order."""
+def test_a_dispatcher_names_its_conversation_and_tools(kind: str, chat: Conversation) -> None:
+    """The tools are in order."""
     inner = make(kind, chat, [add_async, add]).inner
     assert inner.conversation.id == chat.id
     assert inner.tool_names == ("add_async", "add")
 
 
-def test_the_log_refuses_what_a_stale_handle_would_do(kind: str, chat: Conversation) -> None:
-    """An approver that answers for a call that has been rejected since changes nothing."""
+def test_an_approval_of_a_call_rejected_meanwhile_changes_nothing(
+    kind: str, chat: Conversation
+) -> None:
+    """The approver answers after the rejection."""
     call = chat.request("add", {"a": 1})
     chat.reject(call.id, by="ada")
     (tool,) = make(kind, chat, [ask_first()], approver=lambda _: True).dispatch([call])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
 from itertools import takewhile
 from typing import Any
 
 import pytest
-from dispatching import Driven, answers, check_log, last, make, tags
+from support.dispatchers import Driven, answers, last, make, tags
 
 from eventstore import (
+    AsyncToolGate,
     Conversation,
-    EventStore,
     Failed,
+    GateClass,
     GateDecision,
     MessageAdded,
     OpeningGate,
@@ -26,24 +27,8 @@ from eventstore import (
 from projections import gate_context
 
 
-@pytest.fixture(params=["threads", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """Which dispatcher."""
-    return str(request.param)
-
-
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """A conversation in which the user has asked for something."""
-    with EventStore.open("sqlite://") as store:
-        chat = store.conversation("support-42")
-        chat.add_message("user", "please")
-        yield chat
-        check_log(chat)
-
-
 class Only(ToolGate):
-    """Allows some names, says why not, and keeps what it was asked with."""
+    """A gate that allows some names, gives reasons, and keeps its contexts."""
 
     def __init__(self, *names: str, reason: str | None = None) -> None:
         self.names = frozenset(names)
@@ -51,12 +36,12 @@ class Only(ToolGate):
         self.contexts: list[ToolGateContext] = []
 
     def allowlist(self, context: ToolGateContext, /) -> frozenset[str]:
-        """These."""
+        """Return the names that it allows."""
         self.contexts.append(context)
         return self.names
 
     def denial_reason(self, name: str, context: ToolGateContext, /) -> str | None:
-        """The reason, in the context that was decided in."""
+        """Return the reason; keep the context."""
         assert context in self.contexts or not self.contexts
         return self.reason and f"{name}: {self.reason}"
 
@@ -65,13 +50,13 @@ RUNS: list[str] = []
 
 
 def plan() -> str:
-    """Plan."""
+    """Return a plan."""
     RUNS.append("plan")
     return "planned"
 
 
 def pay() -> str:
-    """Pay."""
+    """Return a receipt."""
     RUNS.append("pay")
     return "paid"
 
@@ -82,32 +67,34 @@ def _no_runs() -> None:
 
 
 def gated(kind: str, chat: Conversation, *gates: Any, **options: Any) -> Driven:
-    """A dispatcher of the two tools."""
+    """Return a dispatcher of the two tools."""
     return make(kind, chat, [pay, plan], gates=gates, **options)
 
 
-def test_what_is_offered_is_recorded_and_given(kind: str, chat: Conversation) -> None:
-    """The names to show, in the order the tools were given, with each gate's answer."""
+def test_an_offer_is_recorded_and_returned(kind: str, chat: Conversation) -> None:
+    """The offer has the visible names in the order of the tools, and each gate's answer."""
     decision = gated(kind, chat, Only("plan", "gone")).offer()
     assert decision.visible == ("plan",)
     event = last(chat, ToolsOffered)
     assert event == decision.offered
     assert (event.iteration, event.available, event.allowed) == (
-        0, ("pay", "plan"), ("gone", "plan"),
-    )  # fmt: skip
+        0,
+        ("pay", "plan"),
+        ("gone", "plan"),
+    )
     assert [(a.gate, a.allow) for a in event.gates] == [("Only", ("gone", "plan"))]
 
 
 def test_without_gates_everything_is_offered(kind: str, chat: Conversation) -> None:
-    """And a dispatch records no offer that nobody asked for."""
+    """Every tool is offered, and a dispatch records no offer by itself."""
     dispatcher = gated(kind, chat)
     dispatcher.dispatch([chat.request("pay")])
     assert not [r for r in chat.events() if isinstance(r.event, ToolsOffered)]
     assert dispatcher.offer().visible == ("pay", "plan")
 
 
-def test_a_product_has_its_own_words_for_hidden_tools(kind: str, chat: Conversation) -> None:
-    """Where no gate gives a reason; None leaves it to the library."""
+def test_denial_gives_the_text_for_hidden_tools(kind: str, chat: Conversation) -> None:
+    """`denial` gives the text where no gate has a reason; None selects the library's text."""
 
     def words(name: str, decision: GateDecision) -> tuple[str, dict[str, Any]] | None:
         assert not decision.allows(name)
@@ -128,7 +115,7 @@ def test_a_product_has_its_own_words_for_hidden_tools(kind: str, chat: Conversat
 
 
 def test_a_hidden_call_never_runs(kind: str, chat: Conversation) -> None:
-    """It is rejected in the gate's words, with the details for the host; the turn goes on."""
+    """The call is rejected with the gate's reason and details for the host; the turn goes on."""
     dispatcher = gated(kind, chat, Only("plan", reason="plan first"))
     dispatcher.offer()
     calls = [chat.request("pay"), chat.request("plan"), chat.request("nope")]
@@ -138,15 +125,16 @@ def test_a_hidden_call_never_runs(kind: str, chat: Conversation) -> None:
     event = last(chat, ToolRejected)
     assert (event.source, event.by, event.reason) == ("gate", "Only", "pay: plan first")
     assert event.details == {
-        "runtime_block": True, "requested_tool": "pay", "allowed_tools": ["plan"], "gate": "Only",
-    }  # fmt: skip
+        "runtime_block": True,
+        "requested_tool": "pay",
+        "allowed_tools": ["plan"],
+        "gate": "Only",
+    }
     assert answers(chat)[calls[2].id].endswith("Available: plan.")
 
 
-def test_a_hidden_call_never_runs_though_somebody_approved_it(
-    kind: str, chat: Conversation
-) -> None:
-    """A person's yes is not to what the model could not see."""
+def test_a_hidden_call_never_runs_even_if_approved(kind: str, chat: Conversation) -> None:
+    """An approval does not override the gate that hid the tool."""
     call = chat.request("pay")
     chat.approve(call.id, by="ada")
     (tool,) = gated(kind, chat, Only("plan")).dispatch([call])
@@ -154,8 +142,8 @@ def test_a_hidden_call_never_runs_though_somebody_approved_it(
     assert RUNS == []
 
 
-def test_who_offers_nothing_is_gated_at_the_turn(kind: str, chat: Conversation) -> None:
-    """The gates are asked with what was there before the turn, once, and that is recorded."""
+def test_a_turn_without_an_offer_is_gated_at_its_dispatch(kind: str, chat: Conversation) -> None:
+    """The gates get the events before the turn, once, and the offer is recorded."""
     gate = Only("plan")
     dispatcher = gated(kind, chat, gate)
     calls = [chat.request("pay"), chat.request("plan")]
@@ -167,8 +155,8 @@ def test_who_offers_nothing_is_gated_at_the_turn(kind: str, chat: Conversation) 
     assert len([r for r in chat.events() if isinstance(r.event, ToolsOffered)]) == 1
 
 
-def test_an_offer_holds_for_one_turn(kind: str, chat: Conversation) -> None:
-    """The next is gated anew; an opening gate opens then."""
+def test_an_offer_is_valid_for_one_turn(kind: str, chat: Conversation) -> None:
+    """The next turn is gated again; an opening gate then has no opinion."""
     dispatcher = gated(kind, chat, OpeningGate(["plan"]))
     dispatcher.offer()
     dispatcher.dispatch([chat.request("pay"), chat.request("plan")])
@@ -180,7 +168,7 @@ def test_an_offer_holds_for_one_turn(kind: str, chat: Conversation) -> None:
 
 
 def test_iterations_are_counted_from_the_runs_start(kind: str, chat: Conversation) -> None:
-    """Or from the user's last word where no run is in the log."""
+    """If the log has no run, they are counted from the last message of the user."""
     gate = Only("plan")
     dispatcher = gated(kind, chat, gate)
     chat.add_message("assistant", "one")
@@ -196,8 +184,8 @@ def test_iterations_are_counted_from_the_runs_start(kind: str, chat: Conversatio
     assert gate.contexts[-1].conversation_id == "support-42"
 
 
-def test_a_host_says_what_gates_decide_on(kind: str, chat: Conversation) -> None:
-    """For one offer, or for all: then what was before the turn is what counts."""
+def test_the_host_may_pass_the_context_of_the_gates(kind: str, chat: Conversation) -> None:
+    """The context may be passed for one offer, or for all with `gate_context`."""
     gate = Only("plan")
     context = ToolGateContext(7, ["hello"], "x", ["plan"])
     dispatcher = gated(kind, chat, gate, gate_context=gate_context)
@@ -212,8 +200,8 @@ def test_a_host_says_what_gates_decide_on(kind: str, chat: Conversation) -> None
     assert replayed.offered.gates == last(chat, ToolsOffered).gates
 
 
-def test_all_empty_may_mean_nothing(kind: str, chat: Conversation) -> None:
-    """Where the host says so; else everything is open again."""
+def test_on_all_empty_deny_offers_nothing(kind: str, chat: Conversation) -> None:
+    """Without it every tool is offered."""
     dispatcher = gated(kind, chat, Only(), on_all_empty="deny")
     assert dispatcher.offer().visible == ()
     call = chat.request("pay")
@@ -223,8 +211,8 @@ def test_all_empty_may_mean_nothing(kind: str, chat: Conversation) -> None:
     assert gated(kind, chat, Only()).offer().visible == ("pay", "plan")
 
 
-def test_a_gate_that_raises_lets_nothing_run(kind: str, chat: Conversation) -> None:
-    """The host's error is raised and the calls stay open."""
+def test_a_gate_that_raises_leaves_every_call_open(kind: str, chat: Conversation) -> None:
+    """The error is raised, and the calls stay open."""
 
     class Broken(ToolGate):
         def allowlist(self, context: ToolGateContext, /) -> None:
@@ -242,8 +230,8 @@ def test_a_gate_that_raises_lets_nothing_run(kind: str, chat: Conversation) -> N
 # after a crash
 
 
-def test_what_was_hidden_stays_hidden_after_a_crash(kind: str, chat: Conversation) -> None:
-    """The log knows what the model could see, turn by turn, whatever the gates would say now."""
+def test_a_hidden_tool_stays_hidden_after_a_crash(kind: str, chat: Conversation) -> None:
+    """The recorded offer of each turn counts, not the present answer of the gates."""
     first = gated(kind, chat, Only("plan"))
     first.offer()
     chat.request("pay", call_id="hidden")
@@ -257,8 +245,8 @@ def test_what_was_hidden_stays_hidden_after_a_crash(kind: str, chat: Conversatio
     assert (event.call_id, event.by) == ("hidden", "tool_gate")
 
 
-def test_a_late_offer_is_of_the_turn_that_it_was_made_for(kind: str, chat: Conversation) -> None:
-    """The gates were asked at the dispatch; then the process died."""
+def test_an_offer_made_at_the_dispatch_belongs_to_that_turn(kind: str, chat: Conversation) -> None:
+    """The process died after the gates were asked at the dispatch."""
     gate = Only("plan")
     dispatcher = gated(kind, chat, gate, hooks=[_die])
     calls = [chat.request("plan"), chat.request("pay")]
@@ -273,7 +261,7 @@ def test_a_late_offer_is_of_the_turn_that_it_was_made_for(kind: str, chat: Conve
     assert RUNS == ["plan", "pay"]
 
 
-def test_calls_that_nobody_gated_are_gated_on_resume(kind: str, chat: Conversation) -> None:
+def test_calls_without_an_offer_are_gated_on_resume(kind: str, chat: Conversation) -> None:
     """The process died before the gates were asked."""
     chat.request("pay")
     chat.request("plan")
@@ -289,12 +277,104 @@ def test_calls_that_nobody_gated_are_gated_on_resume(kind: str, chat: Conversati
 
 
 def _die(tool: Any) -> None:
-    """No process dies in a test, but this is as sudden."""
+    """Raise an error that stands for the death of the process."""
     raise MemoryError
 
 
 def test_an_unknown_tool_is_not_hidden_but_unknown(kind: str, chat: Conversation) -> None:
-    """Even where a gate would hide it, too."""
+    """The answer says that the tool is unknown, even if a gate would hide it."""
     (tool,) = gated(kind, chat, Only("plan")).dispatch([chat.request("nope")])
     assert isinstance(tool.status, Failed)
     assert tool.status.failure.code == "tool_not_found"
+
+
+class Misnamed:
+    """A gate that derives from nothing, and whose rule has another name."""
+
+    def allow_list(self, context: ToolGateContext) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+def test_a_gate_without_a_rule_is_refused_where_it_is_passed(kind: str, chat: Conversation) -> None:
+    """A dispatcher with a gate that would allow everything is not made, and nothing runs."""
+    message = r"gate Misnamed .*rename its allow_list\(\) to allowlist\(\)"
+    with pytest.raises(TypeError, match=message):
+        gated(kind, chat, Misnamed())
+    with pytest.raises(TypeError, match="gate OpeningGate is a class: pass an object of it"):
+        gated(kind, chat, OpeningGate)
+    assert RUNS == []
+
+
+class Advised(AsyncToolGate):
+    """An async gate: each of its methods awaits something."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = frozenset(names)
+
+    async def allowlist(self, context: ToolGateContext, /) -> frozenset[str]:
+        """Return the names."""
+        await asyncio.sleep(0)
+        return self.names
+
+    async def denial_reason(self, name: str, context: ToolGateContext, /) -> str:
+        """Return a reason with the number of the model call."""
+        await asyncio.sleep(0)
+        return f"{name} is not for call {context.iteration}"
+
+    async def suppresses_advisory_gates(self, context: ToolGateContext, /) -> bool:
+        """Return that it does."""
+        await asyncio.sleep(0)
+        return True
+
+
+class Later:
+    """A gate that is not async by its declaration, and returns an awaitable."""
+
+    def allowlist(self, context: ToolGateContext) -> Any:
+        """Return the names, to be awaited."""
+        return Advised("plan").allowlist(context)
+
+
+def test_async_gates_are_awaited_in_asyncio(chat: Conversation) -> None:
+    """Their names are visible, a hidden call gets their reason, advisory gates are suppressed."""
+    advice = Only("pay")
+    advice.gate_class = GateClass.ADVISORY
+    advice.priority = -1
+    dispatcher = gated("asyncio", chat, Advised("plan"), Later(), advice)
+    decision = dispatcher.offer()
+    assert decision.visible == ("plan",)
+    assert decision.suppressed == ("Only",)
+    done = dispatcher.dispatch([chat.request("pay"), chat.request("plan")])
+    assert [tool.status.name for tool in done] == ["Rejected", "Completed"]
+    assert RUNS == ["plan"]
+    event = last(chat, ToolRejected)
+    assert (event.source, event.by, event.reason) == ("gate", "Advised", "pay is not for call 0")
+
+
+def test_an_async_gate_that_raises_starts_nothing(chat: Conversation) -> None:
+    """Its error is raised, and the calls stay open."""
+
+    class Broken(AsyncToolGate):
+        async def allowlist(self, context: ToolGateContext, /) -> frozenset[str]:
+            raise LookupError("no policy")
+
+    dispatcher = gated("asyncio", chat, Broken())
+    call = chat.request("pay")
+    with pytest.raises(LookupError, match="no policy"):
+        dispatcher.dispatch([call])
+    assert RUNS == []
+    assert chat.tools[call.id].is_pending
+
+
+def test_async_gates_are_refused_without_asyncio(chat: Conversation) -> None:
+    """The error comes when the gate is passed or when it answers, and names the remedy."""
+    message = r"allowlist\(\) of gate 'Advised' is async: pass the gate to an AsyncDispatcher"
+    with pytest.raises(TypeError, match=message):
+        gated("threads", chat, Only("plan"), Advised("plan"))
+    dispatcher = gated("threads", chat, Later())
+    call = chat.request("pay")
+    with pytest.raises(TypeError, match=r"allowlist\(\) of gate 'Later' is async"):
+        dispatcher.dispatch([call])
+    assert RUNS == []
+    assert chat.tools[call.id].is_pending

@@ -1,4 +1,4 @@
-"""`FunctionTool`: what a function needs in order to be a tool."""
+"""`FunctionTool`: the checks of its options and of a call's arguments."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from eventstore.dispatch.function_tool import registry
 
 
 def two(a: int, /, b: int, c: int = 3, *, d: int, e: int = 5) -> None:
-    """All kinds of parameters."""
+    """Take parameters of all kinds."""
 
 
 def anything(a: int, **more: int) -> None:
-    """Takes what comes."""
+    """Accept any arguments."""
 
 
 class AsyncCallable:
-    """An object that is called as an async function is."""
+    """An object with an async `__call__`."""
 
     async def __call__(self) -> None:
-        """Run."""
+        """Do nothing."""
 
 
 @pytest.mark.parametrize(
@@ -42,20 +42,20 @@ class AsyncCallable:
 def test_arguments_are_checked_against_the_functions_own(
     function: Any, arguments: dict[str, Any], message: str | None
 ) -> None:
-    """By name; what cannot be looked into is called and sees for itself."""
+    """Arguments are checked by name; a function without a signature is called unchecked."""
     failure = FunctionTool(function, "t").invalid(FunctionCall.of("t", arguments))
     assert (failure.message if failure else None) == message
     assert failure is None or isinstance(failure, Failure)
 
 
-def test_the_first_parameter_may_be_the_tools() -> None:
-    """The model does not name it."""
+def test_takes_tool_hides_the_first_parameter_from_the_model() -> None:
+    """The model's arguments must not contain this parameter."""
     spec = FunctionTool(anything, takes_tool=True)
     assert spec.invalid(FunctionCall.of("anything", {})) is None
 
 
-def test_a_tool_knows_whether_it_is_async() -> None:
-    """Also through a partial, and as an object."""
+def test_is_async_recognises_coroutine_functions() -> None:
+    """A partial and an object with an async `__call__` are recognised, too."""
 
     async def run() -> None:
         pass
@@ -72,6 +72,8 @@ def test_a_tool_knows_whether_it_is_async() -> None:
         (lambda: FunctionTool(5), TypeError, "a tool is a function, got 5"),  # type: ignore[arg-type]
         (lambda: FunctionTool(lambda: 1), ValueError, "has no name of its own: pass name="),
         (lambda: FunctionTool(partial(two)), ValueError, "has no name of its own"),
+        (lambda: FunctionTool(two, " "), ValueError, "name of a tool is ' ': pass text that is"),
+        (lambda: FunctionTool(two).named(""), ValueError, "name of a tool is '': pass text that"),
         (lambda: FunctionTool(two, timeout=0), ValueError, "timeout of tool 'two' is 0: pass"),
         (lambda: FunctionTool(two, retry=3), TypeError, "retry of tool 'two' is 3: pass a Retry"),  # type: ignore[arg-type]
         (lambda: FunctionTool(two, timeout="3"), ValueError, "timeout of tool 'two' is '3': pass"),  # type: ignore[arg-type]
@@ -87,6 +89,11 @@ def test_a_tool_knows_whether_it_is_async() -> None:
             "needs_approval of tool 'two' is 'no': pass True, False, or a function",
         ),
         (
+            lambda: FunctionTool(two, effect="harmless"),  # type: ignore[arg-type]
+            ValueError,
+            "effect of tool 'two' is 'harmless': pass one of 'read_only', 'mutating', 'destructi",
+        ),
+        (
             lambda: FunctionTool(two, needs_approval=AsyncCallable()),  # type: ignore[arg-type]
             TypeError,
             "a function of the Tool that is not async",
@@ -95,14 +102,14 @@ def test_a_tool_knows_whether_it_is_async() -> None:
         (lambda: registry([two, two]), ValueError, "two tools are named 'two': pass another"),
     ],
 )
-def test_what_is_no_tool_is_refused(make: Any, error: type[Exception], message: str) -> None:
-    """With the name and the remedy."""
+def test_an_invalid_tool_is_refused(make: Any, error: type[Exception], message: str) -> None:
+    """The error names the tool and the remedy."""
     with pytest.raises(error, match=message):
         make()
 
 
-def test_a_tool_shows_its_name() -> None:
-    """A new name leaves the old tool as it was."""
+def test_the_repr_of_a_tool_has_its_name() -> None:
+    """Renaming returns a new tool."""
     tool = FunctionTool(two)
     assert repr(tool.named("other")) == "<FunctionTool 'other'>"
     assert repr(tool) == "<FunctionTool 'two'>"

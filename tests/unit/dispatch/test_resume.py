@@ -1,4 +1,4 @@
-"""After a crash: what is safe goes on, what is unknown is asked about, nothing runs twice."""
+"""Resume after a crash: safe calls go on, unknown outcomes are verified, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dispatching import Driven, Waits, check_log, last, make, raising, tags
+from support.dispatchers import Driven, Waits, last, make, raising, refuse_commands, tags
 
 from eventstore import (
     Conversation,
@@ -21,35 +21,21 @@ from eventstore import (
     Tool,
     ToolFailed,
     ToolPending,
+    ToolRejected,
 )
 from eventstore.testing import NOON, FrozenClock
 from projections import resume_plan
 
 
-@pytest.fixture(params=["threads", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """Which dispatcher."""
-    return str(request.param)
-
-
 @pytest.fixture
-def clock() -> FrozenClock:
-    """The clock of the store and the dispatcher."""
-    return FrozenClock()
-
-
-@pytest.fixture
-def chat(clock: FrozenClock) -> Iterator[Conversation]:
-    """A conversation in which the user has asked for something."""
+def store(clock: FrozenClock) -> Iterator[EventStore]:
+    """Return a store in memory whose clock stands still."""
     with EventStore.open("sqlite://", clock=clock) as store:
-        chat = store.conversation("support-42")
-        chat.add_message("user", "please")
-        yield chat
-        check_log(chat)
+        yield store
 
 
 class Bank:
-    """The outside system: who was paid how often, and what it answers when asked."""
+    """The outside system: the payments, and its answers to `verify`."""
 
     def __init__(self, found: Any = None) -> None:
         self.paid: list[str] = []
@@ -57,27 +43,27 @@ class Bank:
         self.found = found
 
     def pay(self, tool: Tool) -> str:
-        """Pay."""
+        """Pay an order."""
         self.paid.append(tool.id)
         return "paid"
 
     def verify(self, tool: Tool) -> Any:
-        """What became of a payment."""
+        """Return whether the payment happened."""
         self.asked.append(tool.id)
         return self.found
 
     def tool(self, **options: Any) -> FunctionTool:
-        """The tool that pays."""
+        """Return the tool that pays."""
         return FunctionTool(self.pay, takes_tool=True, **options)
 
 
 def resuming(kind: str, chat: Conversation, *tools: Any, **options: Any) -> Driven:
-    """A dispatcher of a new process."""
+    """Return a dispatcher as a new process would make it."""
     return make(kind, chat, list(tools), **options)
 
 
 def leave_one_of_each(chat: Conversation) -> None:
-    """What a process may leave behind when it dies."""
+    """Record the calls that a process may leave behind when it dies."""
     for call_id in ("fresh", "approved", "running", "timeout", "failed", "done", "rejected"):
         chat.request("pay", call_id=call_id)
     chat.approve("approved")
@@ -89,17 +75,19 @@ def leave_one_of_each(chat: Conversation) -> None:
     chat.reject("rejected")
 
 
-def test_what_never_started_is_started_and_nothing_else(kind: str, chat: Conversation) -> None:
-    """It gives the calls that were open, as they now stand, in call order."""
+def test_resume_starts_only_calls_that_never_started(kind: str, chat: Conversation) -> None:
+    """`resume` returns the open calls as they are then, in call order."""
     leave_one_of_each(chat)
     plan = resume_plan(chat.events(), lambda _: False)
     bank = Bank()
     done = resuming(kind, chat, bank.tool()).resume()
     assert bank.paid == [step.id for step in plan.safe] == ["fresh", "approved"]
     assert [(tool.id, tool.status.name) for tool in done] == [
-        ("fresh", "Completed"), ("approved", "Completed"), ("running", "Running"),
+        ("fresh", "Completed"),
+        ("approved", "Completed"),
+        ("running", "Running"),
         ("timeout", "Failed"),
-    ]  # fmt: skip
+    ]
     assert [step.id for step in resume_plan(chat.events()).unknown] == ["running", "timeout"]
     version = chat.version
     resuming(kind, chat, bank.tool()).resume()
@@ -116,7 +104,7 @@ def test_what_never_started_is_started_and_nothing_else(kind: str, chat: Convers
         (None, "Running", "Failed", 0),
     ],
 )
-def test_the_outside_system_says_what_became_of_the_rest(
+def test_verify_decides_calls_of_unknown_outcome(
     kind: str, chat: Conversation, found: Any, running: str, timeout: str, paid: int
 ) -> None:
     """Each unknown call is asked about once, and run again only where it did not happen."""
@@ -131,8 +119,8 @@ def test_the_outside_system_says_what_became_of_the_rest(
         assert tools["running"].attempts == 2
 
 
-def test_what_may_run_twice_is_run_again(kind: str, chat: Conversation) -> None:
-    """An idempotent tool needs nobody to be asked, as long as its policy has attempts left."""
+def test_an_idempotent_call_of_unknown_outcome_runs_again(kind: str, chat: Conversation) -> None:
+    """The call is not verified, as long as its policy has attempts left."""
     leave_one_of_each(chat)
     bank = Bank()
     resuming(kind, chat, bank.tool(idempotent=True, verify=bank.verify)).resume()
@@ -140,8 +128,8 @@ def test_what_may_run_twice_is_run_again(kind: str, chat: Conversation) -> None:
     assert len(bank.paid) == 4
 
 
-def test_what_may_run_twice_does_not_run_for_ever(kind: str, chat: Conversation) -> None:
-    """A call that kills its process each time runs out of attempts."""
+def test_an_idempotent_call_runs_out_of_attempts(kind: str, chat: Conversation) -> None:
+    """The policy's maximum holds for a call that kills its process each time."""
     chat.request("pay", call_id="a")
     chat.start("a")
     chat.start("a", attempt=2)
@@ -170,7 +158,7 @@ def test_an_announced_retry_is_made_when_it_is_due(
     assert chat.tools["soon"].attempts == 2
 
 
-def test_a_clock_that_was_set_back_delays_nothing(
+def test_a_clock_set_back_does_not_lengthen_the_wait(
     kind: str, chat: Conversation, clock: FrozenClock
 ) -> None:
     """No wait is longer than the policy allows."""
@@ -184,8 +172,8 @@ def test_a_clock_that_was_set_back_delays_nothing(
     assert (bank.paid, waits.seconds) == (["a"], [5])
 
 
-def test_attempts_are_counted_over_the_crash(kind: str, chat: Conversation) -> None:
-    """The policy's maximum is of the call, not of the process."""
+def test_attempts_before_the_crash_count(kind: str, chat: Conversation) -> None:
+    """The maximum of the policy is for the call, not for the process."""
     chat.request("bad", call_id="a")
     chat.start("a")
     chat.fail("a", ConnectionError("reset"), delay=1)
@@ -194,8 +182,8 @@ def test_attempts_are_counted_over_the_crash(kind: str, chat: Conversation) -> N
     assert chat.tools["a"].attempts == 2
 
 
-def test_a_person_is_still_asked(kind: str, chat: Conversation) -> None:
-    """An approval that nobody gave is not given by a restart."""
+def test_a_call_still_waits_for_its_approval(kind: str, chat: Conversation) -> None:
+    """A restart does not approve it."""
     chat.request("pay", call_id="a")
     bank = Bank()
     tool = bank.tool(needs_approval=True)
@@ -205,15 +193,15 @@ def test_a_person_is_still_asked(kind: str, chat: Conversation) -> None:
     assert bank.paid == ["a"]
 
 
-def test_what_cannot_start_is_closed(kind: str, chat: Conversation) -> None:
-    """Unknown tools and arguments that do not parse, as in any turn."""
+def test_calls_that_cannot_start_are_closed_on_resume(kind: str, chat: Conversation) -> None:
+    """Unknown tools and arguments that do not parse are answered as in any turn."""
     chat.request("nope", call_id="a")
     chat.request("pay", "{oops", call_id="b")
     done = resuming(kind, chat, Bank().tool()).resume()
     assert [tool.status.name for tool in done] == ["Failed", "Failed"]
 
 
-def test_a_started_call_of_a_tool_that_is_not_here_stays_as_it_is(
+def test_a_started_call_of_an_unregistered_tool_stays_as_it_is(
     kind: str, chat: Conversation
 ) -> None:
     """Another process has the tool, and the answer."""
@@ -224,7 +212,7 @@ def test_a_started_call_of_a_tool_that_is_not_here_stays_as_it_is(
 
 
 def test_an_imported_call_without_a_result_may_have_run(kind: str, chat: Conversation) -> None:
-    """It is asked about, and never just started; nor is it said that it did not run."""
+    """The call is verified and never simply started, and it is not rejected as unstarted."""
     chat.append(
         ToolPending(FunctionCall.of("pay", {}, "old"), imported=True),
         ToolPending(FunctionCall.of("bad", {}, "new")),
@@ -240,8 +228,8 @@ def test_an_imported_call_without_a_result_may_have_run(kind: str, chat: Convers
     assert bank.paid == ["old"]
 
 
-def test_the_limit_of_a_turn_outlives_the_process(kind: str, chat: Conversation) -> None:
-    """What ran before the crash counts."""
+def test_calls_before_the_crash_count_for_the_limit(kind: str, chat: Conversation) -> None:
+    """The limit is for the turn, not for the process."""
     for call_id in "abc":
         chat.request("pay", call_id=call_id)
     chat.start("a")
@@ -252,8 +240,20 @@ def test_the_limit_of_a_turn_outlives_the_process(kind: str, chat: Conversation)
     assert chat.tools["c"].status.name == "Rejected"
 
 
-def test_one_system_that_cannot_be_asked_holds_up_no_other(kind: str, chat: Conversation) -> None:
-    """Its error is raised at the end; its call stays unknown."""
+def test_calls_refused_before_the_crash_count_for_the_limit(kind: str, chat: Conversation) -> None:
+    """As they do without a crash; those that the limit refused do not."""
+    for call_id in "abcd":
+        chat.request("pay", call_id=call_id)
+    chat.reject("a", "hidden", "gate")
+    chat.reject("b", "too many", "limit")
+    bank = Bank()
+    resuming(kind, chat, bank.tool(), max_calls_per_turn=2).resume()
+    assert bank.paid == ["c"]
+    assert last(chat, ToolRejected).details["total_tool_calls"] == 4
+
+
+def test_a_verify_that_raises_does_not_stop_the_others(kind: str, chat: Conversation) -> None:
+    """Its error is raised at the end; its call stays open."""
     for call_id, name in (("a", "down"), ("b", "pay"), ("c", "pay")):
         chat.request(name, call_id=call_id)
     chat.start("a")
@@ -263,20 +263,22 @@ def test_one_system_that_cannot_be_asked_holds_up_no_other(kind: str, chat: Conv
     with pytest.raises(TypeError):  # `raising` takes no call: as good an error as any
         resuming(kind, chat, down, bank.tool(verify=bank.verify)).resume()
     assert [tool.status.name for tool in chat.tools.values()] == [
-        "Running", "Completed", "Completed",
-    ]  # fmt: skip
+        "Running",
+        "Completed",
+        "Completed",
+    ]
 
 
-def test_parallel_calls_are_resumed_too(kind: str, chat: Conversation) -> None:
-    """Those that never started side by side, the others one by one."""
+def test_parallel_calls_are_resumed(kind: str, chat: Conversation) -> None:
+    """Those that never started run concurrently, the others one by one."""
     leave_one_of_each(chat)
     bank = Bank(Outcome.not_done())
     resuming(kind, chat, bank.tool(parallel=True, verify=bank.verify)).resume()
     assert sorted(bank.paid) == ["approved", "fresh", "running", "timeout"]
 
 
-def test_a_run_that_ends_leaves_the_unknown_unknown(kind: str, chat: Conversation) -> None:
-    """Nothing more is started or asked, and what started before is not called cancelled."""
+def test_a_terminated_resume_leaves_unknown_outcomes_open(kind: str, chat: Conversation) -> None:
+    """Nothing more is started or verified, and started calls are not marked as cancelled."""
     chat.request("bad", call_id="a")
     chat.request("pay", call_id="b")
     chat.start("b")
@@ -291,24 +293,23 @@ def test_a_run_that_ends_leaves_the_unknown_unknown(kind: str, chat: Conversatio
     assert chat.tools["b"].status.name == "Running"
 
 
-def test_a_log_out_of_order_is_resumed_as_far_as_it_says(
+def test_a_damaged_log_is_resumed_as_far_as_possible(
     kind: str, chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What breaks the lifecycle is passed over."""
+    """Events that break the lifecycle are skipped."""
     chat.request("pay", call_id="a")
     chat.start("a")
     events = list(chat.events())
     monkeypatch.setattr(chat, "events", lambda: iter([*events[:1], events[2], *events[1:2]]))
     bank = Bank()
-    full = raising(StoreFull("no space"))
-    monkeypatch.setattr(Conversation, "start", lambda *_: full())
+    refuse_commands(monkeypatch, "start", StoreFull("no space"))
     with pytest.raises(StoreFull):
         resuming(kind, chat, bank.tool()).resume()
     assert bank.paid == []
 
 
 def test_a_refused_outcome_is_recorded_with_its_reason(kind: str, chat: Conversation) -> None:
-    """As the outside system gave it."""
+    """The reason is the one that the outside system gave."""
     chat.request("pay", call_id="a")
     chat.start("a")
     declined = Failure(ErrorKind.PERMANENT, "declined", code="card_declined")

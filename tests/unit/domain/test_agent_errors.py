@@ -1,4 +1,4 @@
-"""The agent's errors: what they say to whom, and that nothing is lost on the way."""
+"""The agent's errors: their texts and codes, and their JSON form."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ agent_errors = provider_errors | st.one_of(
 
 
 def facts(error: BaseException | None) -> object:
-    """All that an error says, its causes with it."""
+    """Return all facts of an error and of its causes."""
     if error is None:
         return None
     return type(error), str(error), error.__dict__, facts(error.__cause__)
@@ -66,7 +66,7 @@ def facts(error: BaseException | None) -> object:
 def test_an_error_and_its_causes_go_through_json(
     error: AgentError, cause: AgentError | None
 ) -> None:
-    """What comes back says the same, and writes the same."""
+    """The decoded error has the same facts and encodes to the same JSON."""
     error.__cause__ = cause
     again = AgentError.decode(error.encode())
     assert facts(again) == facts(error)
@@ -75,14 +75,14 @@ def test_an_error_and_its_causes_go_through_json(
 
 @given(agent_errors)
 def test_an_error_can_be_copied_and_sent(error: AgentError) -> None:
-    """Pickled, as worker processes do."""
+    """An error can be pickled, as worker processes do."""
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own
         assert facts(again) == facts(error)
         assert again.args == error.args
 
 
-def test_a_foreign_cause_is_kept_as_what_it_said() -> None:
-    """Its class is named; its own cause stays behind it."""
+def test_a_foreign_cause_is_kept_as_an_internal_error() -> None:
+    """Its class is named; its own cause is kept."""
     reset = ConnectionResetError("reset")
     reset.__cause__ = OSError("cable")
     error = ProviderError(ProviderErrorKind.TRANSPORT, "no answer", cause=reset)
@@ -93,7 +93,7 @@ def test_a_foreign_cause_is_kept_as_what_it_said() -> None:
     assert str(again.__cause__) == "cable"
 
 
-def test_causes_that_go_round_come_to_an_end() -> None:
+def test_circular_causes_are_cut_off() -> None:
     """Python lets an error be its own cause."""
     error = ConfigError("round")
     error.__cause__ = error
@@ -103,8 +103,8 @@ def test_causes_that_go_round_come_to_an_end() -> None:
     assert depth == 16
 
 
-def test_what_cannot_be_stored_is_written_as_an_escape() -> None:
-    """Lone surrogates and NUL are in no JSON text that a database takes."""
+def test_characters_that_cannot_be_stored_are_escaped() -> None:
+    """No database accepts lone surrogates and NUL in JSON text."""
     again = AgentError.decode(ToolError("a\0", "\ud800", "b\0").encode())
     assert isinstance(again, ToolError)
     assert (again.name, again.call_id, again.message) == ("a\\x00", "\\ud800", "b\\x00")
@@ -124,15 +124,15 @@ def test_what_cannot_be_stored_is_written_as_an_escape() -> None:
         ),
     ],
 )
-def test_what_is_no_error_is_refused_and_the_place_named(data: str, message: str) -> None:
-    """One clear error for wrong input."""
+def test_invalid_json_is_refused_and_the_error_names_the_place(data: str, message: str) -> None:
+    """There is one clear error for wrong input, with the path to it."""
     with pytest.raises(msgspec.ValidationError, match=message):
         AgentError.decode(data)
 
 
 def test_wrong_arguments_are_refused() -> None:
     """The error names the value."""
-    with pytest.raises(ValueError, match="auth is of AUTHENTICATION only"):
+    with pytest.raises(ValueError, match="auth is only for AUTHENTICATION"):
         ProviderError(ProviderErrorKind.UNKNOWN, "x", auth=AuthErrorKind.INVALID)
     with pytest.raises(ValueError, match="'Odd' is not a valid ProviderErrorKind"):
         ProviderError("Odd", "x")  # type: ignore[arg-type]
@@ -150,21 +150,23 @@ def test_wrong_arguments_are_refused() -> None:
         (socket.gaierror("unknown"), "dns_failure"),
     ],
 )
-def test_a_transport_error_tells_tls_and_dns_apart(cause: BaseException | None, code: str) -> None:
-    """By the exception behind it."""
+def test_a_transport_error_has_the_code_of_its_tls_or_dns_cause(
+    cause: BaseException | None, code: str
+) -> None:
+    """Without such a cause it has the code of a transport error."""
     assert ProviderError(ProviderErrorKind.TRANSPORT, "x", cause=cause).code == code
 
 
-def test_a_suggestion_is_no_part_of_any_text() -> None:
-    """It is for the user, not for the log, nor for the model."""
+def test_a_suggestion_is_not_part_of_any_text() -> None:
+    """A suggestion is only for the user, not for the log or the model."""
     error = ConfigError("no key", suggestion="set OPENAI_API_KEY")
     assert error.suggestion == "set OPENAI_API_KEY"
     failure = Failure.from_exception(error)
     assert "OPENAI" not in f"{error}{failure.message}{failure.model_text}"
 
 
-def test_an_internal_error_is_what_it_wraps() -> None:
-    """Its text, its class and its cause."""
+def test_an_internal_error_takes_over_the_wrapped_exception() -> None:
+    """The error has the exception's text and class, and the exception as its cause."""
     cause = KeyError("x")
     error = InternalError(cause)
     assert (str(error), error.exception, error.__cause__) == ("'x'", "KeyError", cause)
@@ -172,8 +174,8 @@ def test_an_internal_error_is_what_it_wraps() -> None:
     assert InternalError("odd").__cause__ is None
 
 
-def test_a_tool_error_is_of_the_kind_of_its_cause() -> None:
-    """Also where the cause was chained by `raise ... from`."""
+def test_a_tool_error_has_the_kind_of_its_cause() -> None:
+    """This holds for a cause that was chained by `raise ... from`, too."""
     with pytest.raises(ToolError) as raised:
         raise ToolError("bash", "1", "refused") from PermissionError("no")
     caught = raised.value
@@ -183,8 +185,8 @@ def test_a_tool_error_is_of_the_kind_of_its_cause() -> None:
     assert classify(caught) is ErrorKind.INTERNAL
 
 
-def test_a_failure_keeps_what_the_error_says_of_itself() -> None:
-    """Kind, code, hint, status, and the text for the model beside the one for operators."""
+def test_a_failure_keeps_the_facts_of_the_agent_error() -> None:
+    """The failure has the kind, code, hint, status and both texts of the error."""
     error = ProviderError(ProviderErrorKind.RATE_LIMIT, "key sk-1", status=429, retry_after=2.5)
     assert Failure.from_exception(error) == Failure(
         ErrorKind.RATE_LIMIT,
@@ -193,7 +195,7 @@ def test_a_failure_keeps_what_the_error_says_of_itself() -> None:
         "rate_limited",
         429,
         2.5,
-        "eventstore.agent_errors.ProviderError",
+        "eventstore.domain.agent_errors.ProviderError",
     )
 
 

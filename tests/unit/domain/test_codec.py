@@ -1,30 +1,35 @@
-"""Events to stored text and back; what this version cannot read is kept."""
+"""Events to stored payloads and back; unreadable payloads are kept."""
 
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
 
-from eventstore import codec
-from eventstore.errors import UnencodableEvent
-from eventstore.events import (
+from eventstore.domain import codec
+from eventstore.domain.calls import FunctionCall
+from eventstore.domain.events import (
     GateAnswer,
     MessageAdded,
+    ModelResponded,
     RunEnded,
     RunStarted,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolsOffered,
     UnknownEvent,
+    UsageLimitBreach,
 )
-from eventstore.failure import ErrorKind, Failure
-from eventstore.message import Image, Opaque, Text
-from eventstore.testing import approved, completed, failed, pending, rejected, running
-from eventstore.tool import FunctionCall
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.messages import Image, Opaque, Text
+from eventstore.domain.usage import Usage
+from eventstore.errors import UnencodableEvent
+from eventstore.testing import approved, completed, failed, paused, pending, rejected, running
 
 FAILURE = Failure(ErrorKind.AUTH, "no", "try later", "E1", 401, 2.5, "builtins.Error", "at line 1")
 EVENTS = [
@@ -33,6 +38,8 @@ EVENTS = [
     approved(q="y"),
     approved(),
     running(attempt=2, q="x"),
+    paused(),
+    ToolPaused("1", 0, 5, "later", 7),
     completed(result={"deep": [{}]}),
     msgspec.structs.replace(completed(), synthetic=True, lossy=True, provider="p", native={"a": 1}),
     failed(),
@@ -42,6 +49,8 @@ EVENTS = [
     MessageAdded("user", (Text("hi"), Image("u"), Opaque("anthropic", {"type": "thinking"}))),
     MessageAdded("assistant", (), 3, 2, "openai", {"role": "assistant"}, True, True, "1"),
     ToolsOffered(0, ("a", "b"), ("a",), (GateAnswer("g", ("a",)), GateAnswer("h")), {"kind": "x"}),
+    ModelResponded("openai", "gpt-5", "r1", "stop", Usage(9, 8, 7, 6, Decimal("0.50")), 5),
+    UsageLimitBreach("cost", Decimal("0.50"), Decimal("0.51")),
     RunStarted("agent", "parent", "call"),
     RunEnded("error", FAILURE),
     UnknownEvent("tool_paused", 7, '{"why":"lunch"}'),
@@ -49,13 +58,13 @@ EVENTS = [
 
 
 def tag_and_schema(event: Any) -> tuple[str, int]:
-    """What stands beside the payload."""
+    """Return the tag and schema that are stored beside the payload."""
     return event.tag, event.schema if isinstance(event, UnknownEvent) else codec.SCHEMAS[event.tag]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.tag)
-def test_an_event_comes_back_as_it_was(event: Any) -> None:
-    """From bytes and from text, and for a writer who asks beforehand."""
+def test_an_event_survives_encoding_and_decoding(event: Any) -> None:
+    """The event comes back equal from bytes, from text and from `as_stored`."""
     payload = codec.encode(event)
     assert codec.decode(*tag_and_schema(event), payload) == event
     assert codec.decode(*tag_and_schema(event), payload.decode()) == event
@@ -63,27 +72,27 @@ def test_an_event_comes_back_as_it_was(event: Any) -> None:
 
 
 def test_every_event_class_has_a_tag_and_a_schema() -> None:
-    """One each, so that no two are mistaken for one another."""
-    tags = [cls.tag for cls in codec.EVENT_CLASSES]
+    """The tags are distinct."""
+    tags = list(codec.EVENT_CLASSES)
     assert len(set(tags)) == len(tags)
     assert set(codec.SCHEMAS) == set(tags)
-    assert {type(event) for event in EVENTS} == {*codec.EVENT_CLASSES, UnknownEvent}
+    assert {type(event) for event in EVENTS} == {*codec.EVENT_CLASSES.values(), UnknownEvent}
 
 
 def test_a_payload_is_one_json_object_without_defaults() -> None:
-    """Short, and readable with the database's own tools."""
+    """The payload is short, and readable with the database's own tools."""
     assert codec.encode(running(attempt=1)) == b'{"call_id":"call_1","attempt":1,"arguments":{}}'
 
 
-def test_what_is_kept_shares_nothing_with_what_was_given() -> None:
-    """The caller may go on and change his values."""
+def test_the_stored_event_does_not_alias_the_given_one() -> None:
+    """The caller may change the values afterwards."""
     given = {"list": [1]}
     stored, _ = codec.as_stored(ToolRejected("1", details=given))
     given["list"].append(2)
     assert stored.details == {"list": [1]}
 
 
-def test_unknown_fields_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     """A newer version may add fields without a new schema."""
     event = codec.decode("run_started", 1, '{"agent":"a","mood":"good"}')
     assert event == RunStarted("a")
@@ -101,19 +110,21 @@ def test_unknown_fields_are_passed_over() -> None:
         ("running", 0, '{"call_id":"1","attempt":1}'),
     ],
 )
-def test_what_cannot_be_read_is_kept_as_it_was_stored(tag: str, schema: int, payload: str) -> None:
-    """Another tag or schema, a damaged payload, a missing upcaster: never an error."""
+def test_an_unreadable_payload_becomes_an_unknown_event(
+    tag: str, schema: int, payload: str
+) -> None:
+    """Another tag or schema, damage and a missing upcaster never raise an error."""
     assert codec.decode(tag, schema, payload) == UnknownEvent(tag, schema, payload)
     assert codec.decode(tag, schema, payload.encode()) == UnknownEvent(tag, schema, payload)
 
 
-def test_bytes_that_are_no_text_are_kept_too() -> None:
-    """With signs in place of what is no UTF-8."""
+def test_an_unreadable_payload_of_invalid_utf8_is_kept() -> None:
+    """Replacement characters stand for the invalid bytes."""
     assert codec.decode("running", 1, b"\xff{") == UnknownEvent("running", 1, "\ufffd{")
 
 
 def test_older_schemas_go_through_their_upcasters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step after the other, up to the schema of this version."""
+    """One upcaster follows the other, up to the schema of this version."""
     monkeypatch.setitem(codec.SCHEMAS, "run_ended", 3)
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 1), lambda old: {"why": old["end"]})
     monkeypatch.setitem(codec.UPCASTERS, ("run_ended", 2), lambda old: {"reason": old["why"]})
@@ -124,15 +135,15 @@ def test_older_schemas_go_through_their_upcasters(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("key", [("running", 2), ("nope", 1)])
-def test_there_is_a_decoder_for_what_this_version_writes_alone(key: tuple[str, int]) -> None:
-    """One that there is stays the same."""
+def test_only_payloads_that_this_version_writes_have_a_decoder(key: tuple[str, int]) -> None:
+    """Each decoder is made once."""
     with pytest.raises(KeyError):
         codec.DECODERS[key]
     assert codec.DECODERS["running", 1] is codec.DECODERS["running", 1]
 
 
 class Foreign:
-    """Nothing that JSON knows."""
+    """An object that JSON cannot express."""
 
 
 LOOP: list[Any] = []
@@ -159,22 +170,22 @@ LOOP.append(LOOP)
         UnknownEvent("tag", -1, "{}"),
     ],
 )
-def test_what_could_not_be_read_again_is_not_written(event: Any) -> None:
+def test_an_event_that_could_not_be_read_back_is_refused(event: Any) -> None:
     """The error names the event's class and says what to do."""
     with pytest.raises(UnencodableEvent, match=r"^\w+ c(annot|ould not) .*: pass ") as caught:
         codec.as_stored(event)
     assert type(event).__name__ in str(caught.value)
 
 
-def test_a_wrong_member_is_named_with_its_path() -> None:
-    """So that it is found."""
+def test_the_error_names_the_path_of_a_wrong_member() -> None:
+    """The path leads to the value."""
     event = MessageAdded("user", (Text(5),))  # type: ignore[arg-type]
     with pytest.raises(UnencodableEvent, match=r"\$\.parts\[0\]\.text"):
         codec.as_stored(event)
 
 
-def test_a_reader_short_of_stack_never_takes_a_sound_event_for_unknown() -> None:
-    """It fails instead: what it passed over would be missing from the state it decides on."""
+def test_a_recursion_error_of_the_reader_does_not_make_a_sound_event_unknown() -> None:
+    """The error is raised, because a skipped event would be missing from the state."""
     payload = codec.encode(rejected())
 
     def dive() -> Any:
@@ -192,26 +203,26 @@ def test_a_reader_short_of_stack_never_takes_a_sound_event_for_unknown() -> None
     assert event == rejected()
 
 
-def test_an_event_that_nobody_can_parse_is_kept_as_unknown() -> None:
-    """Nested deeper than any reader goes."""
+def test_an_event_nested_too_deeply_is_kept_as_unknown() -> None:
+    """No reader can parse such nesting."""
     payload = '{"call_id":"1","attempt":1,"arguments":' + "[" * 100_000 + "]" * 100_000 + "}"
     assert codec.decode("running", 1, payload) == UnknownEvent("running", 1, payload)
 
 
-def test_an_unknown_event_says_whether_it_is_newer_or_damaged(
+def test_is_newer_separates_newer_events_from_damaged_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A tag or a schema of tomorrow is newer; what this version writes, and before, is not."""
+    """A later tag or schema is newer; a tag and schema that this version can read is not."""
     monkeypatch.setitem(codec.SCHEMAS, "running", 2)
     newer = [UnknownEvent(*of, "{") for of in (("running", 3), ("failed", 2), ("hologram", 1))]
     damaged = [UnknownEvent(*of, "{") for of in (("running", 2), ("running", 1), ("failed", 1))]
     assert [event.is_newer for event in newer + damaged] == [True] * 3 + [False] * 3
 
 
-def test_a_parser_that_runs_out_of_stack_is_not_mistaken_for_damage(
+def test_a_recursion_error_of_the_parser_is_not_taken_for_damage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The error comes out, as it is the reader's."""
+    """The error is raised, because it is the reader's and not the payload's."""
 
     def exhausted(_: Any) -> None:
         raise RecursionError

@@ -1,4 +1,4 @@
-"""`ErrorEnvelope`: what programs are told of a failure."""
+"""`ErrorEnvelope`: a failure as programs read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from eventstore import ErrorClass, ErrorEnvelope, ErrorKind, Failure
-from eventstore.envelope import CODES
+from eventstore.domain.error_envelope import CODES
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,15 @@ from eventstore.envelope import CODES
     ],
     ids=repr,
 )
-def test_the_status_speaks_first_then_the_code_then_the_kind(failure: Failure, code: str) -> None:
-    """A code that is the other side's own word gives way to the kind."""
+def test_the_code_follows_the_status_then_the_code_then_the_kind(
+    failure: Failure, code: str
+) -> None:
+    """An unknown code of the other side is replaced by the code of the kind."""
     assert ErrorEnvelope.of(failure).code == code
     assert code in CODES
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_members_are_left_out_of_the_envelope() -> None:
     """The class is written as programs expect it."""
     bare = ErrorEnvelope.of(Failure(ErrorKind.AUTH, "x"))
     assert msgspec.json.encode(bare) == b'{"code":"auth_failed","class":"client"}'
@@ -42,7 +44,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])
-def test_a_wait_without_an_end_is_none(seconds: float) -> None:
-    """Whatever somebody wrote into a failure."""
+def test_an_infinite_retry_after_is_left_out(seconds: float) -> None:
+    """A failure may hold any number, but JSON has no infinity."""
     failure = Failure(ErrorKind.RATE_LIMIT, "x", retry_after=seconds)
     assert ErrorEnvelope.of(failure).retry_after_secs is None

@@ -1,4 +1,4 @@
-"""What exceptions mean: the table, the exceptions that people meet, and totality."""
+"""Classification of exceptions: the table, exceptions of well-known libraries, totality."""
 
 from __future__ import annotations
 
@@ -11,22 +11,33 @@ import socket
 import ssl
 import subprocess
 import urllib.error
+from datetime import UTC, datetime
 from email.message import Message
 from http import HTTPStatus
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
+import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.failure import ErrorKind, Failure, classify, retry_after_of
+from eventstore import (
+    ErrorEnvelope,
+    NonResolvedToolError,
+    ProviderError,
+    ProviderErrorKind,
+    RetryPolicy,
+)
+from eventstore.domain.failure import ErrorKind, Failure, classify
+from eventstore.domain.foreign_errors import retry_after_of
 
 TRANSIENT, RATE_LIMIT, QUOTA, AUTH, PERMANENT, VALIDATION, INTERNAL = ErrorKind
 
 
 class Carrying(Exception):
-    """An exception with the attributes that it is given."""
+    """An exception with the given attributes."""
 
     def __init__(self, **attributes: object) -> None:
         super().__init__("carrying")
@@ -34,7 +45,7 @@ class Carrying(Exception):
 
 
 class Response:
-    """The part of an HTTP response that clients hang on their exceptions."""
+    """The part of an HTTP response that clients keep on their exceptions."""
 
     def __init__(self, status_code: object, headers: object = None) -> None:
         self.status_code = status_code
@@ -63,7 +74,7 @@ class Touchy:
 
 
 class EvilNumber(int):
-    """A number that raises when it is looked at."""
+    """A number whose methods raise."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("no comparison")
@@ -82,7 +93,7 @@ class Text(str):
 
 
 class Unreadable(Exception):
-    """An exception whose text is what it is given, or whose text raises what it is given."""
+    """An exception with the given text, or whose text raises the given exception."""
 
     def __str__(self) -> str:
         if isinstance(self.args[0], Exception):
@@ -91,7 +102,7 @@ class Unreadable(Exception):
 
 
 def named(module: str, *names: str, base: type[Exception] = Exception) -> Exception:
-    """An exception of a class of that name and module, derived from those named after it."""
+    """Return an exception of a class with that name and module, derived from the next names."""
     cls = base
     for name in reversed(names):
         cls = type(name, (cls,), {"__module__": module})
@@ -104,31 +115,52 @@ def named(module: str, *names: str, base: type[Exception] = Exception) -> Except
 def test_the_stored_values_never_change() -> None:
     """These seven words are in logs."""
     assert list(ErrorKind) == [
-        "transient", "rate_limit", "quota", "auth", "permanent", "validation", "internal",
-    ]  # fmt: skip
+        "transient",
+        "rate_limit",
+        "quota",
+        "auth",
+        "permanent",
+        "validation",
+        "internal",
+    ]
 
 
 @pytest.mark.parametrize("kind", ErrorKind)
-def test_two_kinds_are_retryable(kind: ErrorKind) -> None:
-    """Only what passes by itself may be tried again as it was."""
+def test_only_transient_and_rate_limit_are_retryable(kind: ErrorKind) -> None:
+    """Only temporary problems may be tried again unchanged."""
     assert kind.is_retryable == (kind in {TRANSIENT, RATE_LIMIT})
 
 
 @pytest.mark.parametrize(
     ("status", "retry_after", "kind"),
     [
-        (429, 5.0, RATE_LIMIT), (429, None, QUOTA),
-        (401, None, AUTH), (403, None, AUTH), (403, 5.0, AUTH),
-        (408, None, TRANSIENT), (425, None, TRANSIENT), (500, None, TRANSIENT),
-        (502, None, TRANSIENT), (503, 5.0, TRANSIENT), (529, None, TRANSIENT),
+        (429, 5.0, RATE_LIMIT),
+        (429, None, QUOTA),
+        (401, None, AUTH),
+        (403, None, AUTH),
+        (403, 5.0, AUTH),
+        (408, None, TRANSIENT),
+        (425, None, TRANSIENT),
+        (500, None, TRANSIENT),
+        (502, None, TRANSIENT),
+        (503, 5.0, TRANSIENT),
+        (529, None, TRANSIENT),
         (599, None, TRANSIENT),
-        (400, None, PERMANENT), (404, None, PERMANENT), (409, 5.0, PERMANENT),
-        (422, None, PERMANENT), (499, None, PERMANENT),
-        (-1, None, TRANSIENT), (0, None, TRANSIENT), (101, None, TRANSIENT),
-        (200, None, TRANSIENT), (302, None, TRANSIENT), (399, None, TRANSIENT),
-        (600, None, TRANSIENT), (10**30, None, TRANSIENT),
+        (400, None, PERMANENT),
+        (404, None, PERMANENT),
+        (409, 5.0, PERMANENT),
+        (422, None, PERMANENT),
+        (499, None, PERMANENT),
+        (-1, None, TRANSIENT),
+        (0, None, TRANSIENT),
+        (101, None, TRANSIENT),
+        (200, None, TRANSIENT),
+        (302, None, TRANSIENT),
+        (399, None, TRANSIENT),
+        (600, None, TRANSIENT),
+        (10**30, None, TRANSIENT),
     ],
-)  # fmt: skip
+)
 def test_a_status_has_one_kind(status: int, retry_after: float | None, kind: ErrorKind) -> None:
     """The table of HTTP statuses; outside 400 to 599 there was no terminal response."""
     assert ErrorKind.from_http_status(status, retry_after) is kind
@@ -166,14 +198,14 @@ def test_a_status_has_one_kind(status: int, retry_after: float | None, kind: Err
         (GeneratorExit(), INTERNAL),
     ],
     ids=repr,
-)  # fmt: skip
-def test_python_s_own_exceptions_are_known(exception: BaseException, kind: ErrorKind) -> None:
-    """Time-outs and the network are transient, permission is auth, the rest is internal."""
+)
+def test_builtin_exceptions_are_classified(exception: BaseException, kind: ErrorKind) -> None:
+    """Timeouts and network errors are transient, permission errors are auth, others internal."""
     assert classify(exception) is kind
 
 
 def test_input_that_cannot_be_read_is_a_validation_failure() -> None:
-    """Broken JSON and JSON of the wrong form are for the model to write anew."""
+    """The model has to correct broken JSON and JSON of the wrong form."""
     with pytest.raises(json.JSONDecodeError) as of_json:
         json.loads("{")
     with pytest.raises(msgspec.DecodeError) as of_msgspec:
@@ -207,9 +239,11 @@ def test_input_that_cannot_be_read_is_a_validation_failure() -> None:
         (named("mine", "Denied", base=PermissionError), AUTH),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
-def test_other_people_s_exceptions_are_known_by_name(exception: Exception, kind: ErrorKind) -> None:
-    """A class counts by package and name, its nearest known base where it is not known itself."""
+)
+def test_exceptions_of_libraries_are_classified_by_name(
+    exception: Exception, kind: ErrorKind
+) -> None:
+    """A class is found by package and name, an unknown class by its nearest known base."""
     assert classify(exception) is kind
 
 
@@ -251,27 +285,29 @@ def test_other_people_s_exceptions_are_known_by_name(exception: Exception, kind:
         (urllib.error.HTTPError("x:", 404, "gone", Message(), None), PERMANENT),
         (urllib.error.HTTPError("x:", 500, "oops", Message(), None), TRANSIENT),
     ],
-)  # fmt: skip
-def test_a_status_is_found_where_clients_put_it(exception: Exception, kind: ErrorKind) -> None:
-    """Attributes of the exception or its response, or keys; `status` and `code` when plausible."""
+)
+def test_the_http_status_is_found_in_exceptions_of_clients(
+    exception: Exception, kind: ErrorKind
+) -> None:
+    """The status is read from attributes of the exception or its response, or from keys."""
     assert classify(exception) is kind
 
 
 def test_an_error_status_outranks_the_class() -> None:
-    """A time-out that came as an answer is what the answer says."""
+    """A time-out with a response has the kind of the response."""
     exception = named("mine", "Refused", base=TimeoutError)
     exception.status_code = 404  # type: ignore[attr-defined]
     assert classify(exception) is PERMANENT
 
 
-def test_an_answer_that_makes_no_sense_is_internal() -> None:
-    """A class that is known outranks the status of a successful response."""
+def test_an_invalid_response_is_internal() -> None:
+    """A known class outranks the status of a successful response."""
     exception = named("openai", "APIResponseValidationError")
     exception.status_code = 200  # type: ignore[attr-defined]
     assert classify(exception) is INTERNAL
 
 
-def test_a_group_is_what_its_members_agree_on() -> None:
+def test_an_exception_group_has_the_kind_that_all_members_share() -> None:
     """Members of one kind give that kind, at any depth; members that differ give internal."""
     timeouts = ExceptionGroup("two", [TimeoutError(), ConnectionError()])
     assert classify(timeouts) is TRANSIENT
@@ -324,19 +360,22 @@ def test_real_sdk_exceptions(library: str) -> None:
 
 
 def test_the_code_of_an_openai_error_is_kept() -> None:
-    """The provider's own word for the trouble, its status and its hint are facts to log."""
+    """The provider's own code, its status and its hint are facts to log."""
     openai: Any = pytest.importorskip("openai")
     httpx = importlib.import_module(openai.APIError.__init__.__annotations__["request"][:6])
     response = httpx.Response(429, request=httpx.Request("POST", "https://model.example"))
     error = openai.RateLimitError("spent", response=response, body={"code": "insufficient_quota"})
     assert Failure.from_exception(error) == Failure(
-        QUOTA, "spent", code="insufficient_quota", http_status=429,
+        QUOTA,
+        "spent",
+        code="insufficient_quota",
+        http_status=429,
         exception="openai.RateLimitError",
-    )  # fmt: skip
+    )
 
 
 def test_real_requests_exceptions() -> None:
-    """Status errors carry their response; its absence is the network's trouble."""
+    """Status errors carry their response; without one it is a network problem."""
     requests: Any = pytest.importorskip("requests")
     response = requests.Response()
     response.status_code = 503
@@ -350,7 +389,7 @@ def test_real_requests_exceptions() -> None:
 
 
 def test_real_pydantic_exceptions() -> None:
-    """Arguments of the wrong form are for the model to mend."""
+    """The model has to correct arguments of the wrong form."""
     pydantic: Any = pytest.importorskip("pydantic")
     with pytest.raises(pydantic.ValidationError) as caught:
         pydantic.TypeAdapter(int).validate_python("many")
@@ -358,7 +397,7 @@ def test_real_pydantic_exceptions() -> None:
 
 
 def test_real_jsonschema_exceptions() -> None:
-    """Arguments that break the tool's schema are for the model to mend."""
+    """The model has to correct arguments that break the tool's schema."""
     jsonschema: Any = pytest.importorskip("jsonschema")
     with pytest.raises(jsonschema.ValidationError) as caught:
         jsonschema.validate("many", {"type": "integer"})
@@ -366,7 +405,7 @@ def test_real_jsonschema_exceptions() -> None:
 
 
 def test_real_aiohttp_exceptions() -> None:
-    """Its response errors have `status` and `headers`; a server that is gone is transient."""
+    """Its response errors have `status` and `headers`; an unreachable server is transient."""
     aiohttp: Any = pytest.importorskip("aiohttp")
     limited = aiohttp.ClientResponseError(None, (), status=429, headers={"Retry-After": "2"})
     assert classify(limited) is RATE_LIMIT
@@ -383,8 +422,10 @@ def test_real_botocore_exceptions() -> None:
     }
     failure = Failure.from_exception(exceptions.ClientError(answer, "Converse"))
     assert (failure.kind, failure.code, failure.http_status) == (
-        AUTH, "AccessDeniedException", 403,
-    )  # fmt: skip
+        AUTH,
+        "AccessDeniedException",
+        403,
+    )
     assert classify(exceptions.EndpointConnectionError(endpoint_url="x:")) is TRANSIENT
 
 
@@ -394,21 +435,104 @@ def test_real_botocore_exceptions() -> None:
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
-        ("1", 1.0), ("120", 120.0), (" 30 ", 30.0), (30, 30.0),
-        ("0", None), ("-5", None), ("1.5", None), ("", None), ("soon", None), (None, None),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("1" * 400, None), ("\u0663", None),
-        ("nan", None), ("1e3", None), (True, None), (b"5", None),
+        ("1", 1.0),
+        ("120", 120.0),
+        (" 30 ", 30.0),
+        (30, 30.0),
+        ("0", None),
+        ("-5", None),
+        ("1.5", None),
+        ("", None),
+        ("soon", None),
+        (None, None),
+        ("1" * 400, None),
+        ("\u0663", None),
+        ("nan", None),
+        ("1e3", None),
+        (True, None),
+        (b"5", None),
     ],
-)  # fmt: skip
-def test_a_hint_is_whole_positive_seconds(header: object, seconds: float | None) -> None:
-    """Zero, dates and anything malformed are no hint."""
+)
+def test_retry_after_is_a_positive_integer_of_seconds(
+    header: object, seconds: float | None
+) -> None:
+    """Zero and malformed values are ignored."""
     assert retry_after_of(Carrying(headers={"retry-after": header})) == seconds
     assert retry_after_of(Carrying(response=Response(429, {"Retry-After": header}))) == seconds
 
 
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
+        ("Wednesday, 21-Oct-26 07:28:30 GMT", 30.0),
+        ("Wed Oct 21 07:28:30 2026", 30.0),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", None),
+        ("Wed, 99 Oct 2026 07:28:30 GMT", None),
+    ],
+)
+@pytest.mark.parametrize("names", [("retry-after", "date"), ("Retry-After", "Date")])
+def test_a_date_in_retry_after_counts_from_the_date_of_the_response(
+    names: tuple[str, str], date: str, seconds: float | None
+) -> None:
+    """All three date forms of HTTP are read; without a `Date` header it counts from `now`."""
+    answered = "Wed, 21 Oct 2026 07:28:00 GMT"
+    error = Carrying(headers=dict(zip(names, (date, answered), strict=True)), status_code=429)
+    assert retry_after_of(error) == seconds
+    assert Failure.from_exception(error).retry_after == seconds
+    assert classify(error) is (ErrorKind.RATE_LIMIT if seconds else ErrorKind.QUOTA)
+    alone = Carrying(headers={names[0]: date}, status_code=503)
+    now = round(datetime(2026, 10, 21, 7, 28, tzinfo=UTC).timestamp() * 1_000_000)
+    assert retry_after_of(alone, now) == seconds
+    assert retry_after_of(alone) is None
+
+
+def test_a_date_without_a_clock_still_makes_a_429_a_rate_limit() -> None:
+    """There is a hint, even if it cannot be turned into seconds."""
+    error = Carrying(headers={"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, status_code=429)
+    failure = Failure.from_exception(error)
+    assert (failure.kind, failure.retry_after) == (ErrorKind.RATE_LIMIT, None)
+
+
+@pytest.mark.parametrize("kind", [ProviderErrorKind.RATE_LIMIT, ProviderErrorKind.SERVER_ERROR])
+def test_the_default_wait_of_a_provider_error_is_not_told_as_a_hint(
+    kind: ProviderErrorKind,
+) -> None:
+    """The provider said nothing: the loop has a default, the log has no hint."""
+    error = ProviderError(kind, "busy")
+    assert error.retry_after in (20.0, 30.0)
+    failure = Failure.from_exception(error)
+    assert failure.retry_after is None
+    assert ErrorEnvelope.of(failure).retry_after_secs is None
+    assert RetryPolicy(2, initial_backoff=0.5).delay(1, failure.retry_after) == 0.5
+    hinted = Failure.from_exception(ProviderError(kind, "busy", retry_after=7))
+    assert hinted.retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (TimeoutError("x"), "timeout", "deadline_exceeded"),
+        (httpx.ReadTimeout("x"), "deadline_exceeded", "deadline_exceeded"),
+        (requests.ConnectTimeout("x"), "deadline_exceeded", "deadline_exceeded"),
+        (subprocess.TimeoutExpired("x", 1), "deadline_exceeded", "deadline_exceeded"),
+        (json.JSONDecodeError("x", "{", 1), "serde", "serde"),
+        (msgspec.ValidationError("x"), "serde", "serde"),
+        (NonResolvedToolError("1", "Pending"), "awaiting_review", "interrupted"),
+        (KeyboardInterrupt(), "interrupted", "cancelled"),
+    ],
+)
+def test_timeouts_broken_json_and_waits_for_a_person_have_codes(
+    error: BaseException, code: str, told: str
+) -> None:
+    """The envelope says so to programs."""
+    failure = Failure.from_exception(error)
+    assert (failure.code, ErrorEnvelope.of(failure).code) == (code, told)
+
+
 @pytest.mark.parametrize("headers", [None, 5, [("retry-after", "5")], "retry-after", {}, Touchy()])
-def test_odd_headers_are_no_hint(headers: object) -> None:
-    """An exception without headers, or with what is no mapping, gives none."""
+def test_malformed_headers_give_no_retry_after(headers: object) -> None:
+    """The headers are missing or are not a mapping."""
     assert retry_after_of(Carrying(headers=headers)) is None
     assert retry_after_of(ValueError()) is None
 
@@ -416,25 +540,28 @@ def test_odd_headers_are_no_hint(headers: object) -> None:
 # --- Failure
 
 
-def test_a_failure_says_what_the_exception_was() -> None:
-    """Kind, text, status, hint and class; nothing that is not known."""
+def test_a_failure_keeps_the_facts_of_the_exception() -> None:
+    """The failure has the kind, text, status, hint and class; unknown members are left out."""
     exception = Carrying(status_code=503, headers={"retry-after": "9"})
     assert Failure.from_exception(exception) == Failure(
-        TRANSIENT, "carrying", http_status=503, retry_after=9.0,
+        TRANSIENT,
+        "carrying",
+        http_status=503,
+        retry_after=9.0,
         exception=f"{Carrying.__module__}.Carrying",
-    )  # fmt: skip
+    )
     assert Failure.from_exception(ValueError("odd")) == Failure(
         INTERNAL, "odd", exception="ValueError"
     )
 
 
-def test_an_exception_without_text_is_told_by_its_class() -> None:
-    """The model always has something to read."""
+def test_the_message_of_an_exception_without_text_is_its_class() -> None:
+    """The model always has a text to read."""
     assert Failure.from_exception(TimeoutError()).message == "TimeoutError"
 
 
 def test_the_traceback_is_kept_on_request() -> None:
-    """It names the line, and is left out by default."""
+    """The traceback names the line, and is left out by default."""
     with pytest.raises(ZeroDivisionError) as caught:
         Failure(PERMANENT, str(1 / 0))
     assert Failure.from_exception(caught.value).traceback is None
@@ -444,15 +571,15 @@ def test_the_traceback_is_kept_on_request() -> None:
     assert kept.endswith("ZeroDivisionError: division by zero\n")
 
 
-def test_a_classifier_of_one_s_own_decides() -> None:
-    """A tool may know its exceptions better."""
+def test_a_custom_classifier_decides_the_kind() -> None:
+    """A tool may know its own exceptions better."""
     failure = Failure.from_exception(KeyError("x"), classifier=lambda _: ErrorKind.VALIDATION)
     assert failure.kind is VALIDATION
 
 
 @pytest.mark.parametrize("answer", [None, "sorry", ZeroDivisionError()])
 def test_a_classifier_that_fails_makes_the_failure_internal(answer: object) -> None:
-    """The failure is recorded whatever the classifier does."""
+    """The failure is recorded all the same."""
 
     def classifier(_: BaseException) -> Any:
         if isinstance(answer, Exception):
@@ -462,15 +589,15 @@ def test_a_classifier_that_fails_makes_the_failure_internal(answer: object) -> N
     assert Failure.from_exception(TimeoutError(), classifier=classifier).kind is INTERNAL
 
 
-def test_the_model_reads_its_own_message_where_there_is_one() -> None:
-    """What operators read and what the model reads are two texts."""
+def test_the_model_reads_model_message_if_it_is_set() -> None:
+    """Operators and the model read two texts."""
     assert Failure(PERMANENT, "row 7 is locked").model_text == "row 7 is locked"
     assert Failure(PERMANENT, "row 7 is locked", "try later").model_text == "try later"
     assert Failure(PERMANENT, "row 7 is locked", "").model_text == ""
 
 
 def test_text_that_cannot_be_stored_is_kept_as_escapes() -> None:
-    """Lone surrogates and NUL are written out, everything else is left as it is."""
+    """Lone surrogates and NUL are escaped, all other text is unchanged."""
     failure = Failure(INTERNAL, "a\ud800b\0c", "\udfff", "\0", exception="\ud800", traceback="\0")
     assert failure == Failure(
         INTERNAL, "a\\ud800b\\x00c", "\\udfff", "\\x00", exception="\\ud800", traceback="\\x00"
@@ -487,7 +614,7 @@ def test_a_long_message_is_kept_whole() -> None:
 
 @pytest.mark.parametrize("text", [RuntimeError("no"), None, 5, Text("sub"), "\ud800", "", "\0"])
 def test_an_exception_with_any_text_can_be_stored(text: object) -> None:
-    """A text that raises, is no text or cannot be encoded still gives a message."""
+    """A text that raises, is not text or cannot be encoded still gives a message."""
     failure = Failure.from_exception(Unreadable(text), with_traceback=True)
     assert failure.message
     assert type(failure.message) is str
@@ -495,8 +622,8 @@ def test_an_exception_with_any_text_can_be_stored(text: object) -> None:
 
 
 @pytest.mark.parametrize("bases", [(Evil,), (Evil, Exception), (Evil, OSError)])
-def test_an_exception_that_raises_on_every_touch_is_internal(bases: tuple[type, ...]) -> None:
-    """Nothing that an exception does keeps it from being recorded."""
+def test_an_exception_whose_attributes_all_raise_is_internal(bases: tuple[type, ...]) -> None:
+    """The exception is recorded as an internal failure, without an error."""
     exception = type("Worse", bases, {"__module__": "mine"})()
     assert Failure.from_exception(exception, with_traceback=True).exception == "mine.Worse"
     assert Failure.from_exception(exception) == Failure(
@@ -507,8 +634,8 @@ def test_an_exception_that_raises_on_every_touch_is_internal(bases: tuple[type, 
 
 
 @pytest.mark.parametrize("number", [EvilNumber(503), EvilNumber(10**6)])
-def test_a_number_that_raises_on_every_touch_is_read_all_the_same(number: int) -> None:
-    """What counts is the number itself, not what its class makes of it."""
+def test_a_status_number_whose_methods_all_raise_is_read(number: int) -> None:
+    """The number itself counts, not the methods of its class."""
     failure = Failure.from_exception(Carrying(status_code=number))
     expected = (TRANSIENT, 503) if int.__index__(number) == 503 else (INTERNAL, None)
     assert (failure.kind, failure.http_status) == expected
@@ -518,18 +645,32 @@ def test_a_number_that_raises_on_every_touch_is_read_all_the_same(number: int) -
 any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates, too
 
 hostile_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.binary() | any_text
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.binary()
+    | any_text
     | st.sampled_from([Touchy(), Touchy, EvilNumber(429), Text("5"), Response(429, Touchy())]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.builds(Response, inner, inner)
-    | st.dictionaries(
-        st.sampled_from(
-            ["ResponseMetadata", "HTTPStatusCode", "HTTPHeaders", "Error", "Code", "retry-after"]
-        ),
-        inner,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.builds(Response, inner, inner)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "ResponseMetadata",
+                    "HTTPStatusCode",
+                    "HTTPHeaders",
+                    "Error",
+                    "Code",
+                    "retry-after",
+                ]
+            ),
+            inner,
+        )
     ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @given(
@@ -554,27 +695,36 @@ def test_any_exception_becomes_a_failure_that_can_be_stored(
 # --- what an exception says of itself
 
 
-def test_an_exception_may_say_its_own_kind() -> None:
-    """Before its status or class are looked at; what is no kind is passed over."""
+def test_an_exception_may_carry_its_own_kind() -> None:
+    """`kind` outranks the status and the class; a value that is not a kind is ignored."""
     assert classify(Carrying(error_kind=QUOTA, status_code=503)) is QUOTA
     assert classify(Carrying(error_kind="quota", status_code=503)) is TRANSIENT
 
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [(3, 3.0), (0.5, 0.5), (0, None), (-1, None), (True, None), ("3", None), (float("inf"), None),
-     (float("nan"), None), (10**400, None)],
+    [
+        (3, 3.0),
+        (0.5, 0.5),
+        (0, None),
+        (-1, None),
+        (True, None),
+        ("3", None),
+        (float("inf"), None),
+        (float("nan"), None),
+        (10**400, None),
+    ],
     ids=repr,
-)  # fmt: skip
-def test_an_exception_may_say_how_long_to_wait(given: object, seconds: float | None) -> None:
-    """As a number of seconds above zero; a bare 429 is then a rate limit."""
+)
+def test_an_exception_may_carry_retry_after(given: object, seconds: float | None) -> None:
+    """`retry_after` is a number of seconds above zero; a bare 429 is then a rate limit."""
     exception = Carrying(status_code=429, retry_after=given)
     assert retry_after_of(exception) == seconds
     assert classify(exception) is (RATE_LIMIT if seconds else QUOTA)
 
 
-def test_an_exception_may_say_what_the_model_reads() -> None:
-    """Its text stays with the operators."""
+def test_an_exception_may_carry_a_model_message() -> None:
+    """The exception's own text is for the operators."""
     failure = Failure.from_exception(Carrying(model_message="try another city\0"))
     assert (failure.message, failure.model_text) == ("carrying", "try another city\\x00")
     assert Failure.from_exception(Carrying(model_message=7)).model_message is None

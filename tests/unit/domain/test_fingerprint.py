@@ -15,8 +15,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.errors import UnhashableArguments
-from eventstore.fingerprint import (
+from eventstore.domain.fingerprint import (
     SLICES,
     canonical,
     content_id,
@@ -27,34 +26,58 @@ from eventstore.fingerprint import (
     render,
     slice_of,
 )
+from eventstore.errors import UnhashableArguments
 
 # (name, arguments, the bytes that are hashed, their xxh3_128 in hex): written once, for good.
 VECTORS: list[tuple[str, Any, bytes, str]] = [
     # keys are sorted, at every level; arrays are not
-    ("search", {"q": "rig", "limit": 5},
-     b'["search",{"limit":5,"q":"rig"}]', "720b606342a765f6e4107d1dd28a4331"),
-    ("f", {"b": 1, "a": {"y": {}, "x": [{"c": 2, "b": 1}, []]}},
-     b'["f",{"a":{"x":[{"b":1,"c":2},[]],"y":{}},"b":1}]', "44230a3af48a8e7c76c23a2fcc345624"),
+    (
+        "search",
+        {"q": "rig", "limit": 5},
+        b'["search",{"limit":5,"q":"rig"}]',
+        "720b606342a765f6e4107d1dd28a4331",
+    ),
+    (
+        "f",
+        {"b": 1, "a": {"y": {}, "x": [{"c": 2, "b": 1}, []]}},
+        b'["f",{"a":{"x":[{"b":1,"c":2},[]],"y":{}},"b":1}]',
+        "44230a3af48a8e7c76c23a2fcc345624",
+    ),
     # numbers are what they are
     ("f", {"n": 1}, b'["f",{"n":1}]', "516fa33f3873152e862a716aace0a448"),
     ("f", {"n": 1.0}, b'["f",{"n":1.0}]', "bef4abad7a666e78ebe4e460ca327f62"),
     ("f", {"n": 0.0}, b'["f",{"n":0.0}]', "72055c416bcd841d9fb1d7d668f4e27d"),
     ("f", {"n": -0.0}, b'["f",{"n":-0.0}]', "f5aac46805eb0097aeb31c4369df1c31"),
-    ("f", {"n": 10**40},
-     b'["f",{"n":10000000000000000000000000000000000000000}]', "57ca4cd90f758c0648888aab9a492c98"),
+    (
+        "f",
+        {"n": 10**40},
+        b'["f",{"n":10000000000000000000000000000000000000000}]',
+        "57ca4cd90f758c0648888aab9a492c98",
+    ),
     ("f", {"n": 1e16}, b'["f",{"n":1e16}]', "5319440db7c66d13d366cc5be71c031a"),
     ("f", {"n": 1e-7}, b'["f",{"n":1e-7}]', "e70721b86b0e33b106754786df6bd049"),
     # strings are untouched: NFC and NFD differ, non-ASCII is written as it is
     ("f", {"s": "caf\u00e9"}, b'["f",{"s":"caf\xc3\xa9"}]', "5264db87b72b21599bcf04dbf021c65e"),
     ("f", {"s": "cafe\u0301"}, b'["f",{"s":"cafe\xcc\x81"}]', "a5da91ad9a077a33759956173c2fb9d1"),
-    ("f", {"\u00e9\u6f22": "\U0001f980", "z": 0},
-     b'["f",{"z":0,"\xc3\xa9\xe6\xbc\xa2":"\xf0\x9f\xa6\x80"}]',
-     "6e1f0a69c3ce631400b14d22de5bfa3f"),
-    ("f", {"s": '"\\\n\0\x7f/'}, b'["f",{"s":"\\"\\\\\\n\\u0000\x7f/"}]',
-     "560b8d4c82247420622d113642007441"),
+    (
+        "f",
+        {"\u00e9\u6f22": "\U0001f980", "z": 0},
+        b'["f",{"z":0,"\xc3\xa9\xe6\xbc\xa2":"\xf0\x9f\xa6\x80"}]',
+        "6e1f0a69c3ce631400b14d22de5bfa3f",
+    ),
+    (
+        "f",
+        {"s": '"\\\n\0\x7f/'},
+        b'["f",{"s":"\\"\\\\\\n\\u0000\x7f/"}]',
+        "560b8d4c82247420622d113642007441",
+    ),
     # null is a value like any other, and no sign of trouble
-    ("f", {"b": [None], "a": None}, b'["f",{"a":null,"b":[null]}]',
-     "347a6797088f538d296fdde8ba468134"),
+    (
+        "f",
+        {"b": [None], "a": None},
+        b'["f",{"a":null,"b":[null]}]',
+        "347a6797088f538d296fdde8ba468134",
+    ),
     ("f", {"s": "null"}, b'["f",{"s":"null"}]', "6aa33d4c2ead34a382097f36631d5769"),
     # name and arguments have a border, and arguments may be any JSON value
     ("ab", "c", b'["ab","c"]', "49ac2b0a60ed9fc1f0f0ba0dccce5863"),
@@ -65,7 +88,7 @@ VECTORS: list[tuple[str, Any, bytes, str]] = [
     ("f", "text", b'["f","text"]', "7d69a00ad015117de0b6065fdf8b4aa2"),
     ("f", 7, b'["f",7]', "1ae62a3673724db2b05020d754b4b99d"),
     ("f", True, b'["f",true]', "88f65bfd2132bc449b0d031636e51f5f"),
-]  # fmt: skip
+]
 
 # (raw text, the bytes that are hashed, their xxh3_128 in hex)
 RAW_VECTORS: list[tuple[str, bytes, str]] = [
@@ -78,11 +101,14 @@ RAW_VECTORS: list[tuple[str, bytes, str]] = [
 any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates, too
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass
@@ -93,7 +119,7 @@ class Query:
 
 
 class Unwritable:
-    """A foreign object that nobody can write."""
+    """A foreign object that cannot be written."""
 
 
 class Touchy(dict[str, Any]):
@@ -112,7 +138,7 @@ class Numbers(msgspec.Struct):
 
 
 def nested(depth: int, value: object = 0) -> object:
-    """`value` inside so many lists."""
+    """Return `value` inside `depth` lists."""
     for _ in range(depth):
         value = [value]
     return value
@@ -120,7 +146,7 @@ def nested(depth: int, value: object = 0) -> object:
 
 @pytest.mark.parametrize(("name", "arguments", "data", "expected"), VECTORS)
 def test_the_written_vectors_hold(name: str, arguments: object, data: bytes, expected: str) -> None:
-    """Canonical bytes and fingerprint are those written down, on every platform and version."""
+    """Canonical bytes and fingerprints never change, on any platform and version."""
     assert canonical(name, arguments) == data
     assert xxhash.xxh3_128_hexdigest(data) == expected
     assert digest(name, arguments).hex() == expected
@@ -129,7 +155,7 @@ def test_the_written_vectors_hold(name: str, arguments: object, data: bytes, exp
 
 @pytest.mark.parametrize(("raw", "data", "expected"), RAW_VECTORS)
 def test_the_written_vectors_of_raw_text_hold(raw: str, data: bytes, expected: str) -> None:
-    """Text that is no JSON object is hashed with a third element, lone surrogates included."""
+    """Text that is not a JSON object is hashed with a third element, surrogates included."""
     assert raw_digest("f", raw).hex() == expected
     assert xxhash.xxh3_128_hexdigest(data) == expected
 
@@ -149,25 +175,25 @@ def test_keys_are_in_code_point_order() -> None:
 @pytest.mark.parametrize(
     ("arguments", "path", "reason"),
     [
-        (math.nan, "$", "nan is no JSON number"),
-        ({"calls": [{"limit": math.nan}]}, "$.calls[0].limit", "nan is no JSON number"),
-        ({"a": [1, [math.inf]]}, "$.a[1][0]", "inf is no JSON number"),
-        ({"a": {"b": (0, -math.inf)}}, "$.a.b[1]", "-inf is no JSON number"),
-        ({"max price": {"": math.nan}}, '$["max price"][""]', "nan is no JSON number"),
-        ({"null": None, "x": math.nan}, "$.x", "nan is no JSON number"),
-        ({"query": Query(math.nan)}, "$.query.limit", "nan is no JSON number"),
-        (Numbers([None, math.nan]), "$.values[1]", "nan is no JSON number"),
-        ({"a": [{1: "x"}]}, "$.a[0]", "the key 1 is no text but int"),
-        ({"a": {None: 1}}, "$.a", "the key None is no text but NoneType"),
-        ({"a": {"ok": 1, (1, 2): 1}}, "$.a", "the key (1, 2) is no text but tuple"),
+        (math.nan, "$", "nan is not a JSON number"),
+        ({"calls": [{"limit": math.nan}]}, "$.calls[0].limit", "nan is not a JSON number"),
+        ({"a": [1, [math.inf]]}, "$.a[1][0]", "inf is not a JSON number"),
+        ({"a": {"b": (0, -math.inf)}}, "$.a.b[1]", "-inf is not a JSON number"),
+        ({"max price": {"": math.nan}}, '$["max price"][""]', "nan is not a JSON number"),
+        ({"null": None, "x": math.nan}, "$.x", "nan is not a JSON number"),
+        ({"query": Query(math.nan)}, "$.query.limit", "nan is not a JSON number"),
+        (Numbers([None, math.nan]), "$.values[1]", "nan is not a JSON number"),
+        ({"a": [{1: "x"}]}, "$.a[0]", "the key 1 is int, not text"),
+        ({"a": {None: 1}}, "$.a", "the key None is NoneType, not text"),
+        ({"a": {"ok": 1, (1, 2): 1}}, "$.a", "the key (1, 2) is tuple, not text"),
         ({"a": ["\ud800"]}, "$.a[0]", "'\\ud800' is a lone surrogate"),
         ({"a": {"x\udfff": 1}}, "$.a", "'\\udfff' is a lone surrogate"),
         ({"a": [0, Unwritable()]}, "$.a[1]", "Encoding objects of type Unwritable"),
         ({"a": 10**5000}, "$.a", "digits"),
         (nested(20_000), "$", "nested too deeply"),
     ],
-)  # fmt: skip
-def test_what_json_cannot_say_is_refused_by_its_path(
+)
+def test_arguments_that_are_not_json_are_refused_with_their_path(
     arguments: object, path: str, reason: str
 ) -> None:
     """The error names the place, what is wrong there, and what to pass instead."""
@@ -189,7 +215,7 @@ def test_arguments_that_contain_themselves_are_refused() -> None:
 
 
 def test_a_name_with_a_lone_surrogate_is_refused() -> None:
-    """The tool's name is part of what is hashed, and held to the same rule."""
+    """The tool's name is part of the hash, and obeys the same rule."""
     with pytest.raises(UnhashableArguments, match="lone surrogate") as caught:
         canonical("\ud800", {})
     assert caught.value.path == "name"
@@ -202,8 +228,8 @@ def test_deep_nulls_raise_no_false_alarm() -> None:
     assert canonical("f", arguments) == b'["f",' + b"[" * depth + b"null" + b"]" * depth + b"]"
 
 
-def test_nulls_in_what_is_no_plain_json_raise_no_false_alarm() -> None:
-    """Tuples, structs and odd dicts are written as JSON arrays and objects, nulls included."""
+def test_nulls_in_tuples_and_structs_raise_no_false_alarm() -> None:
+    """Tuples, structs and subclasses of dict become JSON arrays and objects, nulls included."""
     assert canonical("f", Touchy(a=None)) == b'["f",{"a":null}]'
     assert canonical("null", {"a": (None, Query(1.0))}) == b'["null",{"a":[null,{"limit":1.0}]}]'
 
@@ -222,7 +248,7 @@ def test_different_json_differs_in_its_bytes(one: object, other: object) -> None
 
 @given(json_values)
 def test_a_fingerprint_survives_storage(value: object) -> None:
-    """What is written as JSON and read again has the fingerprint that it had."""
+    """A value that is written as JSON and read again has the same fingerprint."""
     stored = msgspec.json.encode(value)
     assert fingerprint("f", msgspec.json.decode(stored)) == fingerprint("f", value)
 
@@ -244,18 +270,31 @@ def test_the_text_form_reads_back(value: bytes) -> None:
 
 
 def test_the_text_form_is_read_in_either_case() -> None:
-    """Hex digits that a tool turned into capitals are still that fingerprint."""
+    """Capital hex digits mean the same fingerprint."""
     assert parse("x1:" + "AB" * 16) == b"\xab" * 16
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x1:", "x2:" + "0" * 32, "0" * 32, "x1:" + "0" * 31, "x1:" + "0" * 33,
-             "x1:" + "0 " * 16, " x1:" + "0" * 32, "x1:" + "0" * 32 + "\n", "x1:" + "g" * 32,
-             "x1:" + "\u0661" * 32, "\ud800", None],
-)  # fmt: skip
-def test_what_is_no_fingerprint_is_refused(text: Any) -> None:
+    "text",
+    [
+        "",
+        "x1:",
+        "x2:" + "0" * 32,
+        "0" * 32,
+        "x1:" + "0" * 31,
+        "x1:" + "0" * 33,
+        "x1:" + "0 " * 16,
+        " x1:" + "0" * 32,
+        "x1:" + "0" * 32 + "\n",
+        "x1:" + "g" * 32,
+        "x1:" + "\u0661" * 32,
+        "\ud800",
+        None,
+    ],
+)
+def test_invalid_text_is_refused_as_a_fingerprint(text: Any) -> None:
     """The error shows the value and says what a fingerprint looks like."""
-    with pytest.raises(ValueError, match="is no fingerprint: pass `x1:` and 32 hex digits"):
+    with pytest.raises(ValueError, match="is not a fingerprint: pass `x1:` and 32 hex digits"):
         parse(text)
 
 
@@ -296,7 +335,7 @@ def test_every_conversation_has_a_slice(tenant: str, conversation_id: str) -> No
     ],
 )
 def test_content_ids_never_change(parts: tuple[bytes, ...], expected: str) -> None:
-    """The id of the same parts is the same for good; borders count."""
+    """The id of the same parts is always the same; the borders of the parts count."""
     assert content_id(*parts).hex() == expected
 
 
@@ -309,5 +348,5 @@ def _shuffled(value: Any, source: random.Random) -> Any:
 
 
 def _exact(value: object) -> str:
-    """The value as JSON by another encoder that keeps 1, 1.0, true, 0.0 and -0.0 apart."""
+    """Return the JSON of another encoder that distinguishes 1, 1.0, true, 0.0 and -0.0."""
     return json.dumps(value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""What JSON cannot say, in its nearest readable form."""
+"""The nearest readable form of values that JSON cannot express."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import msgspec
 import pydantic
 import pytest
 
-from eventstore.readable import nests_deeply, readable
+from eventstore.domain.jsonable import nests_deeply, readable
 
 
 class Name(str):
-    """Text that lies about itself."""
+    """Text whose methods return other text."""
 
     __slots__ = ()
 
@@ -40,42 +40,42 @@ class Level(enum.IntEnum):
 
 
 class Colour(enum.Enum):
-    """A name."""
+    """An enumeration of names."""
 
     RED = "red"
 
 
 @dataclass
 class Hit:
-    """Fields."""
+    """An object with fields."""
 
     page: int
     body: bytes
 
 
 class Answer(pydantic.BaseModel):
-    """A model."""
+    """A pydantic model."""
 
     text: str
     at: dt.date
 
 
 class Shy:
-    """No repr."""
+    """An object whose repr raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError
 
 
 class Broken(list[int]):
-    """A list that cannot be walked in the usual way."""
+    """A list that cannot be iterated in the usual way."""
 
     def __iter__(self) -> Any:
         raise RuntimeError
 
 
 class Loud:
-    """A repr that no database can hold."""
+    """An object whose repr no database can hold."""
 
     def __repr__(self) -> str:
         return "\ud800"
@@ -128,7 +128,7 @@ LOSSY = [
 
 
 @pytest.mark.parametrize(("value", "plain"), EXACT)
-def test_what_json_can_say_stays_as_it_is(value: Any, plain: Any) -> None:
+def test_json_values_stay_unchanged(value: Any, plain: Any) -> None:
     """Tuples become lists and text loses its class; nothing else changes."""
     got, lossy = readable(value)
     assert (got, lossy) == (plain, False)
@@ -137,22 +137,24 @@ def test_what_json_can_say_stays_as_it_is(value: Any, plain: Any) -> None:
 
 @pytest.mark.parametrize(("value", "plain"), LOSSY)
 @pytest.mark.parametrize("inside", [False, True])
-def test_what_json_cannot_say_takes_its_nearest_form(value: Any, plain: Any, inside: bool) -> None:
-    """At any depth, and it is marked."""
+def test_other_values_take_their_nearest_form_and_are_lossy(
+    value: Any, plain: Any, inside: bool
+) -> None:
+    """This holds at any depth, and the result is marked lossy."""
     got, lossy = readable({"deep": [value]} if inside else value)
     assert (got, lossy) == ({"deep": [plain]} if inside else plain, True)
 
 
 @pytest.mark.parametrize("value", [value for value, _ in EXACT + LOSSY])
 def test_the_readable_form_can_always_be_stored(value: Any) -> None:
-    """Plain JSON that comes back as it is, and is not lossy when taken again."""
+    """The form is plain JSON that reads back equal, and is not lossy a second time."""
     plain, _ = readable(value)
     assert msgspec.json.decode(msgspec.json.encode(plain)) == plain
     assert readable(plain) == (plain, False)
 
 
-def test_what_contains_itself_says_so() -> None:
-    """Also where many members point back, as in a tree with parents."""
+def test_a_value_that_contains_itself_is_replaced_by_a_note() -> None:
+    """This holds if many members point back, too, as in a tree with parents."""
     root: dict[str, Any] = {"children": []}
     root["children"] = [{"parent": root, "n": n} for n in range(50)]
     plain, lossy = readable(root)
@@ -161,14 +163,14 @@ def test_what_contains_itself_says_so() -> None:
     assert len(json.dumps(plain)) < 5000
 
 
-def test_a_value_that_is_there_twice_is_there_twice() -> None:
-    """Only what is inside itself is cut."""
+def test_a_repeated_value_is_written_each_time() -> None:
+    """Only a value inside itself is replaced."""
     shared = [1]
     assert readable([shared, shared]) == ([[1], [1]], False)
 
 
-def test_what_is_nested_too_deeply_ends_in_text() -> None:
-    """Where a reader with little stack would give up."""
+def test_values_nested_too_deeply_become_text() -> None:
+    """Readers with a small stack could not parse them."""
     deep: Any = "end"
     for _ in range(300):
         deep = [deep]
@@ -182,20 +184,20 @@ def test_what_is_nested_too_deeply_ends_in_text() -> None:
     assert plain.startswith("[[[")
 
 
-def test_a_number_with_more_digits_than_python_writes_is_written_in_hex() -> None:
-    """Nothing of it is lost but its form."""
+def test_an_integer_with_too_many_digits_is_written_in_hex() -> None:
+    """The number is the same, only its form changes."""
     assert readable(10**5000) == (hex(10**5000), True)
 
 
-def test_a_stand_in_that_answers_to_any_name_is_shown() -> None:
-    """It is no model, although it has every method."""
+def test_a_mock_with_every_attribute_becomes_its_repr() -> None:
+    """A mock is not a model, although it has every method of one."""
     plain, lossy = readable(MagicMock(name="tool"))
     assert lossy
     assert plain.startswith("<MagicMock name='tool'")
 
 
-def test_depth_is_measured_not_counted() -> None:
-    """Wide values are not deep, brackets in text are none, and at 100 levels it is still fine."""
+def test_nesting_is_measured_by_depth_not_by_brackets() -> None:
+    """Wide values are not deep, brackets in text do not count, and 100 levels are allowed."""
 
     def nested(depth: int) -> Any:
         value: Any = 1

@@ -1,4 +1,4 @@
-"""The life of one call: what may follow what, and what the call is then."""
+"""The lifecycle of a call: the table of transitions, and the call after each event."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.fingerprint import fingerprint, render
+from eventstore.domain.lifecycle import TRANSITIONS, evolve
+from eventstore.domain.statuses import Approved, Completed, Failed, Pending, Rejected, Running
+from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, NonResolvedToolError, UnhashableArguments
-from eventstore.failure import ErrorKind, Failure
-from eventstore.fingerprint import fingerprint, render
-from eventstore.testing import approved, completed, failed, pending, rejected, running
-from eventstore.tool import (
-    TRANSITIONS,
-    Approved,
-    Completed,
-    Failed,
-    FunctionCall,
-    FunctionResponse,
-    Pending,
-    Rejected,
-    Running,
-    Tool,
-    evolve,
-)
+from eventstore.testing import approved, completed, failed, paused, pending, rejected, running
 
 LIVES: dict[str, tuple[Any, ...]] = {
     "Pending": (pending(q="x"),),
@@ -41,11 +32,12 @@ NEXT = {
     "rejected": rejected(),
     "completed": completed(),
     "failed": failed(),
+    "paused": paused(),
 }
 
 
 def live(*events: Any) -> Tool:
-    """The call after the events, one a microsecond."""
+    """Return the call after the events, one per microsecond."""
     tool: Tool | None = None
     for at, event in enumerate(events, 1):
         tool = evolve(tool, event, at)
@@ -55,10 +47,12 @@ def live(*events: Any) -> Tool:
 
 @pytest.mark.parametrize("status", LIVES)
 @pytest.mark.parametrize("tag", TRANSITIONS)
-def test_each_event_follows_the_statuses_of_the_table_alone(status: str, tag: str) -> None:
+def test_each_event_follows_only_the_statuses_of_the_table(status: str, tag: str) -> None:
     """Anything else is refused with the status, the event and the call; repeats are no-ops."""
     tool = live(*LIVES[status])
     event = NEXT.get(tag) or running(attempt=tool.attempts + 1)
+    if tag == "paused" and status in ("Pending", "Approved"):
+        event = paused(attempt=0)
     if status in TRANSITIONS[tag]:
         assert evolve(tool, event) is not tool
     elif (status, tag) in {("Approved", "approved"), ("Completed", "completed")}:
@@ -71,24 +65,30 @@ def test_each_event_follows_the_statuses_of_the_table_alone(status: str, tag: st
 
 
 @pytest.mark.parametrize("event", [*NEXT.values(), running()])
-def test_nothing_happens_to_a_call_that_nobody_asked_for(event: Any) -> None:
+def test_an_event_of_a_call_that_was_never_requested_is_refused(event: Any) -> None:
     """The first event of a call is its request."""
     with pytest.raises(IllegalTransition, match="it was never pending"):
         evolve(None, event)
 
 
 def test_a_request_makes_a_pending_call() -> None:
-    """With its place, its time and its fingerprint."""
+    """The call has its place, its time and its fingerprint."""
     event = msgspec.structs.replace(pending("1", q="x"), turn=3, index=2)
     mark = fingerprint("search", {"q": "x"})
     assert evolve(None, event, 5, mark) == Tool(
-        "1", FunctionCall("search", {"q": "x"}, "1"), Pending(), provider_call_id="1",
-        turn=3, index=2, fingerprint=mark, requested_at=5,
-    )  # fmt: skip
+        "1",
+        FunctionCall("search", {"q": "x"}, "1"),
+        Pending(),
+        provider_call_id="1",
+        turn=3,
+        index=2,
+        fingerprint=mark,
+        requested_at=5,
+    )
 
 
-def test_an_approval_may_edit_the_call_for_good() -> None:
-    """The edit is in force from then on, with a fingerprint of its own."""
+def test_an_approved_edit_stays_in_force() -> None:
+    """The edit is in force from then on, with its own fingerprint."""
     tool = live(pending(q="x"), approved(q="y"))
     assert tool.status == Approved(FunctionCall("search", {"q": "y"}, "call_1"), "ada")
     after = evolve(evolve(tool, running(q="y"), 3), completed(), 4)
@@ -97,8 +97,8 @@ def test_an_approval_may_edit_the_call_for_good() -> None:
     assert evolve(tool, running(), 3, "x1:new").fingerprint == "x1:new"
 
 
-def test_another_decision_is_refused_and_the_same_is_no_event() -> None:
-    """Decisions are compared by what they decide, key order and who made them aside."""
+def test_the_same_decision_is_a_no_op_and_another_is_refused() -> None:
+    """Decisions are compared by their content; key order and author do not count."""
     tool = live(pending(), approved(a=1, b=[2]))
     same = msgspec.structs.replace(approved(b=[2], a=1), by="bob")
     assert evolve(tool, same) is tool
@@ -107,7 +107,7 @@ def test_another_decision_is_refused_and_the_same_is_no_event() -> None:
             evolve(tool, other)
 
 
-def test_a_request_again_is_no_event_and_another_is_refused() -> None:
+def test_the_same_request_is_a_no_op_and_another_is_refused() -> None:
     """Calls are the same when name, arguments and raw text are, whatever their status."""
     for life in LIVES.values():
         tool = live(*life)
@@ -122,8 +122,8 @@ def test_a_request_again_is_no_event_and_another_is_refused() -> None:
         evolve(live(raw), other)
 
 
-def test_attempts_are_counted_and_none_is_left_out() -> None:
-    """The next attempt is the last plus one, also while the last has no recorded end."""
+def test_attempts_are_counted_without_gaps() -> None:
+    """The next attempt is the last plus one, even if the last has no recorded end."""
     tool = live(pending(), running(), running(attempt=2), failed(attempt=2), running(attempt=3))
     assert (tool.attempts, tool.status) == (3, Running(3, {}))
     for wrong in (1, 3, 5):
@@ -132,7 +132,7 @@ def test_attempts_are_counted_and_none_is_left_out() -> None:
 
 
 def test_the_first_completion_stands() -> None:
-    """An equal one is no event, another is refused: 1 and 1.0 are not the same JSON."""
+    """An equal completion is a no-op, another is refused; 1 and 1.0 are different JSON."""
     tool = live(pending(), completed(result={"n": 1}))
     assert evolve(tool, completed(result={"n": 1})) is tool
     for other in (completed(result={"n": 1.0}), completed(result=None)):
@@ -141,7 +141,7 @@ def test_the_first_completion_stands() -> None:
 
 
 def test_times_are_of_the_request_the_decision_the_last_start_and_the_last_end() -> None:
-    """A retry starts anew and has no end yet."""
+    """A retry has a new start and no end yet."""
     tool = live(pending(), approved(), running(), failed(), running(attempt=2))
     assert (tool.requested_at, tool.decided_at, tool.started_at, tool.ended_at) == (1, 2, 5, None)
     assert evolve(tool, completed(), 9).ended_at == 9
@@ -163,14 +163,14 @@ def test_times_are_of_the_request_the_decision_the_last_start_and_the_last_end()
 def test_a_call_is_pending_executing_or_resolved(
     status: str, waits: bool, runs: bool, over: bool
 ) -> None:
-    """One of the three, always."""
+    """Exactly one of the three is true in every status."""
     tool = live(*LIVES[status])
     assert tool.status.name == status
     assert (tool.is_pending, tool.is_executing, tool.is_resolved) == (waits, runs, over)
 
 
 def test_a_resolved_call_is_a_pair_of_call_and_answer() -> None:
-    """Real where there is one, else made from the failure or the rejection."""
+    """The answer is the real response, or one made from the failure or rejection."""
     call = FunctionCall("search", {"q": "x"}, "call_1")
 
     def answer(*events: Any) -> Any:
@@ -208,12 +208,12 @@ def test_the_pair_has_the_call_in_force() -> None:
 
 
 def test_a_failed_status_has_the_text_of_its_failure() -> None:
-    """The operators' text."""
+    """The text is the one for operators."""
     assert Failed(Failure(ErrorKind.INTERNAL, "boom", model_message="try later")).error == "boom"
 
 
 def test_statuses_are_values() -> None:
-    """They say their name, and compare by what they hold."""
+    """Statuses have a name, and compare by their members."""
     statuses = (Pending(), Approved(), Running(1), Completed(FunctionResponse("f", 1)), Rejected())
     names = [status.name for status in statuses]
     assert names == ["Pending", "Approved", "Running", "Completed", "Rejected"]
@@ -223,7 +223,7 @@ def test_statuses_are_values() -> None:
 
 @dataclass
 class Query:
-    """Arguments as a class of the caller."""
+    """Arguments in a class of the caller."""
 
     q: str
 
@@ -249,8 +249,8 @@ class Query:
         ("[" * 5000, None, "[" * 5000),
     ],
 )
-def test_arguments_are_taken_as_anybody_has_them(given: Any, arguments: Any, raw: Any) -> None:
-    """An object, its JSON text or nothing; what is no object is kept as raw text."""
+def test_arguments_are_accepted_in_any_form(given: Any, arguments: Any, raw: Any) -> None:
+    """An object, its JSON text or nothing; anything else is kept as raw text."""
     call = FunctionCall.of("search", given, "call_1")
     assert (call.name, call.arguments, call.id, call.raw) == ("search", arguments, "call_1", raw)
     assert call.is_object == (raw is None)
@@ -258,14 +258,14 @@ def test_arguments_are_taken_as_anybody_has_them(given: Any, arguments: Any, raw
 
 
 @pytest.mark.parametrize("given", [[float("nan")], object(), {1, object()}])
-def test_arguments_that_json_cannot_say_are_refused(given: Any) -> None:
-    """Never turned into something else in silence."""
+def test_arguments_that_are_not_json_are_refused(given: Any) -> None:
+    """Arguments are never silently changed."""
     with pytest.raises(UnhashableArguments, match="pass plain JSON values"):
         FunctionCall.of("search", given)
 
 
 def test_raw_text_and_an_object_never_share_a_fingerprint() -> None:
-    """Also when the text says the same."""
+    """This holds even if the text is the JSON of the object."""
     text = FunctionCall("search", None, raw='{"q":1}')
     assert text.digest() != FunctionCall("search", {"q": 1}).digest()
     assert render(FunctionCall("search", {"q": 1}).digest()) == fingerprint("search", {"q": 1})

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore import Document, EventStore, Image, MessageAdded, Opaque, Part, Text
-from eventstore.message import as_parts
-from eventstore.wire import PROVIDERS
+from eventstore.domain.messages import as_parts
+from eventstore.providers import PROVIDERS
 from projections import model_history
 
 PNG = base64.b64encode(b"\x89PNG pixels").decode()
@@ -20,7 +20,7 @@ PDF = base64.b64encode(b"%PDF pages").decode()
 
 
 def test_content_is_text_a_part_or_several() -> None:
-    """In a list, a tuple or whatever is read one by one."""
+    """Several parts may come in a list, a tuple or any iterable."""
     assert as_parts("a") == (Text("a"),)
     assert as_parts(Text("a")) == (Text("a"),)
     own = Opaque("openai", {"type": "file"})
@@ -39,8 +39,8 @@ def test_content_is_text_a_part_or_several() -> None:
         ([["a"]], "list ['a']"),
     ],
 )
-def test_what_is_no_part_is_refused(content: Any, named: str) -> None:
-    """The error says what it is and what to pass."""
+def test_content_that_is_not_a_part_is_refused(content: Any, named: str) -> None:
+    """The error names the value and what to pass."""
     wanted = f"a message part is {named}: pass text, Text, Image, Document or Opaque, or several"
     with pytest.raises(TypeError, match=re.escape(wanted)):
         as_parts(content)
@@ -58,7 +58,7 @@ def test_what_is_no_part_is_refused(content: Any, named: str) -> None:
     ],
 )
 def test_an_image_or_document_with_one_source_stays_as_it_is(part: Part) -> None:
-    """Also after it went through once."""
+    """Checking it a second time does not change it either."""
     assert as_parts(part) == (part,)
 
 
@@ -66,8 +66,10 @@ def test_an_image_or_document_with_one_source_stays_as_it_is(part: Part) -> None
     ("part", "held"),
     [
         (Image(f"data:image/gif;base64,{PNG}"), Image(None, PNG, "image/gif")),
-        (Image(f"DATA:Image/GIF;name=a.gif;BASE64,{PNG}", None, "image/png", "low"),
-         Image(None, PNG, "image/gif", "low")),
+        (
+            Image(f"DATA:Image/GIF;name=a.gif;BASE64,{PNG}", None, "image/png", "low"),
+            Image(None, PNG, "image/gif", "low"),
+        ),
         (Image(f"data:;base64,{PNG}", None, "image/png"), Image(None, PNG, "image/png")),
         (Image(None, f"data:image/gif;base64,{PNG}"), Image(None, PNG, "image/gif")),
         (Image("", PNG), Image(None, PNG)),
@@ -76,13 +78,13 @@ def test_an_image_or_document_with_one_source_stays_as_it_is(part: Part) -> None
         (Document(None, f"data:application/pdf;base64,{PDF}"), Document(None, PDF)),
         (Document(f"data:;base64,{PDF}"), Document(None, PDF)),
     ],
-)  # fmt: skip
-def test_an_address_that_holds_its_content_becomes_what_it_holds(part: Part, held: Part) -> None:
-    """As OpenAI's users write it; what the address says of its kind counts."""
+)
+def test_a_data_address_is_replaced_by_its_data(part: Part, held: Part) -> None:
+    """The media type of a data URL replaces the declared one."""
     assert as_parts(part) == (held,)
 
 
-ENCODE = "which is no base64: pass data=base64.b64encode(content).decode()"
+ENCODE = "which is not base64: pass data=base64.b64encode(content).decode()"
 
 
 @pytest.mark.parametrize(
@@ -116,22 +118,24 @@ def test_an_image_or_document_without_one_content_of_its_kind_is_refused(
 
 
 @pytest.mark.parametrize("value", [b"%PDF", 5])
-def test_content_that_is_no_text_is_refused(value: Any) -> None:
-    """Bytes are to be encoded first."""
-    with pytest.raises(TypeError, match=r"which is no text: pass data=base64\.b64encode\(content"):
+def test_image_data_that_is_not_text_is_refused(value: Any) -> None:
+    """The caller has to encode bytes first."""
+    with pytest.raises(TypeError, match=r"which is not text: pass data=base64\.b64encode\(content"):
         as_parts(Document(data=value))
     with pytest.raises(TypeError, match="Image has "):
         as_parts(Image(url=value))
 
 
-@given(st.builds(
-    Image,
-    url=st.none() | st.text() | st.builds("data:{};base64,{}".format, st.text(), st.text()),
-    data=st.none() | st.text() | st.binary().map(lambda data: base64.b64encode(data).decode()),
-    media_type=st.none() | st.text() | st.just("image/png"),
-))  # fmt: skip
+@given(
+    st.builds(
+        Image,
+        url=st.none() | st.text() | st.builds("data:{};base64,{}".format, st.text(), st.text()),
+        data=st.none() | st.text() | st.binary().map(lambda data: base64.b64encode(data).decode()),
+        media_type=st.none() | st.text() | st.just("image/png"),
+    )
+)
 def test_an_accepted_image_is_accepted_again_unchanged(image: Image) -> None:
-    """The rule is idempotent, and refuses with a ValueError or not at all."""
+    """The rule is idempotent, and its only refusal is a ValueError."""
     try:
         parts = as_parts(image)
     except ValueError:
@@ -140,14 +144,23 @@ def test_an_accepted_image_is_accepted_again_unchanged(image: Image) -> None:
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_a_log_that_holds_what_is_refused_now_is_still_read_and_rendered(provider: str) -> None:
-    """Older versions took any part."""
+def test_a_log_with_parts_that_are_refused_today_is_read_and_rendered(provider: str) -> None:
+    """Older versions accepted any part."""
     parts = (
-        Text("see"), Image(), Image(""), Image(f"data:image/png;base64,{PNG}"), Image("data:,"),
-        Image(data="abc", media_type="text/html"), Image(data="é"), Image("https://a.b", PNG),
-        Document(), Document(f"data:application/pdf;base64,{PDF}"), Document(data="no base64!!"),
-        Document(data=f"data:application/pdf;base64,{PDF}"), Document("https://a.b", PDF),
-    )  # fmt: skip
+        Text("see"),
+        Image(),
+        Image(""),
+        Image(f"data:image/png;base64,{PNG}"),
+        Image("data:,"),
+        Image(data="abc", media_type="text/html"),
+        Image(data="é"),
+        Image("https://a.b", PNG),
+        Document(),
+        Document(f"data:application/pdf;base64,{PDF}"),
+        Document(data="no base64!!"),
+        Document(data=f"data:application/pdf;base64,{PDF}"),
+        Document("https://a.b", PDF),
+    )
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.append(MessageAdded("user", parts))

@@ -1,4 +1,4 @@
-"""Files of requests: every form that people keep them in, and whose they are."""
+"""Files of requests: every form in which they are saved, and which provider each is for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from projections.sources import SourceError
-from projections.sources.requests import RequestFile
+from eventstore.importers.problems import SourceError
+from eventstore.importers.recorded_requests import RequestFile
 
 USER = {"role": "user", "content": "hello"}
 TOOL = {"role": "tool", "tool_call_id": "c", "content": "12"}
@@ -17,14 +17,14 @@ GEMINI = {"role": "user", "parts": [{"text": "hello"}]}
 
 
 def found(path: Path, provider: str | None = None) -> list[tuple[str, str, list[Any]]]:
-    """The requests of a file: id, provider and messages."""
+    """Return the requests of a file: id, provider and messages."""
     requests = RequestFile(path, provider).requests()
     return [(each.id, each.provider, each.messages) for each in requests]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file to be written."""
+    """Return a file to be written."""
     return tmp_path / "sample.json"
 
 
@@ -42,26 +42,38 @@ def path(tmp_path: Path) -> Path:
         ({"method": "POST", "body": {"messages": [TOOL]}}, "openai", [TOOL]),
         ({"custom_id": "1", "params": {"messages": [USER], "system": "x"}}, "anthropic", [USER]),
         ([GEMINI], "gemini", [GEMINI]),
-        ([{"type": "function_call_output", "call_id": "c", "output": "1"}], "openai-responses",
-         [{"type": "function_call_output", "call_id": "c", "output": "1"}]),
-        ([USER, {"role": "tool", "tool_name": "f", "content": "1"}], "ollama",
-         [USER, {"role": "tool", "tool_name": "f", "content": "1"}]),
-        ([{"role": "user", "content": [{"text": "hello"}]}], "bedrock",
-         [{"role": "user", "content": [{"text": "hello"}]}]),
-        ([{"role": "user", "content": [{"type": "tool_result"}]}], "anthropic",
-         [{"role": "user", "content": [{"type": "tool_result"}]}]),
+        (
+            [{"type": "function_call_output", "call_id": "c", "output": "1"}],
+            "openai-responses",
+            [{"type": "function_call_output", "call_id": "c", "output": "1"}],
+        ),
+        (
+            [USER, {"role": "tool", "tool_name": "f", "content": "1"}],
+            "ollama",
+            [USER, {"role": "tool", "tool_name": "f", "content": "1"}],
+        ),
+        (
+            [{"role": "user", "content": [{"text": "hello"}]}],
+            "bedrock",
+            [{"role": "user", "content": [{"text": "hello"}]}],
+        ),
+        (
+            [{"role": "user", "content": [{"type": "tool_result"}]}],
+            "anthropic",
+            [{"role": "user", "content": [{"type": "tool_result"}]}],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_request_is_read_in_every_form(
     path: Path, value: Any, provider: str, messages: list[Any]
 ) -> None:
-    """As it stands, whoever wrote it; what the form says is believed."""
+    """A request of any provider is read; a provider that the form names is believed."""
     path.write_text(json.dumps(value))
     assert found(path) == [("sample", provider, messages)]
 
 
 def test_a_provider_that_is_named_is_believed(path: Path) -> None:
-    """And its own list is taken where there are several."""
+    """If a request has several lists, the list of the named provider is taken."""
     path.write_text(json.dumps({"messages": [USER], "contents": [GEMINI]}))
     assert found(path, "gemini") == [("sample", "gemini", [GEMINI])]
     assert found(path, "bedrock") == [("sample", "bedrock", [USER])]
@@ -69,7 +81,7 @@ def test_a_provider_that_is_named_is_believed(path: Path) -> None:
 
 
 def test_several_requests_are_told_apart(tmp_path: Path) -> None:
-    """By their own ids, or by where they stand; what is none is a problem."""
+    """Requests have their own ids, or their places; a value that is not a request is a problem."""
     values = [{"messages": [USER], "id": "first"}, [TOOL], {"input": []}, {"said": 1}, [1]]
     path = tmp_path / "many.json"
     path.write_text(json.dumps(values))
@@ -82,8 +94,8 @@ def test_several_requests_are_told_apart(tmp_path: Path) -> None:
         assert len(source.problems) == problems
 
 
-def test_one_message_a_line_is_one_request(tmp_path: Path) -> None:
-    """Also in a file whose name says nothing about its form."""
+def test_a_file_with_a_message_per_line_is_a_request(tmp_path: Path) -> None:
+    """This holds for a file whose name says nothing about its form, too."""
     text = "\n".join(json.dumps(message) for message in (USER, TOOL))
     for name in ("log.jsonl", "log"):
         path = tmp_path / name
@@ -94,7 +106,7 @@ def test_one_message_a_line_is_one_request(tmp_path: Path) -> None:
 
 
 def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
-    """As `import` reads it, and what it finds wrong there is told here."""
+    """The log is read as by `import`, and the problems of that are reported here."""
     path = tmp_path / "session.jsonl"
     record = {"type": "user", "uuid": "u", "sessionId": "s", "message": USER}
     path.write_text(json.dumps(record) + "\nnonsense\n")
@@ -106,14 +118,14 @@ def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}", "1", "[[]]", '{"messages": "hello"}', "[1, 2]"])
 def test_a_file_without_messages_is_refused(path: Path, text: str) -> None:
-    """With what would be read."""
+    """The error says which forms can be read."""
     path.write_text(text)
     with pytest.raises(SourceError, match=r"holds no messages.*messages, contents, input"):
         found(path)
 
 
 def test_a_file_nested_too_deeply_is_refused(path: Path) -> None:
-    """In one line, not with the interpreter's own words."""
+    """The error is one line, not a traceback of the interpreter."""
     path.write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(SourceError, match="JSON"):
         found(path)

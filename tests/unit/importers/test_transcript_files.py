@@ -1,4 +1,4 @@
-"""Sources: which conversations a file holds, in whose form, and what was wrong in it."""
+"""Transcript files: the conversations in them, their providers, and the problems that are found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from projections.sources import Problem, Source, SourceError, Transcript, is_refusal, read
-from projections.sources.lines import WHOLE, decode
-from projections.sources.problems import KEPT, Problems
+from eventstore.importers import Source, read
+from eventstore.importers.json_lines import MAX_FILE_BYTES, TextFile, decode
+from eventstore.importers.problems import MAX_KEPT_PROBLEMS, Problem, Problems, SourceError
+from eventstore.importers.transcript import Transcript, is_refusal
 
 ASK = {"role": "user", "content": "where is it?"}
 CALL = {
@@ -26,19 +27,19 @@ USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": 
 
 
 def write(path: Path, *values: Any, text: str | bytes | None = None) -> Path:
-    """A file with a JSON value a line, or with a text as it is."""
+    """Write a file with one JSON value a line, or with a text as it is."""
     data = "".join(json.dumps(value) + "\n" for value in values) if text is None else text
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return path
 
 
 def taken(source: Source) -> list[tuple[Transcript, list[Any]]]:
-    """Each transcript with its messages."""
+    """Return each transcript with its messages."""
     return [(transcript, list(transcript.messages)) for transcript in source.transcripts()]
 
 
 def problems(source: Source) -> list[str]:
-    """The problems as people read them, after all was read."""
+    """Return the problems as text, after everything was read."""
     taken(source)
     return [str(problem) for problem in source.problems]
 
@@ -47,7 +48,7 @@ def problems(source: Source) -> list[str]:
 
 
 def test_a_json_list_is_one_conversation(tmp_path: Path) -> None:
-    """It is named for its file."""
+    """The conversation is named after its file."""
     path = write(tmp_path / "chat.json", [ASK, CALL, RESULT])
     ((transcript, messages),) = taken(read(path))
     assert (transcript.id, transcript.provider) == ("chat", "openai")
@@ -67,9 +68,11 @@ def test_an_object_may_name_its_conversation_and_its_system_text(tmp_path: Path)
 
 
 def test_a_list_of_objects_is_several_conversations(tmp_path: Path) -> None:
-    """Each is named for its place where it names itself not."""
-    path = write(tmp_path / "a.json", [{"messages": [ASK]}, 5, {"messages": []}, {"id": "own",
-                                       "messages": [USE]}])  # fmt: skip
+    """A conversation without a name of its own is named after its place."""
+    path = write(
+        tmp_path / "a.json",
+        [{"messages": [ASK]}, 5, {"messages": []}, {"id": "own", "messages": [USE]}],
+    )
     source = read(path)
     found = [(transcript.id, transcript.provider) for transcript, _ in taken(source)]
     assert found == [("a/1", "openai"), ("own", "anthropic")]
@@ -79,7 +82,7 @@ def test_a_list_of_objects_is_several_conversations(tmp_path: Path) -> None:
     ]
 
 
-def test_one_message_a_line_is_one_conversation(tmp_path: Path) -> None:
+def test_a_file_with_a_message_per_line_is_a_conversation(tmp_path: Path) -> None:
     """Each message knows its line."""
     path = write(
         tmp_path / "chat.jsonl", text=f"{json.dumps(ASK)}\n\nnoise\n{json.dumps(USE)}\n7\n"
@@ -96,7 +99,7 @@ def test_one_message_a_line_is_one_conversation(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_read_as_its_messages_are_taken(tmp_path: Path) -> None:
-    """What nobody has asked for yet is not in memory."""
+    """Messages that were not asked for yet are not in memory."""
     path = write(tmp_path / "long.jsonl", *([ASK] * 50_000))
     source = read(path)
     transcript = next(source.transcripts())
@@ -104,8 +107,8 @@ def test_a_long_file_is_read_as_its_messages_are_taken(tmp_path: Path) -> None:
     assert 0 < source.position < source.size / 10
 
 
-def test_one_conversation_a_line(tmp_path: Path) -> None:
-    """They are named for what tells them apart: task and trial, or else the line."""
+def test_a_file_may_hold_a_conversation_per_line(tmp_path: Path) -> None:
+    """Each is named after its task and trial, otherwise after its line."""
     path = write(
         tmp_path / "runs.jsonl",
         {"task_id": 3, "trial": 1, "messages": [ASK]},
@@ -117,15 +120,19 @@ def test_one_conversation_a_line(tmp_path: Path) -> None:
     )
     source = read(path)
     assert [transcript.id for transcript, _ in taken(source)] == [
-        "runs/task-3/trial-1", "runs/task-3/trial-1#2", "runs/uuid", "runs/4", "runs/5",
-    ]  # fmt: skip
+        "runs/task-3/trial-1",
+        "runs/task-3/trial-1#2",
+        "runs/uuid",
+        "runs/4",
+        "runs/5",
+    ]
     assert [str(problem) for problem in source.problems] == [
         "line 6: not a conversation: it has no messages"
     ]
 
 
-def test_a_name_stands_for_the_files_own(tmp_path: Path) -> None:
-    """Two files of one name can be told apart."""
+def test_a_given_name_replaces_the_name_of_the_file(tmp_path: Path) -> None:
+    """Two files of one name can be distinguished."""
     one = write(tmp_path / "a.json", {"id": "own", "messages": [ASK]})
     assert next(read(one, name="b").transcripts()).id == "b"
     many = write(tmp_path / "a.jsonl", {"messages": [ASK]}, {"id": "own", "messages": [ASK]})
@@ -133,7 +140,7 @@ def test_a_name_stands_for_the_files_own(tmp_path: Path) -> None:
 
 
 def test_a_json_file_may_hold_lines(tmp_path: Path) -> None:
-    """People name their files as they like."""
+    """The ending of the file's name does not decide how it is read."""
     path = write(tmp_path / "lines.json", ASK, CALL)
     assert taken(read(path))[0][1] == [ASK, CALL]
     path = write(tmp_path / "lines.txt", ASK, CALL)
@@ -143,7 +150,7 @@ def test_a_json_file_may_hold_lines(tmp_path: Path) -> None:
 
 
 def test_a_value_may_stand_over_several_lines(tmp_path: Path) -> None:
-    """A pretty printer's objects are read, between whatever a log has else."""
+    """Pretty-printed objects are read, also between other lines of a log."""
     pretty = json.dumps(ASK, indent=2)
     path = write(tmp_path / "a.jsonl", text=f"start\n{pretty}\nmore\n{{\n broken\n}}\n{pretty}\n")
     source = read(path)
@@ -168,15 +175,17 @@ def test_a_value_may_stand_over_several_lines(tmp_path: Path) -> None:
         ({"role": "user", "content": [7, None, "x"]}, "openai"),
     ],
 )
-def test_the_provider_is_told_from_the_form(tmp_path: Path, message: Any, provider: str) -> None:
-    """What only one of them writes decides; what both write is OpenAI's."""
+def test_the_provider_is_detected_from_the_form(
+    tmp_path: Path, message: Any, provider: str
+) -> None:
+    """Members that only one provider writes decide; otherwise the form is OpenAI's."""
     for suffix, value in (("json", [message]), ("jsonl", message)):
         path = write(tmp_path / f"a.{suffix}", value)
         assert taken(read(path))[0][0].provider == provider
 
 
-def test_the_provider_can_be_said(tmp_path: Path) -> None:
-    """It is then not guessed, and one that nobody reads is refused."""
+def test_the_provider_can_be_given(tmp_path: Path) -> None:
+    """A given provider is then not guessed, and a form that cannot be read is refused."""
     path = write(tmp_path / "a.json", [CALL])
     assert taken(read(path, "anthropic"))[0][0].provider == "anthropic"
     with pytest.raises(ValueError, match="pass one of anthropic, claude-code, openai"):
@@ -196,40 +205,47 @@ class Log:
         self.records: list[dict[str, Any]] = []
 
     def add(self, kind: str, message: dict[str, Any], **fields: Any) -> Log:
-        """A record behind the last."""
+        """Add a record after the last one."""
         parent = self.records[-1]["uuid"] if self.records else None
-        self.records.append({
-            "type": kind, "uuid": f"u{len(self.records)}", "parentUuid": parent,
-            "isSidechain": False, "sessionId": self.session, "message": message, **fields,
-        })  # fmt: skip
+        self.records.append(
+            {
+                "type": kind,
+                "uuid": f"u{len(self.records)}",
+                "parentUuid": parent,
+                "isSidechain": False,
+                "sessionId": self.session,
+                "message": message,
+                **fields,
+            }
+        )
         return self
 
     def user(self, content: Any, **fields: Any) -> Log:
-        """The user speaks, or a tool answers."""
+        """Add a message of the user, or a tool's result."""
         return self.add("user", {"role": "user", "content": content}, **fields)
 
     def assistant(self, key: str | None, *blocks: dict[str, Any], **fields: Any) -> Log:
-        """A piece of a message of the model."""
+        """Add a piece of a message of the model."""
         message = {"role": "assistant", "model": "m", "usage": {}, "content": list(blocks)}
         return self.add("assistant", message | ({"id": key} if key else {}), **fields)
 
     def save(self, folder: Path) -> Path:
-        """The log as a file."""
+        """Save the log as a file."""
         return write(folder / "log.jsonl", *self.records)
 
 
 def text(words: str) -> dict[str, Any]:
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": words}
 
 
 def use(call_id: str, **given: Any) -> dict[str, Any]:
-    """A block that makes a call."""
+    """Return a block that makes a call."""
     return {"type": "tool_use", "id": call_id, "name": "Task", "input": given}
 
 
 def test_a_message_in_several_records_keeps_its_id(tmp_path: Path) -> None:
-    """By the id its pieces become one turn when they are imported; the rest is dropped."""
+    """The pieces with one id become one turn when they are imported."""
     log = Log().user("go").assistant("m1", text("now")).assistant("m1", use("a"))
     ((transcript, messages),) = taken(read(log.save(tmp_path)))
     assert (transcript.id, transcript.provider) == ("s-1", "anthropic")
@@ -241,8 +257,8 @@ def test_a_message_in_several_records_keeps_its_id(tmp_path: Path) -> None:
     assert transcript.lines == [1, 2, 3]
 
 
-def test_what_a_log_has_twice_is_taken_once(tmp_path: Path) -> None:
-    """The same record, the same message, and the same block beside a new one."""
+def test_a_repeated_record_is_imported_once(tmp_path: Path) -> None:
+    """A repeated record, message or block adds nothing; a new block beside it is imported."""
     log = Log().user("go").assistant("m1", text("a")).assistant("m1", text("a"))
     log.records.append(log.records[0])
     log.assistant("m1", text("a"), text("b"), uuid="u9")
@@ -257,13 +273,13 @@ def test_what_a_log_has_twice_is_taken_once(tmp_path: Path) -> None:
 
 
 def test_equal_words_of_two_messages_are_not_the_same(tmp_path: Path) -> None:
-    """Only one message id, or one record, makes them so."""
+    """Two messages are the same only if their message id or record is."""
     log = Log().assistant("m1", text("ok")).assistant("m2", text("ok")).assistant(None, text("ok"))
     assert len(taken(read(log.save(tmp_path)))[0][1]) == 3
 
 
 def test_a_sub_agent_has_a_conversation_of_its_own(tmp_path: Path) -> None:
-    """It names the conversation, and the call that has its first words as the prompt."""
+    """Its log names the parent conversation and the call whose prompt it began with."""
     log = Log().user("go").assistant("m1", use("a", prompt="look"), use("b", prompt="look"))
     log.user("look", isSidechain=True, parentUuid=None)
     log.assistant("m2", text("found"), isSidechain=True)
@@ -280,16 +296,19 @@ def test_a_sub_agent_has_a_conversation_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_file_of_one_sub_agent_names_its_session(tmp_path: Path) -> None:
-    """Newer logs have a file for each, which says whose it is."""
-    log = Log().user("look", isSidechain=True, agentId="x9").assistant("m", text("found"),
-                isSidechain=True, agentId="x9")  # fmt: skip
+    """Newer logs have one file for each sub-agent."""
+    log = (
+        Log()
+        .user("look", isSidechain=True, agentId="x9")
+        .assistant("m", text("found"), isSidechain=True, agentId="x9")
+    )
     ((transcript, messages),) = taken(read(log.save(tmp_path)))
     assert (transcript.id, transcript.parent_id) == ("s-1/sidechain-x9", "s-1")
     assert len(messages) == 2
 
 
 def test_a_resumed_session_is_one_conversation(tmp_path: Path) -> None:
-    """The records that it took over from the former one belong to it."""
+    """Records that the session took over from an earlier one belong to it."""
     log = Log("old").user("go")
     log.session = "new"
     log.assistant("m1", text("yes"))
@@ -308,8 +327,8 @@ def test_two_sessions_in_a_file_are_two_conversations(tmp_path: Path) -> None:
     assert [transcript.id for transcript, _ in taken(named)] == ["mine/one", "mine/two"]
 
 
-def test_records_without_a_message_are_passed_over(tmp_path: Path) -> None:
-    """Those known to say nothing in silence, others are told."""
+def test_records_without_a_message_are_skipped(tmp_path: Path) -> None:
+    """Known records without content are skipped silently, others are reported."""
     path = write(
         tmp_path / "a.jsonl",
         {"type": "summary", "summary": "x", "leafUuid": "y"},
@@ -329,7 +348,7 @@ def test_records_without_a_message_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_log_may_be_a_list(tmp_path: Path) -> None:
-    """Somebody wrapped the records."""
+    """The records may be wrapped in one JSON list."""
     path = write(tmp_path / "log.json", Log().user("go").records)
     assert taken(read(path))[0][0].id == "s-1"
 
@@ -382,7 +401,7 @@ def test_a_refusal_is_a_failed_result_that_says_so(result: Any, refused: int) ->
 def test_a_file_without_messages_is_refused_in_one_line(
     tmp_path: Path, name: str, data: bytes, complaint: str
 ) -> None:
-    """Whatever it is, the path and the reason are said."""
+    """The error has the path and the reason, whatever the file is."""
     path = write(tmp_path / name, text=data)
     with pytest.raises(SourceError, match=complaint) as refusal:
         taken(read(path))
@@ -390,64 +409,66 @@ def test_a_file_without_messages_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    """Nothing there, a folder, a pipe."""
+def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+    """A missing file, a folder and a pipe are refused."""
     with pytest.raises(SourceError, match="there is no file"):
         read(tmp_path / "nothing.json")
     with pytest.raises(SourceError, match="is a folder"):
         read(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SourceError, match="no regular file"):
+    with pytest.raises(SourceError, match="is not a regular file"):
         read(tmp_path / "pipe")
 
 
 def test_a_file_that_cannot_be_read_whole_says_what_to_do(tmp_path: Path) -> None:
     """A list of messages in one value has to fit; lines do not."""
     path = write(tmp_path / "huge.json", text="[" + " " * 5000)
-    os.truncate(path, WHOLE + 1)
+    os.truncate(path, MAX_FILE_BYTES + 1)
     with pytest.raises(SourceError, match=r"too large .* \(.jsonl\)"):
         taken(read(path))
 
 
-def test_a_line_without_end_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory stays bounded, and the lines behind it are read."""
-    monkeypatch.setattr("projections.sources.lines.LINE", 200)
+def test_a_line_that_is_too_long_is_skipped(tmp_path: Path) -> None:
+    """Memory stays bounded, and the lines after it are read."""
     path = write(tmp_path / "a.jsonl", ASK, {"role": "user", "content": "x" * 1000}, CALL)
-    source = read(path)
-    assert taken(source)[0][1] == [ASK, CALL]
-    assert [problem.line for problem in source.problems] == [2]
+    problems = Problems()
+    file = TextFile(path, problems, max_line_bytes=200)
+    assert list(file.values()) == [(1, ASK), (3, CALL)]
+    assert [str(problem) for problem in problems.kept] == ["line 2: longer than 200 bytes"]
 
 
 # problems and values
 
 
-def test_equal_problems_of_neighbouring_lines_are_told_once() -> None:
+def test_equal_problems_of_neighbouring_lines_are_reported_once() -> None:
     """A log file with a thousand lines of noise has one problem."""
     found = Problems()
     for line in (1, 2, 3, 5):
         found.add("not JSON", line)
     found.add("something else", 6)
     assert found.kept == [
-        Problem("not JSON", 1, 3), Problem("not JSON", 5, 5), Problem("something else", 6, 6),
-    ]  # fmt: skip
+        Problem("not JSON", 1, 3),
+        Problem("not JSON", 5, 5),
+        Problem("something else", 6, 6),
+    ]
     assert found.count == 3
 
 
-def test_no_more_than_so_many_problems_are_kept() -> None:
-    """All are counted."""
+def test_the_number_of_kept_problems_is_limited() -> None:
+    """All problems are counted."""
     found = Problems()
-    for line in range(0, 4 * KEPT, 2):
+    for line in range(0, 4 * MAX_KEPT_PROBLEMS, 2):
         found.add("not JSON", line)
-    assert (len(found.kept), found.count) == (KEPT, 2 * KEPT)
+    assert (len(found.kept), found.count) == (MAX_KEPT_PROBLEMS, 2 * MAX_KEPT_PROBLEMS)
 
 
 def test_a_detail_cannot_harm_the_terminal(tmp_path: Path) -> None:
-    """What a file holds is shown without control codes."""
+    """Text from the file is shown without control codes."""
     path = write(tmp_path / "a.jsonl", text=b"\x1b[31mred\n" + json.dumps(ASK).encode())
     assert problems(read(path)) == ["line 1: not JSON (\\x1b[31mred)"]
 
 
 def test_values_that_only_python_reads_are_read() -> None:
-    """NaN and half a surrogate pair, as other programs write them."""
+    """NaN and half a surrogate pair are read, because other programs write them."""
     assert decode(b'"\\ud800"') == "\ud800"
     assert str(decode(b"NaN")) == "nan"

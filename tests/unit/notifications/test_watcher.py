@@ -1,20 +1,28 @@
-"""Who waits for events, and the one thread that looks for all of them."""
+"""Waiting for events: one thread polls for all the threads and tasks that wait."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventstore import AsyncEventStore, EventStore, StorageError, Tool, watch
-from eventstore.bell import Bell
-from eventstore.storage import Storage
-from eventstore.testing import message, together
+from eventstore import AsyncEventStore, EventStore, StorageError, Tool
+from eventstore.notifications.local import LocalNotifier
+from eventstore.notifications.watcher import MIN_POLL_SECONDS, Watcher
+from eventstore.session import SessionSettings
+from eventstore.storage.interface import Storage
+from eventstore.subscriptions.sources import ConversationSource, StoreSource
+from eventstore.subscriptions.subscription import Subscription
+from eventstore.testing import message, run_concurrently
 
 AGENTS = 1_000
 NEVER = 3600.0
@@ -22,7 +30,7 @@ NEVER = 3600.0
 
 
 class Counted:
-    """A storage that counts what it is asked for, and fails when it is told to."""
+    """A storage that counts the calls of its methods, and fails on demand."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -41,56 +49,56 @@ class Counted:
         return run if callable(operation) else operation
 
     def since(self) -> dict[str, int]:
-        """What it was asked for since the last time."""
+        """Return the calls since the last time, and forget them."""
         asked, self.asked = self.asked, Counter()
         return dict(asked)
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Where the store is."""
+    """Return the URL of a store in a file."""
     return f"sqlite:///{tmp_path / 'agent.db'}"
 
 
 @pytest.fixture
 def store(url: str) -> Iterator[EventStore]:
-    """A store."""
+    """Return a store."""
     with EventStore.open(url) as store:
         yield store
 
 
 @pytest.fixture
 def other(url: str, store: EventStore) -> Iterator[EventStore]:
-    """A store on the same file whose appends no bell tells of, as if of another process."""
+    """Return a store on the same file whose appends wake no waiter, as if in another process."""
     with EventStore.open(url) as other:
-        other.appender.bell = Bell()
+        other.session.committer.notifier = LocalNotifier()
         yield other
 
 
 @pytest.fixture
 def counted(store: EventStore) -> Counted:
-    """The store's storage, counted."""
-    counted = Counted(store._storage)
-    store.appender._storage = store.watch._storage = counted  # type: ignore[assignment]
+    """Put the counter around the store's storage and return it."""
+    counted = Counted(store.session.storage)
+    store.session.committer.storage = store.session.watcher.storage = counted  # type: ignore[assignment]
     return counted
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait until it is so."""
+    """Wait until the condition holds."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
 
 
 def waiting(store: EventStore, count: int) -> bool:
-    """Whether so many wait."""
-    return len(store.watch) == count
+    """Return whether this number of threads or tasks waits."""
+    return len(store.session.watcher) == count
 
 
-def test_a_thousand_agents_cost_one_statement_a_look(
+def test_a_thousand_waiting_agents_cost_one_statement_per_poll(
     store: EventStore, other: EventStore, counted: Counted
 ) -> None:
-    """Two where others have appended; and nobody looks for himself without news for him."""
+    """A poll that finds appends of others takes two statements, and only waiters with news read."""
 
     async def settled(condition: Callable[[], object]) -> None:
         end = time.monotonic() + 60
@@ -112,7 +120,7 @@ def test_a_thousand_agents_cost_one_statement_a_look(
             for n, chat in enumerate(chats)
         ]
         await settled(lambda: waiting(store, AGENTS))
-        look = store.watch._look
+        look = store.session.watcher.poll
         counted.since()
 
         look()
@@ -133,7 +141,8 @@ def test_a_thousand_agents_cost_one_statement_a_look(
         assert (await tasks[6]).effective_call.arguments == {"n": 1}
         assert await tasks[7] == 2
         await settled(lambda: counted.asked["conversation"] == 3)
-        await settled(lambda: any(one.is_new for one in store.watch._expecting()))  # order-8 again
+        watcher = store.session.watcher
+        await settled(lambda: any(one.is_new for one in watcher._expecting()))  # order-8 again
         look()
         assert counted.since() == {"heads": 2, "versions": 2, "conversation": 3}
 
@@ -145,10 +154,10 @@ def test_a_thousand_agents_cost_one_statement_a_look(
     asyncio.run(main())
 
 
-def test_one_thread_looks_for_threads_and_tasks(
+def test_a_single_thread_polls_for_threads_and_tasks(
     store: EventStore, other: EventStore, counted: Counted
 ) -> None:
-    """Again and again, for as long as somebody waits, at the shortest of their intervals."""
+    """The thread polls at the shortest of their intervals, for as long as a caller waits."""
     chats = [store.conversation(name) for name in ("a", "b", "c")]
     calls = [chat.request("pay").id for chat in chats]
 
@@ -165,7 +174,7 @@ def test_one_thread_looks_for_threads_and_tasks(
             other.conversation(chat.id).approve(call)
         return asked
 
-    *tools, first, asked = together(
+    *tools, first, asked = run_concurrently(
         lambda: chats[0].decision(calls[0], poll=NEVER),
         lambda: asyncio.run(decided()),
         lambda: chats[2].decision(calls[2], poll=0.05),
@@ -180,35 +189,43 @@ def test_one_thread_looks_for_threads_and_tasks(
     assert first.event.tag == "approved"  # type: ignore[union-attr]
 
 
-def test_the_thread_goes_when_nobody_waits_any_more(
-    store: EventStore, other: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not at once: who waits next may be near. Later he brings a new one."""
+def wait_for_one(store: EventStore, other: EventStore) -> None:
+    """Wait for one event that another process appends."""
+    follow = store.follow(store.end(), poll=0.002)
+    found, _ = run_concurrently(
+        lambda: next(follow),
+        lambda: until(lambda: waiting(store, 1)) or other.conversation("x").append(message()),
+    )
+    assert not isinstance(found, Exception)
 
-    def wait() -> None:
-        follow = store.follow(store.end(), poll=0.002)
-        found, _ = together(
-            lambda: next(follow),
-            lambda: until(lambda: waiting(store, 1)) or other.conversation("x").append(message()),
-        )
-        assert not isinstance(found, Exception)
 
-    wait()
-    first = store.watch._thread
-    assert first is not None
-    wait()
-    assert store.watch._thread is first
-    monkeypatch.setattr(watch, "LINGER", 0.001)
+def pollers() -> set[threading.Thread]:
+    """Return the threads that poll, of all stores."""
+    return {thread for thread in threading.enumerate() if thread.name == "toolledger-watch"}
+
+
+def test_the_thread_stays_for_the_next_waiter(store: EventStore, other: EventStore) -> None:
+    """The thread does not end with the last waiter, because the next one may come soon."""
+    patient = EventStore(store.session.storage, settings=SessionSettings(idle_timeout=60))
+    before = pollers()
+    wait_for_one(patient, other)
+    (first,) = pollers() - before
+    wait_for_one(patient, other)
+    assert pollers() - before == {first}
+
+
+def test_the_thread_ends_when_there_are_no_waiters(store: EventStore, other: EventStore) -> None:
+    """A later waiter starts a new thread."""
+    hasty = EventStore(store.session.storage, settings=SessionSettings(idle_timeout=0.001))
+    before = pollers()
     for _ in range(2):
-        wait()
-        until(lambda: store.watch._thread is None)
-    first.join(30)
-    assert store.watch._waiters == {}
-    assert store.appender.bell.listeners == ()
+        wait_for_one(hasty, other)
+        until(lambda: pollers() <= before)
+    assert hasty.session.committer.notifier.listeners == ()
 
 
-def test_who_waits_is_told_when_looking_fails(store: EventStore, counted: Counted) -> None:
-    """He looks for himself then, and gets the error."""
+def test_waiters_are_woken_when_polling_fails(store: EventStore, counted: Counted) -> None:
+    """Each waiter then looks by itself and gets the error."""
     chat = store.conversation("chat")
     call = chat.request("pay").id
 
@@ -216,15 +233,15 @@ def test_who_waits_is_told_when_looking_fails(store: EventStore, counted: Counte
         until(lambda: waiting(store, 1))
         counted.error = StorageError("the disk is gone")
 
-    error, _ = together(lambda: chat.decision(call, poll=0.002), fail)
+    error, _ = run_concurrently(lambda: chat.decision(call, poll=0.002), fail)
     assert str(error) == "the disk is gone"
     counted.error = None
 
 
-def test_an_error_that_passes_disturbs_nobody(
+def test_a_transient_polling_error_ends_no_wait(
     store: EventStore, other: EventStore, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who looks for himself finds nothing wrong, and waits on."""
+    """A waiter that looks by itself finds nothing wrong, and continues to wait."""
     chat = store.conversation("chat")
     call = chat.request("pay").id
     heads = counted.storage.heads
@@ -241,46 +258,81 @@ def test_an_error_that_passes_disturbs_nobody(
         until(lambda: not passing)
         other.conversation("chat").reject(call)
 
-    tool, _ = together(lambda: chat.decision(call, poll=0.002), decide)
+    tool, _ = run_concurrently(lambda: chat.decision(call, poll=0.002), decide)
     assert tool.status.name == "Rejected"  # type: ignore[union-attr]
 
 
-def test_what_was_appended_before_the_wait_is_not_missed(
+def test_events_appended_just_before_the_wait_are_not_missed(
     store: EventStore, other: EventStore
 ) -> None:
-    """Between the look and the wait, though the counters have been read since."""
-    watch_, chat = store.watch, store.conversation("chat")
+    """An append between the check and the wait wakes the waiter at once."""
+    watch_, chat = store.session.watcher, store.conversation("chat")
     chat.append(message())
     woken: list[int] = []
-    follow = chat.follow(after=1)._following
+    source = ConversationSource(store.session, "chat", 1)
+    follow = Subscription(store.session, source, None, None, NEVER)
     with watch_.joined(follow, lambda: woken.append(1)) as waiter:
-        assert not follow.look()
+        assert not follow.is_met()
         other.conversation("chat").append(message())
-        watch_._look()
+        watch_.poll()
         assert woken == []
         waiter.expects = True  # as `expect` has it, without the thread
-        watch_._look()
+        watch_.poll()
         assert woken == [1]
-        assert follow.look()
+        assert follow.is_met()
 
 
-def test_a_hint_brings_the_next_look_forward(store: EventStore) -> None:
-    """From an hour to now; however many come, a look is not made right behind another."""
-    watch_ = store.watch
-    following = store.follow(poll=NEVER)._following
-    with watch_.joined(following, lambda: None) as waiter:
-        waiter.expects = True  # as `expect` has it, without the thread
+class Hinting:
+    """A storage whose hints the test gives, with the times at which it was polled."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.polls: list[float] = []
+        self.hint: Callable[[], None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def heads(self) -> dict[int, int]:
+        """Record the time of the poll."""
+        self.polls.append(time.monotonic())
+        return self.storage.heads()
+
+    def is_polled_after(self, polls: int) -> bool:
+        """Return whether there were more polls than these."""
+        return len(self.polls) > polls
+
+    @contextmanager
+    def hints(self, hint: Callable[[], None]) -> Iterator[None]:
+        """Keep the function to call."""
+        self.hint = hint
+        yield
+
+
+def test_a_hint_brings_the_next_poll_forward(store: EventStore) -> None:
+    """A poll that was due in an hour is made now; many hints cause no immediate second poll."""
+    storage = Hinting(store.session.storage)
+    watcher = Watcher(storage, LocalNotifier(), idle_timeout=0.001)  # type: ignore[arg-type]
+    source = StoreSource(store.session, None)
+    following = Subscription(store.session, source, None, None, NEVER)
+    before = pollers()
+    with watcher.joined(following, lambda: None) as waiter:
+        watcher.expect(waiter)
+        until(lambda: storage.hint)
+        assert storage.hint
+        assert storage.polls == []
         for _ in range(3):
-            last = time.monotonic()
-            watch_._hint()
-            watch_._hint()
-            assert watch_._is_due(last)
-            assert watch.PACE <= time.monotonic() - last < NEVER
-            assert not watch_._hinted
+            polls = len(storage.polls)
+            for _ in range(100):
+                storage.hint()
+            until(partial(storage.is_polled_after, polls))
+    pauses = [later - earlier for earlier, later in pairwise(storage.polls)]
+    assert min(pauses) >= MIN_POLL_SECONDS
+    until(lambda: pollers() <= before)
 
 
-def test_a_forked_child_waits_for_itself(store: EventStore) -> None:
-    """The thread is not there."""
-    before = store.watch
-    store._forked()
-    assert store.watch is not before
+def test_a_forked_child_has_its_own_polling_thread(store: EventStore) -> None:
+    """The parent's thread does not exist in the child."""
+    before = store.session.watcher
+    store.session.reset_after_fork()
+    assert store.session.watcher is not before

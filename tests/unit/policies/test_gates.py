@@ -1,12 +1,14 @@
-"""Gates: who is asked what, whose answer stands, and what a denied call is told."""
+"""Gates: how their answers compose, and the reason that a denied call gets."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from eventstore import (
+    AsyncToolGate,
     GateAnswer,
     GateClass,
     OpeningGate,
@@ -41,30 +43,30 @@ class Fixed(ToolGate):
         self.seen: list[ToolGateContext] = []
 
     def allowlist(self, context: ToolGateContext, /) -> Any:
-        """The one answer."""
+        """Return the one answer."""
         self.seen.append(context)
         return self.allow
 
     def suppresses_advisory_gates(self, context: ToolGateContext, /) -> bool:
-        """Whether it was built so."""
+        """Return the given value."""
         return self.suppresses
 
     def denial_reason(self, name: str, context: ToolGateContext, /) -> str | None:
-        """The one reason."""
+        """Return the one reason."""
         self.seen.append(context)
         return self.reason
 
 
 class Bare:
-    """The least that a gate is."""
+    """A gate with nothing but an allowlist."""
 
     def allowlist(self, context: ToolGateContext) -> set[str] | None:
-        """Planning alone."""
+        """Return the planning tool alone."""
         return {"plan"}
 
 
 def test_a_gate_needs_no_more_than_an_allowlist() -> None:
-    """The rest has defaults, and it is named for its class."""
+    """The rest has defaults, and the gate is named after its class."""
     decision = compose_gates([Bare()], CONTEXT)  # type: ignore[list-item]
     assert decision.allowed == {"plan"}
     assert decision.answers == (GateAnswer("Bare", ("plan",)),)
@@ -74,7 +76,7 @@ def test_a_gate_needs_no_more_than_an_allowlist() -> None:
 
 
 def test_a_derived_gate_has_the_defaults() -> None:
-    """Required, of no priority, suppressing nothing and giving no reason."""
+    """The gate is required, has priority 0, suppresses no gate and gives no reason."""
     gate = OpeningGate(["plan"])
     assert (gate.priority, gate.gate_class) == (0, GateClass.REQUIRED)
     assert not gate.suppresses_advisory_gates(CONTEXT)
@@ -82,7 +84,7 @@ def test_a_derived_gate_has_the_defaults() -> None:
 
 
 def test_no_gate_and_no_opinion_narrow_nothing() -> None:
-    """Everything available may be seen; those without an opinion are on record all the same."""
+    """Every available tool may be seen; gates without an opinion are recorded all the same."""
     assert compose_gates([], CONTEXT).allowed is None
     decision = compose_gates([Fixed("silent", None, suppresses=True)], CONTEXT)
     assert decision.allowed is None
@@ -91,8 +93,8 @@ def test_no_gate_and_no_opinion_narrow_nothing() -> None:
     assert decision.denial("shell", []) is None
 
 
-def test_what_is_visible_is_in_the_order_of_the_registry() -> None:
-    """A name that nobody registered is allowed, and not shown."""
+def test_visible_tools_are_in_the_order_of_the_registry() -> None:
+    """A name that is not registered is allowed, and not shown."""
     decision = compose_gates([Fixed("a", ["odd", "deliver", "plan"])], CONTEXT)
     assert decision.allowed == {"odd", "plan", "deliver"}
     assert decision.visible == ("plan", "deliver")
@@ -100,8 +102,8 @@ def test_what_is_visible_is_in_the_order_of_the_registry() -> None:
     assert not decision.allows("shell")
 
 
-def test_the_event_says_who_answered_what_and_how_it_was_resolved() -> None:
-    """Sorted names, in the order of the gates."""
+def test_the_event_records_every_answer_and_the_resolved_conflict() -> None:
+    """Names are sorted; gates stand in the order in which they were asked."""
     gates = [
         Fixed("first", {"plan", "ask"}, 10, suppresses=True),
         Fixed("second", {"shell"}),
@@ -114,29 +116,31 @@ def test_the_event_says_who_answered_what_and_how_it_was_resolved() -> None:
         available=("plan", "shell", "ask", "deliver"),
         allowed=("ask", "plan"),
         gates=(
-            GateAnswer("first", ("ask", "plan")), GateAnswer("second", ("shell",)),
-            GateAnswer("advice", ("deliver",)), GateAnswer("silent"), GateAnswer("nothing", ()),
+            GateAnswer("first", ("ask", "plan")),
+            GateAnswer("second", ("shell",)),
+            GateAnswer("advice", ("deliver",)),
+            GateAnswer("silent"),
+            GateAnswer("nothing", ()),
         ),
         conflict={
             "gates": ["first", "second", "nothing"],
             "empty": ["nothing"],
             "chosen": "first",
             "allow": ["ask", "plan"],
-            "reason": "empty intersection repaired by highest-priority owner `first` "
-            "(priority 10)",
+            "reason": "empty intersection repaired by highest-priority owner `first` (priority 10)",
             "suppressed": ["advice"],
         },
-    )  # fmt: skip
+    )
 
 
 def test_a_decision_without_conflict_has_none_on_record() -> None:
-    """All is open when nobody objects."""
+    """Every tool is allowed if no gate objects."""
     offered = compose_gates([Fixed("silent", None)], CONTEXT).offered
     assert (offered.allowed, offered.conflict) == (None, None)
 
 
-def test_when_all_gates_allow_nothing_the_caller_says_what_that_means() -> None:
-    """Open by default, as the field has it; closed on request; anything else is refused."""
+def test_on_all_empty_decides_when_all_gates_allow_nothing() -> None:
+    """Every tool is visible by default, none on request; any other value is refused."""
     gates = [Fixed("a", set()), Fixed("b", set())]
     assert compose_gates(gates, CONTEXT).allowed is None
     closed = compose_gates(gates, CONTEXT, on_all_empty="deny")
@@ -149,7 +153,7 @@ def test_when_all_gates_allow_nothing_the_caller_says_what_that_means() -> None:
         compose_gates(gates, CONTEXT, on_all_empty="maybe")  # type: ignore[arg-type]
 
 
-def test_text_is_no_set_of_names() -> None:
+def test_text_is_not_a_set_of_tool_names() -> None:
     """The error names the gate at fault."""
     with pytest.raises(TypeError, match="gate 'odd' gave the text 'plan': give a set"):
         compose_gates([Fixed("odd", "plan")], CONTEXT)
@@ -172,23 +176,143 @@ def test_text_is_no_set_of_names() -> None:
             Fixed("odd", set(), 0, "Advisory"),  # type: ignore[arg-type]
             "gate_class of gate 'odd' is 'Advisory': give it GateClass.REQUIRED or",
         ),
-        (len, "len> is no gate: give it allowlist"),
+        (len, "len> is not a gate: give it allowlist"),
     ],
-)  # fmt: skip
-def test_a_gate_that_makes_no_sense_is_refused(gate: Any, message: str) -> None:
-    """The error names the gate and says what to give."""
+)
+def test_an_invalid_gate_is_refused(gate: Any, message: str) -> None:
+    """The error names the gate and the remedy."""
     with pytest.raises((TypeError, ValueError), match=message):
         compose_gates([gate], CONTEXT)
 
 
-def test_gates_are_told_from_other_objects() -> None:
-    """By class, or by all that a gate may have."""
+class Misnamed(ToolGate):
+    """A gate whose rule has another name."""
+
+    def allow_list(self, context: ToolGateContext) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+class OtherLibrarysName(ToolGate):
+    """A gate with the name that the method has in clark-agent."""
+
+    def next_turn_tool_allowlist(self, context: ToolGateContext) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+class Ruleless(ToolGate):
+    """A gate with a reason, and without a rule."""
+
+    def denial_reason(self, name: str, context: ToolGateContext, /) -> str | None:
+        """Return the reason."""
+        return "no"
+
+
+class MisnamedAlone:
+    """A gate that derives from nothing, and whose rule has another name."""
+
+    def allowed_list(self, context: ToolGateContext) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+class MisnamedAsync(AsyncToolGate):
+    """An async gate whose rule has another name."""
+
+    async def allow_list(self, context: ToolGateContext) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+@pytest.mark.parametrize(
+    ("cls", "remedy"),
+    [
+        (Misnamed, r"rename its allow_list\(\) to allowlist\(\)"),
+        (OtherLibrarysName, r"rename its next_turn_tool_allowlist\(\) to allowlist\(\)"),
+        (Ruleless, r"define allowlist\(self, context\)"),
+        (MisnamedAsync, r"rename its allow_list\(\) to allowlist\(\)"),
+    ],
+)
+def test_a_gate_without_a_rule_cannot_be_made(cls: type, remedy: str) -> None:
+    """The error names the class, what it would do, and the method that was probably meant."""
+    message = rf"gate {cls.__name__} has no allowlist\(\) of its own, and would allow every tool: "
+    with pytest.raises(TypeError, match=message + remedy):
+        cls()
+
+
+def test_a_base_of_gates_may_leave_the_rule_to_derived_classes() -> None:
+    """The derived class is a gate, also if it takes arguments."""
+
+    class Named(ToolGate):
+        def __init__(self, *names: str) -> None:
+            self.names = frozenset(names)
+
+    class Only(Named):
+        def allowlist(self, context: ToolGateContext, /) -> frozenset[str]:
+            return self.names
+
+    assert compose_gates([Only("plan")], CONTEXT).allowed == {"plan"}
+    with pytest.raises(TypeError, match="gate Named has no allowlist"):
+        Named("plan")  # type: ignore[abstract]
+
+
+def test_a_gate_without_a_rule_is_refused_where_it_is_composed() -> None:
+    """The check does not depend on how the object was made."""
+    for gate, message in (
+        (MisnamedAlone(), r"gate MisnamedAlone .* rename its allowed_list\(\) to allowlist"),
+        (OpeningGate, "gate OpeningGate is a class: pass an object of it"),
+        (SimpleNamespace(), "is not a gate: give it allowlist"),
+    ):
+        given: Any = gate
+        with pytest.raises(TypeError, match=message):
+            compose_gates([given], CONTEXT)
+
+
+class AsyncOnly(AsyncToolGate):
+    """A gate that awaits its rule."""
+
+    async def allowlist(self, context: ToolGateContext, /) -> set[str]:
+        """Return the planning tool alone."""
+        return {"plan"}
+
+
+class AsyncReason(Fixed):
+    """A gate that awaits its reason."""
+
+    async def denial_reason(  # type: ignore[override]
+        self, name: str, context: ToolGateContext, /
+    ) -> str | None:
+        """Return the reason."""
+        return "later"
+
+
+def test_compose_gates_refuses_an_async_gate() -> None:
+    """The function awaits nothing; the error names the gate and the remedy."""
+    given: Any = AsyncOnly()
+    message = r"allowlist\(\) of gate 'AsyncOnly' is async: pass the gate to an AsyncDispatcher"
+    with pytest.raises(TypeError, match=message):
+        compose_gates([given], CONTEXT)
+    gate = AsyncReason("late", {"plan"})
+    with pytest.raises(TypeError, match=r"denial_reason\(\) of gate 'late' is async"):
+        compose_gates([gate], CONTEXT).denial("shell", [gate])
+
+
+def test_a_reason_that_is_not_text_is_refused() -> None:
+    """The reason is the answer to the model."""
+    gate = Fixed("odd", {"plan"}, reason=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"denial_reason\(\) of gate 'odd' gave 5: give text"):
+        compose_gates([gate], CONTEXT).denial("shell", [gate])
+
+
+def test_isinstance_recognises_gates() -> None:
+    """An object is a gate by its class, or by having all the members of a gate."""
     assert isinstance(OpeningGate(["plan"]), ToolGate)
     assert not isinstance(len, ToolGate)
 
 
-def test_what_a_decision_was_made_on_stays_as_it_was() -> None:
-    """The context keeps copies, and every gate sees the same one, at a denial, too."""
+def test_the_context_of_a_decision_does_not_change() -> None:
+    """The context keeps copies, and every gate gets the same one, also at a denial."""
     messages = [{"role": "user"}]
     context = ToolGateContext(3, messages, None, ["plan"])
     messages.clear()

@@ -25,8 +25,10 @@ kinds = st.lists(st.sampled_from(list(ErrorKind)))
 
 
 @given(kinds, kinds)
-def test_a_set_of_kinds_is_what_a_set_is(some: list[ErrorKind], others: list[ErrorKind]) -> None:
-    """Membership, union, size and order are those of a set; equal sets are one value."""
+def test_an_error_kind_set_behaves_like_a_set(
+    some: list[ErrorKind], others: list[ErrorKind]
+) -> None:
+    """Membership, union, size and order are those of a set; equal sets compare equal."""
     one, other = ErrorKindSet.of(*some), ErrorKindSet.of(*others)
     assert set(one) == set(some)
     assert len(one) == len(set(some))
@@ -43,13 +45,13 @@ def test_a_set_of_kinds_is_what_a_set_is(some: list[ErrorKind], others: list[Err
 
 @pytest.mark.parametrize("bits", [-1, 128, 1.0])
 def test_bits_that_stand_for_no_kind_are_refused(bits: int) -> None:
-    """A set is built from kinds."""
+    """A set can only be built from kinds."""
     with pytest.raises(ValueError, match=r"build a set with ErrorKindSet\.of"):
         ErrorKindSet(bits)
 
 
-def test_a_kind_may_be_given_by_its_word_and_another_word_is_refused() -> None:
-    """The words are those that the log has."""
+def test_a_kind_may_be_given_by_its_stored_word() -> None:
+    """Any other word is refused."""
     assert ErrorKindSet.singleton("auth") == ErrorKindSet.of(ErrorKind.AUTH)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'odd' is not a valid ErrorKind"):
         ErrorKindSet.empty().contains("odd")  # type: ignore[arg-type]
@@ -57,14 +59,14 @@ def test_a_kind_may_be_given_by_its_word_and_another_word_is_refused() -> None:
 
 @pytest.mark.parametrize("kinds", [[ErrorKind.AUTH, ErrorKind.AUTH], {"auth"}, ErrorKind.AUTH])
 def test_a_policy_takes_any_collection_of_kinds(kinds: Any) -> None:
-    """A list will do, or one kind, and is kept as a set."""
+    """A list or one kind is kept as a set."""
     policy = ToolErrorPolicy(kinds)
     assert policy == ToolErrorPolicy.new().add_terminal_kind(ErrorKind.AUTH)
     assert policy.terminate_on == ErrorKindSet.singleton(ErrorKind.AUTH)
 
 
-def test_a_policy_is_never_changed() -> None:
-    """Adding a kind gives another policy; who shares the first one notices nothing."""
+def test_adding_a_kind_makes_a_new_policy() -> None:
+    """The first policy, which others may share, does not change."""
     first = ToolErrorPolicy.operator_safe()
     second = first.add_terminal_kind(ErrorKind.INTERNAL)
     assert not first.classifies_terminal(ErrorKind.INTERNAL)
@@ -72,7 +74,7 @@ def test_a_policy_is_never_changed() -> None:
 
 
 def test_the_error_names_the_call_and_carries_the_failure() -> None:
-    """It is of the failure's kind, and can be sent to another process."""
+    """The error has the failure's kind, and can be pickled."""
     failure = Failure(ErrorKind.QUOTA, "no credit left")
     tool = Tool("call_1", FunctionCall("search", {}, "call_1"))
     error = ToolErrorTerminal(failure, tool)

@@ -20,8 +20,8 @@ from projections import pending_approvals
 from projections.approvals import PendingApprovals
 
 
-def test_what_waits_is_listed_over_all_conversations() -> None:
-    """The longest first, with what a person needs to see."""
+def test_pending_calls_of_all_conversations_are_listed() -> None:
+    """The call that has waited longest is first; each has what a person needs to decide."""
     clock = FrozenClock()
     with EventStore.open("sqlite://", clock=clock) as store:
         store.conversation("b").request("pay", {"amount": 1}, "x")
@@ -41,22 +41,22 @@ def test_what_waits_is_listed_over_all_conversations() -> None:
 @pytest.mark.parametrize(
     "event", [approved(), rejected(), running(), completed(), failed()], ids=lambda e: e.tag
 )
-def test_a_call_that_goes_on_waits_no_more(event: object) -> None:
-    """However it goes on."""
+def test_a_call_that_moved_on_is_not_listed(event: object) -> None:
+    """A decision, a start and an end each remove the call from the list."""
     events = log(pending(), message(), event)  # type: ignore[arg-type]
     assert len(PendingApprovals().extend(events[:2]).approvals) == 1
     assert PendingApprovals().extend(events).approvals == []
 
 
-def test_what_is_asked_for_twice_waits_once() -> None:
-    """And another call under its id does not take its place."""
+def test_a_call_requested_twice_is_listed_once() -> None:
+    """Another call under its id does not replace it."""
     events = log(pending(n=1), pending(n=1), pending(n=2))
     (found,) = PendingApprovals().extend(events).approvals
     assert found.arguments == {"n": 1}
 
 
-def test_what_may_have_run_elsewhere_does_not_wait() -> None:
-    """An imported call, a call without an id, an end without a beginning."""
+def test_an_imported_call_is_not_listed() -> None:
+    """Calls without an id and ends without a request are not listed either."""
     call = FunctionCall("f", {}, "x")
     strange = [ToolPending(call, imported=True), ToolPending(FunctionCall("f", {}))]
     events: list[Recorded] = log(*strange, completed("y"))

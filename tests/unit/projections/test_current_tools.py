@@ -30,49 +30,66 @@ from eventstore import (
     UnknownEvent,
     fingerprint,
 )
-from projections.fold import fingerprint_of, misplaced
-from projections.tools import CurrentTools, current_tools
+from projections.current_tools import CurrentTools, current_tools
+from projections.projection import fingerprint_of, version_problem
 
 
 def pending(call_id: str, **arguments: Any) -> ToolPending:
-    """The request of a call."""
+    """Return the request of a call."""
     return ToolPending(FunctionCall("search", arguments, call_id))
 
 
 def completed(call_id: str, result: Any = "ok") -> ToolCompleted:
-    """The answer to a call."""
+    """Return the answer to a call."""
     return ToolCompleted(call_id, FunctionResponse("search", result, call_id), 1)
 
 
 def failed(call_id: str) -> ToolFailed:
-    """The failure of a call."""
+    """Return the failure of a call."""
     return ToolFailed(call_id, Failure(ErrorKind.TRANSIENT, "timed out"), 1)
 
 
 def log(*events: Event, conversation: str = "chat", first: int = 1) -> list[Recorded]:
-    """The events as one conversation's log, a millisecond apart."""
+    """Return the events as one conversation's log, a millisecond apart."""
     return [
-        Recorded(0, n, conversation, n, f"{n:032x}", n * 1000, getattr(event, "call_id", None),
-                 None, event)
+        Recorded(
+            0,
+            n,
+            conversation,
+            n,
+            f"{n:032x}",
+            n * 1000,
+            getattr(event, "call_id", None),
+            None,
+            event,
+        )
         for n, event in enumerate(events, first)
-    ]  # fmt: skip
+    ]
 
 
 def problems(events: Iterable[Recorded]) -> list[tuple[int, str]]:
-    """The anomalies of a log: version and problem."""
+    """Return the anomalies of a log as pairs of version and problem."""
     return [(a.version, a.problem) for a in CurrentTools().extend(events).anomalies]
 
 
-def test_each_call_stands_where_its_last_event_left_it() -> None:
-    """Calls in every status, each by its id, in call order."""
+def test_each_call_has_the_status_of_its_last_event() -> None:
+    """Calls in every status are found by id, in call order."""
     tools = current_tools(
         log(
-            pending("p"), pending("r"), pending("c"), pending("f"), pending("x"),
+            pending("p"),
+            pending("r"),
+            pending("c"),
+            pending("f"),
+            pending("x"),
             MessageAdded("user"),
-            ToolRunning("r", 1, {"q": 1}), ToolRunning("c", 1), ToolRunning("f", 1),
-            completed("c", {"hits": 3}), failed("f"), ToolRejected("x", "no", by="ann"),
+            ToolRunning("r", 1, {"q": 1}),
+            ToolRunning("c", 1),
+            ToolRunning("f", 1),
+            completed("c", {"hits": 3}),
+            failed("f"),
+            ToolRejected("x", "no", by="ann"),
         )
-    )  # fmt: skip
+    )
     assert {call_id: tool.status for call_id, tool in tools.items()} == {
         "p": Pending(),
         "r": Running(1, {"q": 1}),
@@ -89,7 +106,7 @@ def test_each_call_stands_where_its_last_event_left_it() -> None:
 
 
 def test_an_edit_and_its_fingerprint_stay_in_force() -> None:
-    """After an edited approval the edit is what runs, under the edit's fingerprint."""
+    """After an edited approval the edited arguments run, under their own fingerprint."""
     edit = FunctionCall("search", {"q": "safe"}, "a")
     events = log(pending("a", q="risky"), ToolApproved("a", edit), ToolRunning("a", 1))
     events[1] = msgspec.structs.replace(events[1], fingerprint="x1:" + "0" * 32)
@@ -102,14 +119,21 @@ def test_an_edit_and_its_fingerprint_stay_in_force() -> None:
 def test_a_clean_log_has_no_anomalies() -> None:
     """Retries, superseded attempts and late answers are all legal."""
     events = log(
-        pending("a"), ToolApproved("a"), ToolRunning("a", 1), failed("a"), ToolRunning("a", 2),
-        ToolRunning("a", 3), failed("a"), completed("a"), UnknownEvent("from_the_future", 9, "{}"),
-    )  # fmt: skip
+        pending("a"),
+        ToolApproved("a"),
+        ToolRunning("a", 1),
+        failed("a"),
+        ToolRunning("a", 2),
+        ToolRunning("a", 3),
+        failed("a"),
+        completed("a"),
+        UnknownEvent("from_the_future", 9, "{}"),
+    )
     assert problems(events) == []
 
 
 @pytest.mark.parametrize(
-    ("events", "version", "told"),
+    ("events", "version", "problem"),
     [
         ([completed("ghost")], 1, "'ghost' is unknown: completed is not allowed"),
         ([pending("a"), ToolRunning("a", 2)], 2, "attempt 2 cannot start"),
@@ -121,7 +145,9 @@ def test_a_clean_log_has_no_anomalies() -> None:
         ([UnknownEvent("run_ended", 7, "{}")], 1, "run_ended (schema 7) is of a newer version"),
     ],
 )
-def test_an_event_that_does_not_fit_is_named(events: list[Event], version: int, told: str) -> None:
+def test_an_event_that_does_not_fit_is_named(
+    events: list[Event], version: int, problem: str
+) -> None:
     """The anomaly names its event and says what is wrong with it; it changes no call."""
     fold = CurrentTools().extend(log(*events))
     (anomaly,) = fold.anomalies
@@ -129,27 +155,27 @@ def test_an_event_that_does_not_fit_is_named(events: list[Event], version: int, 
     assert anomaly.position == version
     assert anomaly.event_id == f"{version:032x}"
     assert anomaly.call_id == getattr(events[-1], "call_id", None)
-    assert told in anomaly.problem
+    assert problem in anomaly.problem
     assert fold.tools == current_tools(log(*events[: version - 1]))
 
 
-def test_what_repeats_is_no_anomaly() -> None:
-    """An event that says again what is so already changes nothing and is no mistake."""
+def test_a_repeated_event_is_not_an_anomaly() -> None:
+    """An event that repeats the current state changes nothing and is not a mistake."""
     events = log(pending("a"), pending("a"), completed("a"), completed("a"), pending("a"))
     assert problems(events) == []
 
 
 def test_gaps_and_repeats_of_versions_are_named() -> None:
-    """Missing versions are told apart from those that come again, and counted from the highest."""
+    """Missing versions differ from repeated ones, and are counted from the highest version."""
     events = log(*[MessageAdded("user")] * 9)
     shuffled = [events[n - 1] for n in (3, 4, 7, 5, 7, 8)]
     assert problems(shuffled) == [
-        (7, misplaced(7, 4)),
-        (5, misplaced(5, 7)),
-        (7, misplaced(7, 7)),
+        (7, version_problem(7, 4)),
+        (5, version_problem(5, 7)),
+        (7, version_problem(7, 7)),
     ]
-    assert misplaced(7, 4) == "versions 5 to 6 are missing before it"
-    assert "again or late" in misplaced(5, 7)
+    assert version_problem(7, 4) == "versions 5 to 6 are missing before it"
+    assert "again or late" in version_problem(5, 7)
 
 
 def test_a_log_may_begin_anywhere_and_mix_conversations() -> None:
@@ -160,7 +186,7 @@ def test_a_log_may_begin_anywhere_and_mix_conversations() -> None:
     assert problems(mixed) == []
 
 
-def test_what_comes_again_or_late_changes_nothing() -> None:
+def test_a_repeated_or_late_event_changes_nothing() -> None:
     """A failure that is delivered twice does not end the retry that is under way."""
     request, start, end, retry = log(
         pending("a"), ToolRunning("a", 1), failed("a"), ToolRunning("a", 2)
@@ -171,8 +197,8 @@ def test_what_comes_again_or_late_changes_nothing() -> None:
     assert current_tools([request, start, end, request, start, end, retry]) == once
 
 
-def test_the_later_conversation_of_two_with_one_id_is_qualified() -> None:
-    """No call hides another: not one with the same id, nor one whose id looks like a key."""
+def test_a_call_id_of_two_conversations_is_qualified_in_the_later_one() -> None:
+    """No call hides another one, not even one whose id looks like a qualified key."""
     events = [
         *log(pending("a", n=1), pending("two/a", n=2), conversation="one"),
         *log(pending("a", n=3), pending("b", n=4), conversation="two"),
@@ -182,7 +208,7 @@ def test_the_later_conversation_of_two_with_one_id_is_qualified() -> None:
 
 
 def test_a_call_is_found_by_conversation_and_id() -> None:
-    """`get` needs no key to be unique, and knows what is not there."""
+    """`get` needs no unique key, and returns None for an unknown call."""
     fold = CurrentTools().extend(
         [*log(pending("a", n=1)), *log(pending("a", n=2), conversation="other")]
     )
@@ -193,15 +219,15 @@ def test_a_call_is_found_by_conversation_and_id() -> None:
     assert fold.get("nowhere", "a") is None
 
 
-def test_a_value_that_is_no_json_is_an_anomaly() -> None:
+def test_a_value_that_is_not_json_is_an_anomaly() -> None:
     """A log made by hand may hold anything, and the fold still does not raise."""
     fold = CurrentTools().extend(log(pending("a"), completed("a", {1j}), completed("a", {2j})))
     assert len(fold.anomalies) == 1
     assert type(fold.tools["a"].status) is Completed
 
 
-def test_the_dict_that_is_returned_is_the_callers() -> None:
-    """Changing what the fold gave out does not change the fold."""
+def test_changing_the_returned_dict_does_not_change_the_fold() -> None:
+    """The fold returns a new dict each time."""
     fold = CurrentTools().extend(log(pending("a")))
     fold.tools.clear()
     assert list(fold.tools) == ["a"]
@@ -213,8 +239,8 @@ def test_an_anomaly_reads_as_a_sentence() -> None:
     assert str(anomaly) == f"'chat' version 1: {anomaly.problem}"
 
 
-def test_a_fingerprint_is_the_logs_or_made_anew() -> None:
-    """The log's own goes first; without one it is taken of the call, where that is possible."""
+def test_a_fingerprint_comes_from_the_log_or_is_computed() -> None:
+    """The log's fingerprint is preferred; without one it is computed from the call if possible."""
     (recorded,) = log(pending("a", q=1))
     call = FunctionCall("search", {"q": 1})
     assert fingerprint_of(recorded, call) == fingerprint("search", {"q": 1})

@@ -40,9 +40,9 @@ from eventstore.testing import (
     rejected,
     running,
 )
-from projections.history import model_history
+from projections.current_tools import current_tools
+from projections.history.projection import model_history
 from projections.replay import Replay, describe, replay
-from projections.tools import current_tools
 
 STORY: tuple[Event, ...] = (
     message("where is it?"),
@@ -57,26 +57,31 @@ STORY: tuple[Event, ...] = (
     rejected("call_3"),
 )
 events_of_any_log = st.lists(
-    st.sampled_from([
-        *STORY,
-        completed("nobody"),
-        completed(result="another"),
-        running(attempt=7),
-        UnknownEvent("pending", 9, "{"),
-        UnknownEvent("of tomorrow", 1, "{}"),
-        ToolPending(FunctionCall("f", {}, None)),
-        ToolCompleted("", completed().response),
-        ToolApproved("call_1", FunctionCall("f", None, "call_1", "{")),
-        ToolsOffered(0, ("f",)),
-        RunStarted("agent"),
-        RunEnded("error"),
-    ]),
+    st.sampled_from(
+        [
+            *STORY,
+            completed("unknown"),
+            completed(result="another"),
+            running(attempt=7),
+            UnknownEvent("pending", 9, "{"),
+            UnknownEvent("of tomorrow", 1, "{}"),
+            ToolPending(FunctionCall("f", {}, None)),
+            ToolCompleted("", completed().response),
+            ToolApproved("call_1", FunctionCall("f", None, "call_1", "{")),
+            ToolsOffered(0, ("f",)),
+            RunStarted("agent"),
+            RunEnded("error"),
+        ]
+    ),
     max_size=30,
-)  # fmt: skip
+)
 
 
 def test_each_frame_shows_the_call_before_and_after() -> None:
-    """The first time there is nothing before; every frame begins where the last one ended."""
+    """The first frame of a call has no state before.
+
+    Every other begins where the last one ended.
+    """
     frames = list(replay(log(*STORY)))
     states = [(f.before and f.before.status.name, f.after and f.after.status.name) for f in frames]
     assert states == [
@@ -94,15 +99,15 @@ def test_each_frame_shows_the_call_before_and_after() -> None:
     assert [frame.recorded.version for frame in frames] == list(range(1, 11))
 
 
-def test_the_last_frames_are_the_current_tools() -> None:
+def test_the_last_frames_equal_the_current_tools() -> None:
     """Replaying to the end and folding give the same calls."""
     last = {f.after.id: f.after for f in replay(log(*STORY)) if f.after is not None}
     assert last == current_tools(log(*STORY))
 
 
 @pytest.mark.parametrize("until", range(11))
-def test_it_stops_at_a_version(until: int) -> None:
-    """`until` is included, and what came later changes nothing in what is shown."""
+def test_a_replay_stops_at_a_version(until: int) -> None:
+    """`until` is included, and later events change nothing in the frames."""
     events = log(*STORY)
     assert (
         list(replay(events, until)) == list(replay(events))[:until] == list(replay(events[:until]))
@@ -110,7 +115,7 @@ def test_it_stops_at_a_version(until: int) -> None:
 
 
 def test_a_negative_version_is_refused() -> None:
-    """Before the first event there is nothing to stop at."""
+    """No event has such a version."""
     with pytest.raises(ValueError, match="until is -1"):
         replay([], -1)
 
@@ -125,8 +130,8 @@ def test_a_prefix_and_the_rest_are_the_whole(events: list[Event], cut: int) -> N
 
 
 @given(events_of_any_log, st.randoms(use_true_random=False))
-def test_it_never_raises_on_a_damaged_log(events: list[Event], chance: random.Random) -> None:
-    """Missing, repeated and shuffled events: each has its frame, its line, and a valid prompt."""
+def test_a_replay_never_raises_on_a_damaged_log(events: list[Event], chance: random.Random) -> None:
+    """Each missing, repeated or shuffled event has a frame, a line and a valid prompt."""
     recorded = [event for event in log(*events) if chance.random() < 0.9]
     recorded += [event for event in recorded if chance.random() < 0.2]
     chance.shuffle(recorded)
@@ -138,9 +143,9 @@ def test_it_never_raises_on_a_damaged_log(events: list[Event], chance: random.Ra
             assert validate(frame.prompt(provider)["messages"], provider) == []
 
 
-def test_what_does_not_fit_is_told_at_its_event() -> None:
-    """An illegal transition changes nothing, and a gap is told at the event behind it."""
-    events = log(pending(), completed("nobody"), completed(attempt=0))
+def test_an_anomaly_is_reported_in_the_frame_of_its_event() -> None:
+    """An illegal transition changes nothing, and a gap is reported at the event after it."""
+    events = log(pending(), completed("unknown"), completed(attempt=0))
     frames = list(replay([events[0], events[1], msgspec.structs.replace(events[2], version=9)]))
     assert [len(frame.anomalies) for frame in frames] == [0, 1, 1]
     assert "no such call" in frames[1].anomalies[0].problem
@@ -150,8 +155,8 @@ def test_what_does_not_fit_is_told_at_its_event() -> None:
 
 
 @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
-def test_a_prompt_is_what_the_model_saw_then(order: str) -> None:
-    """In whatever order frames are asked, and as often as one likes."""
+def test_a_frames_prompt_equals_the_prompt_at_that_time(order: str) -> None:
+    """Frames may be asked in any order, and repeatedly."""
     events = log(*STORY)
     frames = list(replay(events))
     expected = [model_history(events[: n + 1]).render("openai") for n in range(len(events))]
@@ -167,8 +172,12 @@ def test_a_prompt_is_what_the_model_saw_then(order: str) -> None:
 def test_the_options_of_the_history_are_passed_on() -> None:
     """A frame shows the model's view with any window or collapse."""
     last = list(replay(log(*STORY), 7))[-1]
-    calls = [call.id for turn in last.history(open_calls="drop").turns for call in turn.calls
-             if not call.hidden]  # fmt: skip
+    calls = [
+        call.id
+        for turn in last.history(open_calls="drop").turns
+        for call in turn.calls
+        if not call.hidden
+    ]
     assert calls == ["call_1"]
     assert len(last.history(last_turns=1).turns) == 2
 
@@ -181,7 +190,7 @@ def test_prompts_are_made_only_when_asked_for() -> None:
     assert frames[-1]._past._length == 4
 
 
-def test_each_conversation_has_its_own_past() -> None:
+def test_each_conversation_has_its_own_history() -> None:
     """A replay of the whole store shows each model its own conversation."""
     one = log(message("one"), conversation_id="one")
     two = log(message("two"), conversation_id="two")
@@ -190,14 +199,14 @@ def test_each_conversation_has_its_own_past() -> None:
 
 
 def test_a_frame_cannot_be_changed() -> None:
-    """What happened is not edited."""
+    """Frames are immutable."""
     (frame,) = replay(log(message()))
     with pytest.raises(AttributeError):
         frame.after = None  # type: ignore[misc]
 
 
 def test_a_stored_log_is_replayed() -> None:
-    """What `Conversation.events` gives is what a replay takes."""
+    """`replay` takes the return value of `Conversation.events`."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("chat")
         chat.add_message("user", "hello")
@@ -242,14 +251,14 @@ def test_a_stored_log_is_replayed() -> None:
         (ToolCompleted("c", None), "<ToolCompleted>"),  # type: ignore[arg-type]
     ],
 )
-def test_an_event_is_told_on_one_line(event: Any, line: str) -> None:
+def test_an_event_is_described_on_one_line(event: Any, line: str) -> None:
     """Each event says what it holds, without any control code."""
     recorded = Recorded(0, 1, "chat", 1, "0" * 32, 0, None, None, event)
     assert describe(recorded) == line
 
 
-def test_a_long_line_is_shortened_where_that_is_wanted() -> None:
-    """For people at a terminal; a file or a pipe gets it whole."""
+def test_a_long_line_is_shortened_to_the_width() -> None:
+    """Only a terminal gets the shortened line; a file or a pipe gets it whole."""
     (recorded,) = log(message("x" * 10_000))
     assert len(describe(recorded)) <= 100
     assert describe(recorded, None) == "user: " + "x" * 10_000

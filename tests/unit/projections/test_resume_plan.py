@@ -19,40 +19,42 @@ from eventstore import (
     ToolApproved,
     ToolCompleted,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
 )
-from eventstore.recovery import OpenAttempt, outcome_unknown
-from projections.recovery import ResumePlan, resume_plan
+from eventstore.domain.recovery import OpenAttempt, outcome_unknown
+from projections.resume_plan import ResumePlan, resume_plan
 
 
 def pending(call_id: str = "a", name: str = "pay", arguments: Any = None) -> ToolPending:
-    """The request of a call."""
+    """Return the request of a call."""
     return ToolPending(FunctionCall.of(name, arguments, call_id))
 
 
 def completed(call_id: str = "a") -> ToolCompleted:
-    """The answer to a call."""
+    """Return the answer to a call."""
     return ToolCompleted(call_id, FunctionResponse("pay", "ok", call_id))
 
 
 def failed(code: str | None = None, call_id: str = "a", delay: int | None = None) -> ToolFailed:
-    """The failure of a call."""
+    """Return the failure of a call."""
     return ToolFailed(call_id, Failure(ErrorKind.TRANSIENT, "boom", code=code), delay=delay)
 
 
 def log(*events: Event) -> list[Recorded]:
-    """The events as one conversation's log, a millisecond apart."""
+    """Return the events as one conversation's log, a millisecond apart."""
     return [
-        Recorded(0, n, "chat", n, f"{n:032x}", n * 1000, getattr(event, "call_id", None), None,
-                 event)
+        Recorded(
+            0, n, "chat", n, f"{n:032x}", n * 1000, getattr(event, "call_id", None), None, event
+        )
         for n, event in enumerate(events, 1)
-    ]  # fmt: skip
+    ]
 
 
 def sorted_out(plan: ResumePlan) -> dict[str, list[str]]:
-    """The call ids on each list of the plan."""
+    """Return the call ids on each list of the plan."""
     return {
         name: [step.id for step in getattr(plan, name)]
         for name in ("safe", "waiting", "unknown", "done")
@@ -60,14 +62,21 @@ def sorted_out(plan: ResumePlan) -> dict[str, list[str]]:
 
 
 def test_each_call_is_on_one_list_in_call_order() -> None:
-    """Never started, waiting, unknown and done are told apart."""
+    """Safe, waiting, unknown and done calls are on separate lists."""
     plan = resume_plan(
         log(
-            *(pending(call_id) for call_id in "prcfxa"), pending("b"), MessageAdded("user"),
-            ToolRunning("r", 1), ToolRunning("c", 1), completed("c"), failed(None, "f"),
-            ToolRejected("x", by="ann"), ToolApproved("b"), ToolApproved("a"),
+            *(pending(call_id) for call_id in "prcfxa"),
+            pending("b"),
+            MessageAdded("user"),
+            ToolRunning("r", 1),
+            ToolRunning("c", 1),
+            completed("c"),
+            failed(None, "f"),
+            ToolRejected("x", by="ann"),
+            ToolApproved("b"),
+            ToolApproved("a"),
         )
-    )  # fmt: skip
+    )
     assert sorted_out(plan) == {
         "safe": ["a", "b"],
         "waiting": ["p"],
@@ -78,8 +87,8 @@ def test_each_call_is_on_one_list_in_call_order() -> None:
     assert {step.conversation_id for step in plan.steps} == {"chat"}
 
 
-def test_the_host_says_which_pending_calls_wait_for_a_person() -> None:
-    """What needs no approval is safe to start; the rest waits, and approved calls are not asked."""
+def test_needs_approval_decides_which_pending_calls_wait() -> None:
+    """A call that needs no approval is safe to start; others wait unless they are approved."""
     asked: list[str] = []
 
     def is_dangerous(tool: Tool) -> bool:
@@ -97,7 +106,7 @@ def test_the_host_says_which_pending_calls_wait_for_a_person() -> None:
 
 
 def test_a_running_call_says_what_was_started_and_when() -> None:
-    """Number, time and the arguments that were really used, which need not be the call's."""
+    """The step has the attempt's number, time and arguments, which may differ from the call's."""
     edit = FunctionCall("pay", {"sum": 5}, "a")
     events = log(
         pending(arguments={"sum": 9}), ToolApproved("a", edit), ToolRunning("a", 1, {"sum": 4})
@@ -107,55 +116,79 @@ def test_a_running_call_says_what_was_started_and_when() -> None:
     assert step.reason == "attempt 1 has no recorded end: it may have taken effect"
 
 
+def test_a_call_of_unknown_outcome_may_run_again_where_its_tool_is_idempotent() -> None:
+    """Such a call is safe. The others, and all of them without the question, are unknown."""
+    events = log(
+        *(pending(call_id, name) for call_id, name in (("r", "look"), ("f", "look"), ("p", "pay"))),
+        *(ToolRunning(call_id, 1) for call_id in "rfp"),
+        failed("timeout", "f"),
+    )
+    plan = resume_plan(events, is_idempotent=lambda tool: tool.call.name == "look")
+    assert [(step.id, step.action) for step in plan.safe] == [("r", "retry"), ("f", "retry")]
+    assert plan.safe[0].reason == "attempt 1 has no recorded end: it may run again"
+    assert [step.id for step in plan.unknown] == ["p"]
+    assert [step.id for step in resume_plan(events).unknown] == ["r", "f", "p"]
+
+
+def test_an_idempotent_call_that_paused_after_an_unknown_outcome_waits_for_its_decision() -> None:
+    """The call may run again, and a person has asked to be asked."""
+    events = log(
+        pending(), ToolRunning("a", 1), ToolRunning("a", 2), ToolPaused("a", 2, reason="again?")
+    )
+    assert resume_plan(events).unknown
+    (step,) = resume_plan(events, is_idempotent=lambda _: True).steps
+    assert (step.action, step.reason) == ("waiting", "it paused, and waits for a decision: again?")
+
+
 @pytest.mark.parametrize("code", ["cancelled", "interrupted", "timeout"])
-def test_an_attempt_that_was_cut_short_may_have_taken_effect(code: str) -> None:
-    """Cancelled, interrupted and timed out are unknown outcomes, with what was started."""
+def test_an_interrupted_attempt_may_have_taken_effect(code: str) -> None:
+    """A cancelled, interrupted or timed-out attempt has an unknown outcome and its arguments."""
     (step,) = resume_plan(log(pending(), ToolRunning("a", 1, {"n": 1}), failed(code))).unknown
     assert step.attempts == (OpenAttempt(1, 2000, {"n": 1}, code),)
     assert code.removesuffix("out") in step.reason.replace("timed", "time")
 
 
 def test_a_failure_with_another_code_is_known() -> None:
-    """The other side's own codes say that it answered."""
+    """A code of the other side shows that it answered."""
     assert not outcome_unknown(Failure(ErrorKind.TRANSIENT, "x", code="ECONNREFUSED"))
     assert sorted_out(resume_plan(log(pending(), ToolRunning("a", 1), failed("E42"))))["done"]
 
 
-def test_a_cut_short_call_whose_start_was_not_recorded_is_unknown() -> None:
-    """A host that records ends only has lost the start, not the doubt."""
+def test_an_interrupted_call_without_a_recorded_start_is_unknown() -> None:
+    """A host that records only ends has lost the start, but the outcome is still unknown."""
     (step,) = resume_plan(log(pending(arguments={"n": 2}), failed("timeout"))).unknown
     assert step.attempts == (OpenAttempt(0, None, {"n": 2}, "timeout"),)
     assert step.reason == "it timed out: it may have taken effect"
 
 
-def test_doubt_about_an_earlier_attempt_outlives_a_known_failure() -> None:
-    """Attempt 1 was lost, attempt 2 failed: the call may still have taken effect, once."""
+def test_an_unknown_earlier_attempt_remains_after_a_known_failure() -> None:
+    """Attempt 1 was lost and attempt 2 failed, so the call may still have taken effect once."""
     events = log(pending(), ToolRunning("a", 1, {"n": 1}), ToolRunning("a", 2), failed())
     (step,) = resume_plan(events).unknown
     assert step.attempts == (OpenAttempt(1, 2000, {"n": 1}),)
 
 
-def test_every_attempt_in_doubt_is_listed() -> None:
-    """One timed out, the next is running: both may have taken effect."""
+def test_every_attempt_of_unknown_outcome_is_listed() -> None:
+    """One attempt timed out and the next is running, so both may have taken effect."""
     events = log(pending(), ToolRunning("a", 1), failed("timeout"), ToolRunning("a", 2))
     (step,) = resume_plan(events).unknown
     assert [(attempt.attempt, attempt.code) for attempt in step.attempts] == [
         (1, "timeout"),
         (2, None),
     ]
-    told = "attempt 1 timed out; attempt 2 has no recorded end: it may have taken effect"
-    assert step.reason == told
+    reason = "attempt 1 timed out; attempt 2 has no recorded end: it may have taken effect"
+    assert step.reason == reason
 
 
 @pytest.mark.parametrize("end", [completed(), failed()])
-def test_a_known_end_settles_the_last_attempt(end: Event) -> None:
-    """What completed or failed is in doubt no more."""
+def test_a_known_end_makes_the_last_attempt_known(end: Event) -> None:
+    """A call that completed or failed is no longer in doubt."""
     plan = resume_plan(log(pending(), ToolRunning("a", 1), end))
     assert sorted_out(plan)["done"] == ["a"]
 
 
-def test_a_late_answer_settles_every_attempt() -> None:
-    """The result is there: no attempt is in doubt, whichever it came from."""
+def test_a_late_answer_makes_every_attempt_known() -> None:
+    """After a result no attempt is unknown, whichever attempt it came from."""
     lost = (ToolRunning("a", 1), ToolRunning("a", 2), failed("timeout"))
     events = log(pending(), *lost, completed())
     assert sorted_out(resume_plan(events))["done"] == ["a"]
@@ -176,14 +209,14 @@ def test_a_retry_that_began_is_no_longer_due() -> None:
     assert step.not_before is None
 
 
-def test_doubt_goes_before_an_announced_retry() -> None:
+def test_an_unknown_outcome_precedes_an_announced_retry() -> None:
     """A timeout may have taken effect, even where the host meant to try again."""
     (step,) = resume_plan(log(pending(), ToolRunning("a", 1), failed("timeout", delay=7))).unknown
     assert step.not_before == 3007
 
 
 def test_a_call_imported_without_its_result_may_have_run() -> None:
-    """It was made elsewhere; starting it could be the second time."""
+    """The call was made elsewhere; starting it could be the second time."""
     imported = msgspec.structs.replace(pending(arguments={"n": 3}), imported=True)
     (step,) = resume_plan(log(imported), lambda _: False).unknown
     assert step.attempts == (OpenAttempt(0, None, {"n": 3}),)
@@ -191,11 +224,11 @@ def test_a_call_imported_without_its_result_may_have_run() -> None:
     assert sorted_out(resume_plan(log(imported, failed())))["done"] == ["a"]
 
 
-def test_arguments_that_are_no_object_cannot_be_started() -> None:
-    """Such a call waits, whatever the host approves by itself, until somebody edits it."""
+def test_a_call_without_object_arguments_cannot_be_started() -> None:
+    """Such a call waits for an edit, even if the host approves calls by itself."""
     events = log(pending(arguments="{oops"))
     (step,) = resume_plan(events, lambda _: False).waiting
-    assert "no JSON object" in step.reason
+    assert "not a JSON object" in step.reason
     edit = FunctionCall("pay", {}, "a")
     assert sorted_out(resume_plan(log(pending(arguments="{oops"), ToolApproved("a", edit))))["safe"]
 
@@ -218,14 +251,14 @@ def test_an_illegal_event_changes_no_step() -> None:
     assert [anomaly.version for anomaly in plan.anomalies] == [3]
 
 
-def test_the_plan_reads_as_a_list_of_what_to_do() -> None:
-    """One line for each call that is not done, and a word when there is none."""
+def test_a_plan_prints_as_a_list_of_actions() -> None:
+    """There is one line for each call that is not done, and one word if there is none."""
     text = str(resume_plan(log(pending("a\x1b[2J"), pending("b"), completed("b"))))
-    assert text == r"waiting  a\x1b[2J pay: it never started, and nobody has decided"
+    assert text == r"waiting   a\x1b[2J pay: it never started, and waits for a decision"
     assert str(resume_plan([])) == "nothing to resume"
 
 
-def test_a_step_is_json() -> None:
+def test_a_step_encodes_as_json() -> None:
     """The command line prints plans for programs."""
     (step,) = resume_plan(log(pending(arguments={"n": 1}), ToolRunning("a", 1, {"n": 1}))).steps
     read = msgspec.json.decode(msgspec.json.encode(step))

@@ -1,64 +1,66 @@
-"""What is handed over in place of a message list: responses, requests, another's messages."""
+"""Foreign values instead of a message list: responses, requests, messages of another provider."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eventstore import Conversation, EventStore
-from eventstore.wire import parse
-from eventstore.wire.given import listed, refuse_foreign, request_of
+from eventstore.providers import parse
+from eventstore.providers.detection import listed, refuse_foreign, request_of
 from projections import model_history, repair_messages
 from projections.cli import app
 
 ASKED = {"role": "user", "content": "q"}
 FUNCTION = {"name": "f", "arguments": "{}"}
 OPENAI = {
-    "role": "assistant", "content": None,
+    "role": "assistant",
+    "content": None,
     "tool_calls": [{"id": "c", "type": "function", "function": FUNCTION}],
-}  # fmt: skip
+}
 OPENAI_RESULT = {"role": "tool", "tool_call_id": "c", "content": "R"}
 ANTHROPIC = {
-    "role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}],
-}  # fmt: skip
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}],
+}
 ANTHROPIC_RESULT = {
-    "role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "R"}],
-}  # fmt: skip
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "c", "content": "R"}],
+}
 GEMINI = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
 GEMINI_RESULT = {
-    "role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "R"}}}],
-}  # fmt: skip
+    "role": "user",
+    "parts": [{"functionResponse": {"name": "f", "response": {"output": "R"}}}],
+}
 BEDROCK = {
-    "role": "assistant", "content": [{"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}],
-}  # fmt: skip
+    "role": "assistant",
+    "content": [{"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}],
+}
 BEDROCK_RESULT = {
-    "role": "user", "content": [{"toolResult": {"toolUseId": "c", "content": [{"text": "R"}]}}],
-}  # fmt: skip
+    "role": "user",
+    "content": [{"toolResult": {"toolUseId": "c", "content": [{"text": "R"}]}}],
+}
 RESPONSES = {"type": "function_call", "call_id": "c", **FUNCTION}
 RESPONSES_RESULT = {"type": "function_call_output", "call_id": "c", "output": "R"}
 
-CHAT = "'openai' (or mistral, ollama)"
+CHAT = "'openai' (or mistral, cohere, ollama)"
 FORMS = {
     "openai": ("tool_calls", OPENAI, "role 'tool'", OPENAI_RESULT, CHAT),
     "anthropic": ("tool_use", ANTHROPIC, "tool_result", ANTHROPIC_RESULT, "'anthropic'"),
     "gemini": ("functionCall", GEMINI, "functionResponse", GEMINI_RESULT, "'gemini'"),
     "bedrock": ("toolUse", BEDROCK, "toolResult", BEDROCK_RESULT, "'bedrock'"),
     "openai-responses": (
-        "function_call", RESPONSES, "function_call_output", RESPONSES_RESULT, "'openai-responses'",
+        "function_call",
+        RESPONSES,
+        "function_call_output",
+        RESPONSES_RESULT,
+        "'openai-responses'",
     ),
-}  # fmt: skip
-SPOKEN = {"mistral": "openai", "ollama": "openai"}
-
-
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
+}
+SPOKEN = {"cohere": "openai", "mistral": "openai", "ollama": "openai"}
 
 
 # responses
@@ -67,12 +69,17 @@ def chat() -> Iterator[Conversation]:
 @pytest.mark.parametrize("which", ["response", "choice", "message"])
 @pytest.mark.parametrize("as_dict", [False, True])
 def test_a_whole_completion_is_its_message(chat: Conversation, which: str, as_dict: bool) -> None:
-    """As the SDK's object and as JSON, and a choice of it as well."""
+    """The SDK's object, its JSON and one of its choices are all read as the message."""
     types = pytest.importorskip("openai.types.chat", reason="openai is not installed")
-    answer = types.ChatCompletion.model_validate({
-        "id": "x", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "message": OPENAI, "finish_reason": "tool_calls"}],
-    })  # fmt: skip
+    answer = types.ChatCompletion.model_validate(
+        {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "message": OPENAI, "finish_reason": "tool_calls"}],
+        }
+    )
     choice = answer.choices[0]
     given: Any = {"response": answer, "choice": choice, "message": choice.message}[which]
     if as_dict:
@@ -103,14 +110,14 @@ def test_a_whole_completion_is_its_message(chat: Conversation, which: str, as_di
 def test_each_layer_of_a_response_is_read(
     chat: Conversation, response: dict[str, Any], provider: str
 ) -> None:
-    """The call in it is recorded."""
+    """The call in the response is recorded at every layer."""
     (made,) = chat.record(response, provider)
     assert made.call.name == "f"
 
 
 @pytest.mark.parametrize("choices", [[], [5], [{}], [{"message": 5}], 5])
 def test_a_response_that_holds_no_message_says_nothing(choices: Any) -> None:
-    """It is judged like any other object without a role."""
+    """The response is handled like any other object without a role."""
     (item,) = parse([{"choices": choices}], "openai")
     assert getattr(item, "calls", None) == ()
 
@@ -121,7 +128,7 @@ def test_a_response_that_holds_no_message_says_nothing(choices: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("provider", [*FORMS, *SPOKEN])
 def test_a_call_in_anothers_form_is_refused(chat: Conversation, form: str, provider: str) -> None:
-    """By every verb that records, and nothing is written."""
+    """Every method that records refuses it, and nothing is written."""
     member, call, _, result, fits = FORMS[form]
     if SPOKEN.get(provider, provider) == form:
         assert chat.record(call, provider)
@@ -135,13 +142,13 @@ def test_a_call_in_anothers_form_is_refused(chat: Conversation, form: str, provi
             record([ASKED, call, result], provider)
         assert str(refused.value) == f"messages[1] {told}"
     assert chat.version == 0
-    repair_messages([ASKED, call, result], provider)  # a bad history is no error
+    repair_messages([ASKED, call, result], provider)  # a bad history raises no error
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("provider", [*FORMS, *SPOKEN])
 def test_a_result_in_anothers_form_is_refused(chat: Conversation, form: str, provider: str) -> None:
-    """Where it cannot be read as one."""
+    """A result is refused unless it can be read as a result of the given provider."""
     _, _, member, result, fits = FORMS[form]
     if SPOKEN.get(provider, provider) == form or (form, provider) == ("openai", "openai-responses"):
         chat.record(result, provider)
@@ -168,13 +175,13 @@ def test_a_result_in_anothers_form_is_refused(chat: Conversation, form: str, pro
 def test_calls_are_found_wherever_they_stand(
     chat: Conversation, given: dict[str, Any], sign: str, fits: str
 ) -> None:
-    """In whole responses, and in forms of former days."""
+    """Calls are found in whole responses and in older forms of calls."""
     with pytest.raises(ValueError, match=f"has {sign}, which anthropic .* provider='{fits}'"):
         chat.record(given, "anthropic")
 
 
-def test_what_only_looks_like_a_call_is_no_reason_to_refuse(chat: Conversation) -> None:
-    """No calls, none of a type that there is, and one too deep to be one."""
+def test_objects_that_only_look_like_calls_are_not_refused(chat: Conversation) -> None:
+    """Empty lists of calls, unknown types and values nested too deeply are accepted."""
     deep: Any = OPENAI
     for _ in range(9):
         deep = [deep]
@@ -188,20 +195,20 @@ def test_what_only_looks_like_a_call_is_no_reason_to_refuse(chat: Conversation) 
 
 
 def test_an_odd_block_among_calls_is_kept_as_before(chat: Conversation) -> None:
-    """One call that is read says whose the list is."""
+    """The first call that can be read decides the provider of the list."""
     chat.record_messages([ASKED, OPENAI, OPENAI_RESULT, ANTHROPIC])
     assert list(chat.tools) == ["c"]
 
 
 def test_a_long_import_in_the_right_form_is_judged_once(chat: Conversation) -> None:
-    """After the first call, nothing that comes later is another's."""
+    """After the first call no later message is refused for its form."""
     asked = [{"role": "user", "content": f"q{number}"} for number in range(600)]
     done = chat.import_messages([ASKED, OPENAI, OPENAI_RESULT, *asked, ANTHROPIC])
     assert done.added == 604
 
 
 def test_a_long_import_names_the_place_in_the_whole_list(chat: Conversation) -> None:
-    """Also in a later batch."""
+    """The place is right in a later batch, too."""
     asked = [{"role": "user", "content": f"q{number}"} for number in range(600)]
     with pytest.raises(ValueError, match=r"messages\[600\] has tool_use"):
         chat.import_messages([*asked, ANTHROPIC])
@@ -210,7 +217,7 @@ def test_a_long_import_names_the_place_in_the_whole_list(chat: Conversation) -> 
 def test_the_command_refuses_a_file_in_anothers_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, with the status of data refused."""
+    """The command prints one line, and its status says that the data was refused."""
     path, url = tmp_path / "chat.json", f"sqlite:///{tmp_path}/x.db"
     path.write_text(json.dumps([ASKED, OPENAI, OPENAI_RESULT]))
     status = app.run(["import", str(path), "--provider", "anthropic", "--url", url])
@@ -235,10 +242,10 @@ def test_the_command_refuses_a_file_in_anothers_form(
         ({"messages": [], "input": [ASKED, RESPONSES]}, "openai-responses"),
     ],
 )
-def test_of_a_whole_request_the_list_is_taken(
+def test_a_whole_request_is_read_as_its_list(
     chat: Conversation, request_: dict[str, Any], provider: str
 ) -> None:
-    """To be recorded, imported and repaired."""
+    """The list can be recorded, imported and repaired."""
     (made,) = chat.record_messages(request_, provider)
     assert made.call.name == "f"
     sent = request_.get("body", request_)
@@ -252,14 +259,14 @@ def test_of_a_whole_request_the_list_is_taken(
 
 
 def test_a_text_is_a_whole_input(chat: Conversation) -> None:
-    """Of OpenAI Responses, as its request says it."""
+    """A text is valid as the input of OpenAI Responses."""
     assert repair_messages({"input": "q"}, "openai-responses").messages == "q"
     chat.import_messages({"input": "q"}, "openai-responses")
     assert chat.version == 1
 
 
 def test_one_message_is_a_list_of_one(chat: Conversation) -> None:
-    """Whether a dict or an SDK's object; a call whose input is text is no request."""
+    """This holds for a dict and an SDK's object; a call whose input is text is not a request."""
     types = pytest.importorskip("openai.types.chat", reason="openai is not installed")
     chat.record_messages(types.ChatCompletionMessage.model_validate(OPENAI))
     assert list(chat.tools) == ["c"]

@@ -1,4 +1,4 @@
-"""An image stays an image for every provider, whatever else its own provider was told of it."""
+"""An image stays an image for every provider, whatever members its own provider adds to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eventstore import (
     ToolCompleted,
     validate,
 )
-from eventstore.wire import PROVIDERS, Turn, list_key, render
+from eventstore.providers import PROVIDERS, Turn, adapter_of, list_key, render
 from projections import model_history, repair_messages
 
 BYTES = b"\x89PNG pixels"
@@ -33,23 +33,28 @@ SOURCE = {"type": "base64", "media_type": "image/png", "data": DATA}
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
+def takes_detail(provider: str) -> bool:
+    """Return whether an image of the provider may ask for a level of detail."""
+    return "low" in adapter_of(provider).image_details
+
+
 def openai(*parts: Any) -> dict[str, Any]:
-    """A user's message of Chat Completions, or of Mistral or Anthropic."""
+    """Return a user's message of Chat Completions, Mistral or Anthropic."""
     return {"role": "user", "content": [{"type": "text", "text": "look"}, *parts]}
 
 
 def gemini(*parts: Any) -> dict[str, Any]:
-    """A user's content."""
+    """Return a user's content."""
     return {"role": "user", "parts": [{"text": "look"}, *parts]}
 
 
 def chat_image(**beside: Any) -> dict[str, Any]:
-    """An image of Chat Completions, with members beside its address."""
+    """Return an image of Chat Completions, with members beside its address."""
     return {"type": "image_url", "image_url": {"url": ADDRESS, **beside}}
 
 
 def responses_image(**beside: Any) -> dict[str, Any]:
-    """An image of Responses."""
+    """Return an image of Responses."""
     return {"type": "input_image", "image_url": ADDRESS, **beside}
 
 
@@ -61,24 +66,46 @@ IMAGES = [
     ("openai", openai({**CACHED, **chat_image()}), ["cache_control"]),
     ("openai", openai({**chat_image(detail="high"), **CACHED}), ["detail", "cache_control"]),
     ("anthropic", openai({"type": "image", "source": SOURCE, **CACHED}), ["cache_control"]),
-    ("openai-responses", {"role": "user", "content": [
-        {"type": "input_text", "text": "look"}, responses_image(detail="low")]}, ["detail"]),
-    ("openai-responses", {"role": "user", "content": [
-        responses_image(file_id="file-1", prompt_cache_breakpoint={"mode": "explicit"})]},
-     ["file_id", "prompt_cache_breakpoint"]),
+    (
+        "openai-responses",
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "look"}, responses_image(detail="low")],
+        },
+        ["detail"],
+    ),
+    (
+        "openai-responses",
+        {
+            "role": "user",
+            "content": [
+                responses_image(file_id="file-1", prompt_cache_breakpoint={"mode": "explicit"})
+            ],
+        },
+        ["file_id", "prompt_cache_breakpoint"],
+    ),
     ("mistral", openai(chat_image(detail="low")), ["detail"]),
     ("gemini", gemini({"inlineData": {**INLINE, "displayName": "a.png"}}), ["displayName"]),
-    ("gemini", gemini({"inline_data": {"mime_type": "image/png", "data": DATA},
-                       "partMetadata": {"a": 1}}), ["partMetadata"]),
-    ("bedrock", {"role": "user", "content": [{"text": "look"}, {"image": {**PNG, "error": {}}}]},
-     ["error"]),
-    ("bedrock", {"role": "user", "content": [{"text": "look"}, {"guardContent": {"image": PNG}}]},
-     ["guardContent"]),
-]  # fmt: skip
+    (
+        "gemini",
+        gemini({"inline_data": {"mime_type": "image/png", "data": DATA}, "partMetadata": {"a": 1}}),
+        ["partMetadata"],
+    ),
+    (
+        "bedrock",
+        {"role": "user", "content": [{"text": "look"}, {"image": {**PNG, "error": {}}}]},
+        ["error"],
+    ),
+    (
+        "bedrock",
+        {"role": "user", "content": [{"text": "look"}, {"guardContent": {"image": PNG}}]},
+        ["guardContent"],
+    ),
+]
 
 
 def shown(value: Any) -> Iterator[bytes]:
-    """The images in a request, in whatever form."""
+    """Yield the images in a request, in any form."""
     if isinstance(value, dict) and value.get("source") == {"bytes": BYTES}:
         yield BYTES
     elif isinstance(value, dict):
@@ -99,7 +126,7 @@ def shown(value: Any) -> Iterator[bytes]:
 def test_an_image_stays_one_and_what_stood_beside_it_is_named_once(
     provider: str, message: dict[str, Any], beside: list[str], target: str
 ) -> None:
-    """From a log as from a list; its own provider gets the part back as it was."""
+    """This holds for a log and a list; its own provider gets the part back unchanged."""
     messages = [message]
     repaired = repair_messages(messages, provider, target)
     with EventStore.open("sqlite://") as store:
@@ -113,7 +140,7 @@ def test_an_image_stays_one_and_what_stood_beside_it_is_named_once(
         assert (repr(repaired.messages), repairs) == (repr(messages), [])
         return
     assert [*shown(repaired.messages)] == [BYTES]
-    takes = target in ("openai", "openai-responses", "mistral")
+    takes = takes_detail(target)
     dropped = [each for each in beside if not (takes and each == "detail")]
     told = [repair.why for repair in repairs if repair.rule == "foreign-part"]
     assert told == ([f"{', '.join(dropped)} of an image has no place here"] if dropped else [])
@@ -124,30 +151,42 @@ def test_an_image_stays_one_and_what_stood_beside_it_is_named_once(
     [
         ("openai", chat_image(detail="low"), "openai-responses", responses_image(detail="low")),
         ("openai", chat_image(detail="auto"), "openai-responses", responses_image(detail="auto")),
-        ("openai-responses", responses_image(detail="original"), "openai",
-         chat_image(detail="original")),
+        (
+            "openai-responses",
+            responses_image(detail="original"),
+            "openai",
+            chat_image(detail="original"),
+        ),
         ("openai-responses", responses_image(detail="auto"), "openai", chat_image()),
         ("openai-responses", responses_image(), "openai", chat_image()),
         ("openai", chat_image(detail="high"), "mistral", chat_image(detail="high")),
         ("openai", chat_image(detail="auto"), "anthropic", {"type": "image", "source": SOURCE}),
         ("openai", responses_image(detail="high"), "openai", chat_image(detail="high")),
-        ("openai-responses", chat_image(detail="high"), "openai-responses",
-         responses_image(detail="high")),
-        ("mistral", {"type": "image_url", "image_url": ADDRESS, "cache_control": None}, "openai",
-         chat_image()),
+        (
+            "openai-responses",
+            chat_image(detail="high"),
+            "openai-responses",
+            responses_image(detail="high"),
+        ),
+        (
+            "mistral",
+            {"type": "image_url", "image_url": ADDRESS, "cache_control": None},
+            "openai",
+            chat_image(),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_detail_goes_where_it_has_an_equal(
     provider: str, part: dict[str, Any], target: str, arrived: dict[str, Any]
 ) -> None:
-    """And a detail that says nothing goes unnamed."""
+    """A detail that is the default is dropped silently."""
     repaired = repair_messages([{"role": "user", "content": [part]}], provider, target)
     assert repaired.messages[0]["content"] == [arrived]
     assert [repair.what for repair in repaired.repairs if repair.what == "dropped"] == []
 
 
 def test_a_detail_that_another_does_not_know_is_dropped() -> None:
-    """Of an image from a provider, and of one that a user of ours made."""
+    """This holds for an image of a provider and for one that a user built."""
     message = openai(chat_image(detail="original"))
     repaired = repair_messages([message], "openai", "mistral")
     assert repaired.messages[0]["content"][1] == chat_image()
@@ -161,8 +200,11 @@ def test_a_detail_that_another_does_not_know_is_dropped() -> None:
     assert render([hidden], "anthropic").changes == []
 
 
-def test_what_stands_beside_a_text_is_named_too() -> None:
-    """As of an image; its own provider gets it back in a message that is mended."""
+def test_members_beside_a_text_are_listed() -> None:
+    """Members are listed like those of an image.
+
+    A repaired message keeps them for its own provider.
+    """
     text = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
     message = {"role": "user", "content": [text]}
     repaired = repair_messages([message], "openai-responses", "openai")
@@ -174,7 +216,7 @@ def test_what_stands_beside_a_text_is_named_too() -> None:
 
 
 def test_many_images_of_a_message_make_one_repair() -> None:
-    """The same member, dropped of each."""
+    """A member that is dropped from each image is listed once."""
     repaired = repair_messages([openai(*[chat_image(detail="low")] * 3)], "openai", "gemini")
     assert [repair.why for repair in repaired.repairs] == ["detail of an image has no place here"]
     assert len([*shown(repaired.messages)]) == 3
@@ -184,7 +226,7 @@ def test_many_images_of_a_message_make_one_repair() -> None:
 def test_an_image_of_a_mended_message_is_as_it_was(
     provider: str, message: dict[str, Any], beside: list[str]
 ) -> None:
-    """Its own provider gets it whole, though the message cannot go back as it is."""
+    """Its own provider gets the whole image, although the message is repaired."""
     key = "parts" if provider == "gemini" else "content"
     broken = {**message, key: [*message[key], "words"]}
     (mended,) = repair_messages([broken], provider).messages
@@ -192,14 +234,19 @@ def test_an_image_of_a_mended_message_is_as_it_was(
 
 
 def test_images_that_a_log_holds_as_their_providers_own_cross() -> None:
-    """As logs did before, and as anybody may write them."""
+    """Older logs hold images in this form, and users may write it."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
-        chat.add_message("user", [
-            Text("look"), Opaque("openai", chat_image(detail="low")),
-            Opaque("openai", "words"), Opaque("nobody", chat_image(detail="low")),
-            Opaque("ollama", {"type": "image", "image": "a.png"}),
-        ])  # fmt: skip
+        chat.add_message(
+            "user",
+            [
+                Text("look"),
+                Opaque("openai", chat_image(detail="low")),
+                Opaque("openai", "words"),
+                Opaque("nobody", chat_image(detail="low")),
+                Opaque("ollama", {"type": "image", "image": "a.png"}),
+            ],
+        )
         made, repairs = model_history(chat.events()).rendered("anthropic")
     kinds = [block["type"] for block in made["messages"][0]["content"]]
     assert kinds == ["text", "image", "text", "text", "text"]
@@ -207,7 +254,7 @@ def test_images_that_a_log_holds_as_their_providers_own_cross() -> None:
 
 
 def test_an_image_is_stored_as_older_readers_know_it() -> None:
-    """A part that says more is its provider's own; a plain image has no more members."""
+    """A part with more members is stored as opaque; a plain image has no new members."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.record_messages([openai(chat_image(), chat_image(detail="low"))], "openai")
@@ -219,8 +266,8 @@ def test_an_image_is_stored_as_older_readers_know_it() -> None:
     assert stored[1:] == [plain, own]
 
 
-def test_thoughts_and_files_that_servers_keep_are_no_images() -> None:
-    """They are for their own provider alone."""
+def test_thoughts_and_uploaded_files_are_not_images() -> None:
+    """These parts are shown to their own provider alone."""
     thought = {"inlineData": INLINE, "thought": True}
     repaired = repair_messages([gemini(thought)], "gemini", "openai")
     assert repaired.messages == [openai()]
@@ -244,15 +291,19 @@ def test_thoughts_and_files_that_servers_keep_are_no_images() -> None:
 
 
 def asked(provider: str, result: Any) -> list[Any]:
-    """A call, and its result."""
+    """Return a call and its result."""
     if provider == "anthropic":
         return [
             {"role": "user", "content": "draw"},
-            {"role": "assistant", "content": [
-                {"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "t1", "content": result}]},
-        ]  # fmt: skip
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": result}],
+            },
+        ]
     return [
         {"role": "user", "content": "draw"},
         {"type": "function_call", "call_id": "t1", "name": "f", "arguments": "{}"},
@@ -261,14 +312,21 @@ def asked(provider: str, result: Any) -> list[Any]:
 
 
 DRAWN = [
-    ("anthropic", [{"type": "text", "text": "a"}, {"type": "image", "source": SOURCE, **CACHED}],
-     "cache_control"),
-    ("openai-responses", [{"type": "input_text", "text": "a"}, responses_image(detail="low")],
-     "detail"),
-]  # fmt: skip
+    (
+        "anthropic",
+        [{"type": "text", "text": "a"}, {"type": "image", "source": SOURCE, **CACHED}],
+        "cache_control",
+    ),
+    (
+        "openai-responses",
+        [{"type": "input_text", "text": "a"}, responses_image(detail="low")],
+        "detail",
+    ),
+]
 
 
-APART = ("gemini", "mistral", "ollama", "openai")  # results hold text alone there
+APART = sorted({*PROVIDERS} - {"anthropic", "bedrock", "openai-responses"})
+"""Providers whose results hold text alone."""
 
 
 @pytest.mark.parametrize("target", sorted(PROVIDERS))
@@ -276,7 +334,7 @@ APART = ("gemini", "mistral", "ollama", "openai")  # results hold text alone the
 def test_a_result_shows_its_image(
     provider: str, result: list[Any], member: str, target: str
 ) -> None:
-    """Where results can show one, or beside it; the member beside it is named with the call."""
+    """The image stands in the result or after it; a dropped member is listed with the call."""
     messages = asked(provider, result)
     repaired = repair_messages(messages, provider, target)
     assert validate(repaired.messages, target) == []
@@ -285,8 +343,8 @@ def test_a_result_shows_its_image(
         return
     assert [*shown(repaired.messages)] == [BYTES]
     told = [(each.what, each.why) for each in repaired.repairs if each.call_id == "t1"]
-    assert (("moved", "what the result shows follows it") in told) == (target in APART)
-    takes_it = member == "detail" and target in ("mistral", "openai")
+    assert (("moved", "the image or document follows the result") in told) == (target in APART)
+    takes_it = member == "detail" and takes_detail(target)
     assert (("dropped", f"{member} of an image has no place here") in told) != takes_it
     assert "only text" not in str(repaired.repairs)
     if target in APART:
@@ -297,8 +355,8 @@ def test_a_result_shows_its_image(
 
 
 @pytest.mark.parametrize("target", APART)
-def test_what_is_shown_apart_follows_all_results_of_the_turn(target: str) -> None:
-    """So that each call is answered where its provider looks for that."""
+def test_images_of_results_follow_all_results_of_the_turn(target: str) -> None:
+    """Therefore each call has its result where its provider looks for it."""
     messages = asked("anthropic", [{"type": "image", "source": SOURCE}])
     messages[1]["content"].append({"type": "tool_use", "id": "t2", "name": "g", "input": {}})
     messages[2]["content"].append(
@@ -316,9 +374,9 @@ def test_what_is_shown_apart_follows_all_results_of_the_turn(target: str) -> Non
     assert all(f"[Shown by {name}:]" in str(repaired[-2]) for name in "fg")
 
 
-@pytest.mark.parametrize("target", ["mistral", "ollama", "openai"])
-def test_what_an_error_shows_is_named(target: str) -> None:
-    """An error is its text."""
+@pytest.mark.parametrize("target", ["cohere", "mistral", "ollama", "openai"])
+def test_images_of_an_error_are_listed(target: str) -> None:
+    """An error is rendered as text only."""
     messages = asked("anthropic", [{"type": "image", "source": SOURCE, **CACHED}])
     messages[2]["content"][0]["is_error"] = True
     repaired = repair_messages(messages, "anthropic", target)
@@ -327,10 +385,14 @@ def test_what_an_error_shows_is_named(target: str) -> None:
     assert told.startswith("of what the result shows, only text arrives whole: image")
 
 
-def test_what_a_result_cannot_show_is_named_apart_from_its_images() -> None:
-    """An image arrives, a part that is only its provider's does not."""
-    search = {"type": "search_result", "source": "https://a.b", "title": "t",
-              "content": [{"type": "text", "text": "found"}]}  # fmt: skip
+def test_parts_that_a_result_cannot_show_are_listed_without_its_images() -> None:
+    """The image is shown; a part that only its provider knows is listed."""
+    search = {
+        "type": "search_result",
+        "source": "https://a.b",
+        "title": "t",
+        "content": [{"type": "text", "text": "found"}],
+    }
     messages = asked("anthropic", [{"type": "image", "source": SOURCE}, search])
     repaired = repair_messages(messages, "anthropic", "openai-responses")
     assert [*shown(repaired.messages)] == [BYTES]
@@ -339,7 +401,7 @@ def test_what_a_result_cannot_show_is_named_apart_from_its_images() -> None:
 
 
 def test_a_result_without_a_call_keeps_its_image() -> None:
-    """As the user's, for its own provider as for others."""
+    """Every provider gets the image in a user's message."""
     for provider, result, _ in DRAWN:
         messages = asked(provider, result)
         del messages[1]
@@ -349,7 +411,7 @@ def test_a_result_without_a_call_keeps_its_image() -> None:
 
 
 def completed(result: Any) -> list[Recorded]:
-    """The log of a tool that gave a result."""
+    """Return the log of a tool that gave a result."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.add_message("user", "draw")
@@ -363,7 +425,7 @@ PHOTO = Image(data=DATA, media_type="image/png")
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 def test_a_tool_shows_the_image_that_it_gives(provider: str) -> None:
-    """In the result, or as the user's after it."""
+    """The image stands in the result, or in the user's message after it."""
     history = model_history(completed([Text("a"), "b", Image(ADDRESS, detail="low")]))
     for _ in range(2):  # one history is rendered as often as one likes, for whomever
         for target in (*PROVIDERS, provider):
@@ -371,28 +433,28 @@ def test_a_tool_shows_the_image_that_it_gives(provider: str) -> None:
         messages = arguments[list_key(provider)]
         assert validate(messages, provider) == []
         assert [*shown(messages)] == [BYTES]
-        assert ("what the result shows follows it" in str(repairs)) == (provider in APART)
+        assert ("the image or document follows the result" in str(repairs)) == (provider in APART)
         assert "only text" not in str(repairs)
         assert all(text in str(messages) for text in ("'a", "b"))
-        takes_it = provider in ("mistral", "openai", "openai-responses")
-        assert ("'low'" in str(messages)) == takes_it
+        assert ("'low'" in str(messages)) == takes_detail(provider)
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 @pytest.mark.parametrize("result", [PHOTO, (PHOTO,), [Document(data="JVBERi0=")], Text("x")])
 def test_every_provider_takes_what_a_tool_shows(provider: str, result: Any) -> None:
-    """One part, or several, of each kind."""
+    """A tool may return one part or several, of each kind."""
     messages = model_history(completed(result)).render(provider)[list_key(provider)]
     assert validate(messages, provider) == []
 
 
 def test_a_result_in_parts_is_kept_as_json() -> None:
-    """Nothing of it is lost, and the same again is the same."""
+    """Nothing of it is lost, and completing again with the same result is a no-op."""
     event: Any = completed(["look", Image(ADDRESS)])[-1].event
     assert (event.in_parts, event.lossy) == (True, False)
     assert event.response.result == [
-        {"type": "text", "text": "look"}, {"type": "image", "data": DATA, "media_type": "image/png"}
-    ]  # fmt: skip
+        {"type": "text", "text": "look"},
+        {"type": "image", "data": DATA, "media_type": "image/png"},
+    ]
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.request("f", {}, "t1")
@@ -411,15 +473,15 @@ def test_a_result_in_parts_is_kept_as_json() -> None:
         {"a": PHOTO},
     ],
 )
-def test_what_shows_no_image_is_kept_as_data(result: Any) -> None:
-    """What a tool did is recorded whatever it gave."""
+def test_results_without_an_image_are_kept_as_data(result: Any) -> None:
+    """Any return value of a tool is recorded."""
     event: Any = completed(result)[-1].event
     assert (event.in_parts, event.lossy) == (False, True)
-    assert model_history(completed(result)).turns[-1].calls[0].answer.parts == ()
+    assert model_history(completed(result)).turns[-1].calls[0].answer.shown_parts == ()
 
 
 def test_a_damaged_result_in_parts_is_shown_as_data() -> None:
-    """A log may hold anything."""
+    """A damaged part in a log is not an error."""
     (*_, last) = log = completed([PHOTO])
     event = ToolCompleted("t1", FunctionResponse("f", [{"type": "film"}]), in_parts=True)
     log[-1] = msgspec.structs.replace(last, event=event)
@@ -428,7 +490,7 @@ def test_a_damaged_result_in_parts_is_shown_as_data() -> None:
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 def test_a_result_in_parts_that_has_no_place_keeps_its_image(provider: str) -> None:
-    """The user shows it."""
+    """The image stands in the user's message."""
     log = completed(["here", PHOTO])
     del log[1]
     messages = model_history(log).render(provider)[list_key(provider)]

@@ -1,29 +1,22 @@
-"""A user message with the results of several calls goes back as it was, or not at all."""
+"""A user message with the results of several calls goes back unchanged, or is rebuilt whole."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from eventstore import Conversation, EventStore, MessageAdded, Text, ToolCompleted, validate
-from eventstore.wire import PROVIDERS, list_key
+from eventstore.providers import PROVIDERS, list_key
 from projections import History, model_history, repair_messages
 
 Message = dict[str, Any]
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """A conversation in memory."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def anthropic(*order: str, **more: Any) -> list[Message]:
-    """Two calls and one message with their results, in this order."""
+    """Return two calls and one message with their results, in this order."""
     calls = [{"type": "tool_use", "id": name, "name": "f", "input": {}} for name in "ab"]
     results = [
         {"type": "tool_result", "tool_use_id": name, "content": f"R{name}"} for name in order
@@ -36,10 +29,11 @@ def anthropic(*order: str, **more: Any) -> list[Message]:
 
 
 def bedrock(*order: str, **more: Any) -> list[Message]:
-    """The same for Converse."""
+    """Return the same for Converse."""
     calls = [{"toolUse": {"toolUseId": name, "name": "f", "input": {}}} for name in "ab"]
-    results = [{"toolResult": {"toolUseId": name, "content": [{"text": f"R{name}"}]}}
-               for name in order]  # fmt: skip
+    results = [
+        {"toolResult": {"toolUseId": name, "content": [{"text": f"R{name}"}]}} for name in order
+    ]
     return [
         {"role": "user", "content": [{"text": "q"}]},
         {"role": "assistant", "content": calls},
@@ -48,11 +42,13 @@ def bedrock(*order: str, **more: Any) -> list[Message]:
 
 
 def gemini(*order: str, **more: Any) -> list[Message]:
-    """The same for Gemini, whose model signed the first call."""
+    """Return the same for Gemini, whose model signed the first call."""
     calls: list[Any] = [{"functionCall": {"id": name, "name": "f", "args": {}}} for name in "ab"]
     calls[0]["thoughtSignature"] = "c2ln"
-    results = [{"functionResponse": {"id": name, "name": "f", "response": {"output": f"R{name}"}}}
-               for name in order]  # fmt: skip
+    results = [
+        {"functionResponse": {"id": name, "name": "f", "response": {"output": f"R{name}"}}}
+        for name in order
+    ]
     return [
         {"role": "user", "parts": [{"text": "q"}]},
         {"role": "model", "parts": calls},
@@ -61,8 +57,10 @@ def gemini(*order: str, **more: Any) -> list[Message]:
 
 
 WIRES: dict[str, Callable[..., list[Message]]] = {
-    "anthropic": anthropic, "bedrock": bedrock, "gemini": gemini,
-}  # fmt: skip
+    "anthropic": anthropic,
+    "bedrock": bedrock,
+    "gemini": gemini,
+}
 SAID = {
     "anthropic": [{"type": "text", "text": "and now?"}],
     "bedrock": [{"text": "and now?"}],
@@ -71,7 +69,7 @@ SAID = {
 
 
 def shown(chat: Conversation, provider: str, **options: Any) -> list[Message]:
-    """What a provider is shown next."""
+    """Return the messages that a provider is shown next."""
     history = model_history(chat.events(), **options)
     found: list[Message] = history.render(provider)[list_key(provider)]
     assert validate(found, provider) == []
@@ -84,7 +82,7 @@ def shown(chat: Conversation, provider: str, **options: Any) -> list[Message]:
 def test_results_go_back_in_the_order_of_their_message(
     chat: Conversation, provider: str, order: str, way: str
 ) -> None:
-    """Members included; other providers are shown the order of the calls."""
+    """Their members go back, too; other providers get the results in call order."""
     messages = WIRES[provider](*order)
     if way == "record":
         for message in messages:
@@ -99,8 +97,8 @@ def test_results_go_back_in_the_order_of_their_message(
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "bedrock"])
-def test_what_is_said_with_results_stays_with_them(chat: Conversation, provider: str) -> None:
-    """And is said once, to every provider."""
+def test_text_beside_results_stays_with_them(chat: Conversation, provider: str) -> None:
+    """Every provider gets the text once."""
     messages = WIRES[provider]("b", "a", said=SAID[provider])
     chat.record_messages(messages, provider)
     assert json.dumps(shown(chat, provider)) == json.dumps(messages)
@@ -109,7 +107,7 @@ def test_what_is_said_with_results_stays_with_them(chat: Conversation, provider:
 
 
 def test_text_stands_before_results_where_it_did(chat: Conversation) -> None:
-    """Converse takes it there."""
+    """Converse accepts text before results."""
     messages = bedrock("b", "a")
     messages[2]["content"].insert(1, {"text": "and"})
     chat.record_messages(messages, "bedrock")
@@ -117,8 +115,8 @@ def test_text_stands_before_results_where_it_did(chat: Conversation) -> None:
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "bedrock"])
-def test_results_that_are_not_the_users_are_made_so(provider: str) -> None:
-    """A system message holds none."""
+def test_results_outside_a_user_message_move_into_one(provider: str) -> None:
+    """A system message cannot hold results."""
     messages = WIRES[provider]("b", "a")
     messages[2]["role"] = "system"
     repaired = repair_messages(messages, provider)
@@ -127,8 +125,8 @@ def test_results_that_are_not_the_users_are_made_so(provider: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
-def test_a_block_that_is_none_is_no_result(role: str) -> None:
-    """It is left out, and the message made anew."""
+def test_an_invalid_block_is_not_taken_for_a_result(role: str) -> None:
+    """The block is left out, and the message is rebuilt."""
     content = [None, {"text": "so"}]
     given = [{"role": "user", "content": [{"text": "q"}]}, {"role": role, "content": content}]
     repaired = repair_messages(given, "bedrock")
@@ -136,8 +134,8 @@ def test_a_block_that_is_none_is_no_result(role: str) -> None:
     assert repaired.messages[1]["content"] == [{"text": "so"}]
 
 
-def test_text_before_results_moves_behind_them(chat: Conversation) -> None:
-    """Anthropic refuses it there."""
+def test_text_before_results_moves_after_them(chat: Conversation) -> None:
+    """Anthropic refuses text before results."""
     messages = anthropic("b", "a")
     messages[2]["content"].insert(0, {"type": "text", "text": "and"})
     chat.record_messages(messages, "anthropic")
@@ -145,8 +143,8 @@ def test_text_before_results_moves_behind_them(chat: Conversation) -> None:
     assert [block["type"] for block in blocks] == ["tool_result", "tool_result", "text"]
 
 
-def test_gemini_is_shown_what_is_said_with_results_apart(chat: Conversation) -> None:
-    """Some of its models refuse it beside them; that is listed."""
+def test_gemini_gets_text_beside_results_in_its_own_content(chat: Conversation) -> None:
+    """Some of its models refuse text beside responses; the change is listed."""
     messages = gemini("b", "a", said=SAID["gemini"])
     chat.record_messages(messages, "gemini")
     told = shown(chat, "gemini")
@@ -155,7 +153,7 @@ def test_gemini_is_shown_what_is_said_with_results_apart(chat: Conversation) -> 
 
 
 def test_results_that_came_one_by_one_are_in_call_order(chat: Conversation) -> None:
-    """Nobody wrote them as one message."""
+    """Such results were not one message, so their order is free."""
     messages = anthropic("b", "a")
     chat.record_messages(messages[:2], "anthropic")
     chat.complete("b", "Rb")
@@ -164,8 +162,8 @@ def test_results_that_came_one_by_one_are_in_call_order(chat: Conversation) -> N
     assert [block["tool_use_id"] for block in blocks] == ["a", "b"]
 
 
-def test_a_message_of_some_results_is_none_of_all(chat: Conversation) -> None:
-    """What the log adds stands in call order."""
+def test_a_message_with_some_of_the_results_is_rebuilt(chat: Conversation) -> None:
+    """A result that the log adds stands in call order."""
     messages = anthropic("b", said=SAID["anthropic"])
     chat.record_messages(messages, "anthropic")
     blocks = shown(chat, "anthropic")[2]["content"]
@@ -180,38 +178,40 @@ def test_a_message_of_some_results_is_none_of_all(chat: Conversation) -> None:
     ],
 )
 def test_a_message_that_was_wrong_does_not_go_back(chat: Conversation, last: Message) -> None:
-    """It is made anew."""
+    """The message is rebuilt."""
     chat.record_messages([*anthropic()[:2], last], "anthropic")
     blocks = shown(chat, "anthropic")[2]["content"]
     assert [block.get("tool_use_id") for block in blocks[:2]] == ["a", "b"]
 
 
-def test_the_results_of_two_turns_are_no_one_message(chat: Conversation) -> None:
-    """Each stands behind its own turn."""
+def test_the_results_of_two_turns_are_separated(chat: Conversation) -> None:
+    """Each result stands after its own turn."""
     first, second = anthropic("a", "b"), anthropic("c")
     second[1]["content"] = [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
     late = anthropic("c", "b", "a")[2]
     chat.record_messages([*first[:2], second[1], late], "anthropic")
     told = shown(chat, "anthropic")
     assert [[b["tool_use_id"] for b in m["content"]] for m in (told[2], told[4])] == [
-        ["a", "b"], ["c"],
-    ]  # fmt: skip
+        ["a", "b"],
+        ["c"],
+    ]
 
 
 def test_a_later_result_takes_its_place_in_the_message(chat: Conversation) -> None:
-    """And an earlier failure gives way to it there."""
+    """The result replaces an earlier failure in the same place."""
     messages = anthropic("b", "a")
     messages[2]["content"][0]["is_error"] = True
     chat.record_messages(messages, "anthropic")
     chat.complete("b", "at last")
     blocks = shown(chat, "anthropic")[2]["content"]
     assert [(block["tool_use_id"], block["content"]) for block in blocks] == [
-        ("b", "at last"), ("a", "Ra"),
-    ]  # fmt: skip
+        ("b", "at last"),
+        ("a", "Ra"),
+    ]
 
 
-def test_a_message_of_results_is_no_turn_of_its_own(chat: Conversation) -> None:
-    """Neither for windows, nor for people."""
+def test_a_message_of_results_is_not_a_turn(chat: Conversation) -> None:
+    """Windows and explanations do not count it."""
     chat.record_messages(
         [*anthropic("b", "a"), {"role": "assistant", "content": "so"}], "anthropic"
     )
@@ -222,7 +222,7 @@ def test_a_message_of_results_is_no_turn_of_its_own(chat: Conversation) -> None:
 
 
 def test_our_own_form_is_not_stored(chat: Conversation) -> None:
-    """Results in call order say all that there is to say."""
+    """Results in call order need no copy of the message."""
     messages = anthropic("a", "b")
     messages[2] = {"role": "user", "content": messages[2]["content"]}
     chat.record_messages(messages, "anthropic")
@@ -231,8 +231,8 @@ def test_our_own_form_is_not_stored(chat: Conversation) -> None:
 
 
 @pytest.mark.parametrize("native", [None, 5, {"content": 5}, {"role": "user", "content": [None]}])
-def test_a_damaged_message_of_results_is_made_anew(native: Any) -> None:
-    """What the log says of it need not be true."""
+def test_a_damaged_message_of_results_is_rebuilt(native: Any) -> None:
+    """The stored form of the message may be wrong."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.record_messages(anthropic("a", "b")[:2], "anthropic")
@@ -245,15 +245,15 @@ def test_a_damaged_message_of_results_is_made_anew(native: Any) -> None:
 
 
 def test_a_message_of_results_of_unknown_calls_says_nothing() -> None:
-    """As in a log that lost events."""
+    """Such a message stands in a log that lost events."""
     history = History()
     history.take(MessageAdded("tool", results=("x",), provider="anthropic", exact=True), 1)
     history.take(MessageAdded("user", (Text("and?"),), results=("x",), joined=True), 2)
     assert history.view().render("anthropic")["messages"] == [{"role": "user", "content": "and?"}]
 
 
-def test_what_came_between_keeps_the_message_apart(chat: Conversation) -> None:
-    """The results stand behind their calls, and what was said with them where it was said."""
+def test_an_event_between_keeps_the_text_apart_from_its_results(chat: Conversation) -> None:
+    """The results stand after their calls, and the text where it was said."""
     messages = anthropic("b", "a", said=SAID["anthropic"])
     messages.insert(2, {"role": "user", "content": "hurry"})
     chat.record_messages(messages, "anthropic")

@@ -1,4 +1,4 @@
-"""What a part of one provider says to another."""
+"""Parts of one provider as text for another."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from eventstore import Opaque
-from eventstore.wire.content import foreign_text
-from eventstore.wire.items import Change
+from eventstore.providers.model import Change
+from eventstore.providers.parts import foreign_text
+from eventstore.providers.registry import PROVIDERS, adapter_of
 from projections import repair_messages
 
 DOCUMENT = {"type": "document", "source": {"type": "text", "data": "the whole text"}}
@@ -76,9 +77,9 @@ DOCUMENT = {"type": "document", "source": {"type": "text", "data": "the whole te
         ({}, "[part of them, not shown here]"),
         ("junk", "[part of them, not shown here]"),
     ],
-)  # fmt: skip
-def test_a_part_tells_its_words_or_where_it_is(data: Any, said: str | None) -> None:
-    """Words as they are, what only its maker reads not at all; whatever is lost is listed."""
+)
+def test_a_foreign_part_becomes_its_text_or_address(data: Any, said: str | None) -> None:
+    """Parts that only their provider reads are left out; every loss is listed."""
     changes: list[Change] = []
     assert foreign_text(Opaque("them", data), changes) == said
     assert len(changes) == (said not in ("hello", "I will not"))
@@ -92,26 +93,29 @@ def test_a_part_tells_its_words_or_where_it_is(data: Any, said: str | None) -> N
         ({"citationsContent": {"content": [{"text": "t"}], "citations": [{}]}}, "citations"),
     ],
 )
-def test_what_stands_beside_a_text_is_listed(data: Any, lost: str) -> None:
-    """The text goes on, what its maker alone reads beside it does not."""
+def test_dropped_members_of_a_text_are_listed(data: Any, lost: str) -> None:
+    """The text is kept; members that only its provider reads are listed."""
     changes: list[Change] = []
     assert foreign_text(Opaque("them", data), changes) == "t"
     assert [change.why for change in changes] == [f"{lost} of a text is only for them"]
 
 
+WITH_SYSTEM_KEY = [name for name in sorted(PROVIDERS) if adapter_of(name).system_key is not None]
+"""Providers whose system text stands outside the messages."""
+
 MARKED = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
 
 
-@pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini"])
+@pytest.mark.parametrize("target", WITH_SYSTEM_KEY)
 def test_a_system_prompt_with_a_mark_is_not_lost(target: str) -> None:
-    """Text that bears a cache mark is no plain text, but it is said all the same."""
+    """A cache mark makes the text an opaque part, which is still rendered."""
     chat = [{"role": "system", "content": [MARKED]}, {"role": "user", "content": "q"}]
     assert repair_messages(chat, "openai", target).system == "Be brief."
 
 
 @pytest.mark.parametrize("target", ["anthropic", "bedrock", "gemini", "mistral"])
-def test_a_later_system_message_keeps_what_it_says(target: str) -> None:
-    """Whatever it was made of, what it says becomes a user's text; nothing, no message."""
+def test_a_later_system_message_keeps_its_text(target: str) -> None:
+    """The message becomes a user's text; without text, no message."""
     picture = {"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}
     data = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAEC"}}
     chat = [

@@ -1,11 +1,13 @@
-"""The schema's history: up, down, and what is not ours."""
+"""The migrations of the schema: up, down, and beside tables of other programs."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 
-from eventstore import EventStore, migrate
+from eventstore import EventStore
 from eventstore.errors import NotAStore, SchemaTooNew
-from eventstore.storage.schema import metadata
-from eventstore.storage.sqlite import driver
+from eventstore.migrate import move
+from eventstore.storage import migrations as migrate
+from eventstore.storage.sql.schema import metadata
+from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import message
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TABLES = {
     "toolledger_conversations",
+    "toolledger_event_ids",
     "toolledger_events",
     "toolledger_fingerprints",
     "toolledger_lanes",
@@ -32,13 +37,13 @@ TABLES = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the database is to be."""
+    """Return the path of the database to be created."""
     return tmp_path / "agent.db"
 
 
 @pytest.fixture
 def connection(path: Path) -> Iterator[Connection]:
-    """A connection to an empty database, in autocommit mode."""
+    """Return a connection to an empty database, in autocommit mode."""
     engine = create_engine(
         f"sqlite:///{path}",
         isolation_level="AUTOCOMMIT",
@@ -50,12 +55,12 @@ def connection(path: Path) -> Iterator[Connection]:
 
 
 def tables(connection: Connection) -> set[str]:
-    """The names of all tables."""
+    """Return the names of all tables."""
     return set(inspect(connection).get_table_names())
 
 
 def execute(path: Path, *statements: str) -> None:
-    """Run statements behind the library's back."""
+    """Run statements without the library."""
     connection = driver().connect(str(path))
     for statement in statements:
         connection.execute(statement)
@@ -74,7 +79,7 @@ def test_the_migrations_make_the_schema(connection: Connection) -> None:
 
 
 def test_every_revision_is_known_in_order() -> None:
-    """The files, the list and their chain agree."""
+    """The files, the list and the chain of revisions agree."""
     files = sorted(path.name for path in (ROOT / "migrations" / "versions").glob("*.py"))
     assert [name[:4] for name in files] == list(migrate.REVISIONS)
     for name, before in zip(files, (None, *migrate.REVISIONS), strict=False):
@@ -98,7 +103,7 @@ def test_down_and_up_again(connection: Connection) -> None:
 
 
 def test_a_new_store_has_one_lane_on_sqlite(connection: Connection) -> None:
-    """And an epoch of its own."""
+    """Each new store also has an epoch of its own."""
     migrate.upgrade(connection)
     assert connection.execute(text("SELECT lane, position FROM toolledger_lanes")).all() == [(0, 0)]
     ((number, epoch, lanes),) = connection.execute(
@@ -110,7 +115,7 @@ def test_a_new_store_has_one_lane_on_sqlite(connection: Connection) -> None:
 def test_an_upgrade_that_breaks_off_leaves_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next open begins anew."""
+    """The next open starts from the beginning."""
 
     def broken(connection: Connection) -> None:
         connection.exec_driver_sql("CREATE TABLE toolledger_lanes (lane INTEGER)")
@@ -144,15 +149,17 @@ def test_a_newer_schema_is_not_touched(path: Path) -> None:
     "damage", ["DROP TABLE toolledger_version", "DELETE FROM toolledger_version"]
 )
 def test_our_tables_without_a_revision_are_refused(path: Path, damage: str) -> None:
-    """Nobody can know what they are."""
+    """Their schema cannot be known."""
     EventStore.open(f"sqlite:///{path}").close()
     execute(path, damage)
-    with pytest.raises(NotAStore, match="of our tables and the revision in toolledger_version"):
+    with pytest.raises(
+        NotAStore, match="the tables of toolledger or their revision in toolledger_version"
+    ):
         EventStore.open(f"sqlite:///{path}")
 
 
 def test_a_hosts_tables_are_left_alone(connection: Connection, path: Path) -> None:
-    """Up and down, beside its own alembic history."""
+    """Upgrades and downgrades run beside the host's own alembic history."""
     connection.exec_driver_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
     connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
     connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('host')")
@@ -168,14 +175,14 @@ def test_a_hosts_tables_are_left_alone(connection: Connection, path: Path) -> No
     assert connection.execute(text("SELECT id FROM orders")).scalar() == 1
 
 
-def test_the_migrations_of_a_checkout_are_ours(
+def test_migrations_are_found_in_the_package_or_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inside the package, else beside it where `pyproject.toml` stands, else nowhere."""
+    """Beside the package they are accepted only if `pyproject.toml` is there, too."""
     assert migrate.folder() == ROOT / "migrations"
     package = tmp_path / "eventstore"
     package.mkdir()
-    monkeypatch.setattr(migrate, "__file__", str(package / "migrate.py"))
+    monkeypatch.setattr(migrate, "__file__", str(package / "storage" / "migrations.py"))
     stranger = tmp_path / "migrations"
     stranger.mkdir()
     (stranger / "env.py").touch()
@@ -198,8 +205,9 @@ def alembic(*arguments: str, url: str | None = None) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_the_alembic_command_works_in_a_checkout(path: Path) -> None:
-    """It needs only the URL; what it made is a store."""
+    """The command needs only the URL, and makes a valid store."""
     missing = alembic("upgrade", "head")
     assert missing.returncode != 0
     assert "set TOOLLEDGER_URL, for example sqlite:///agent.db" in missing.stderr
@@ -213,6 +221,121 @@ def test_the_alembic_command_works_in_a_checkout(path: Path) -> None:
         assert list(store.verify()) == []
 
 
-def test_the_migrations_are_no_package() -> None:
-    """Alembic loads its files by path; an `__init__.py` would make them importable by accident."""
+def test_the_migrations_are_not_a_package() -> None:
+    """Alembic loads its files by path, and nothing can import them by accident."""
     assert not list((ROOT / "migrations").rglob("__init__.py"))
+
+
+GOLDEN = ROOT / "tests" / "golden" / "logs" / "92b71ab" / "sqlite.db"
+
+
+def digests(path: Path, column: str) -> list[tuple[int, bytes]]:
+    """Return what stands in the column of digests."""
+    with closing(driver().connect(str(path))) as connection:
+        found = connection.execute(f"SELECT position, {column} FROM toolledger_events")  # noqa: S608
+        return sorted(found.fetchall())
+
+
+def test_an_old_log_goes_up_and_back_again(path: Path) -> None:
+    """With its events as they were, and how much is done is told."""
+    shutil.copyfile(GOLDEN, path)
+    before = digests(path, "digest")
+    told: list[tuple[int, int]] = []
+    url = f"sqlite:///{path}"
+    assert move(url, progress=lambda done, total: told.append((done, total))) == ("0001", "0002")
+    assert told[-1] == (len(before), len(before))
+    with EventStore.open(url) as store:
+        assert list(store.verify()) == []
+        events = list(store.read())
+        store.conversation("new").append(message())
+    assert move(url, "0001") == ("0002", "0001")
+    assert digests(path, "digest")[:-1] == before
+    assert move(url) == ("0001", "0002")
+    with EventStore.open(url) as store:
+        assert list(store.verify()) == []
+        assert list(store.read())[:-1] == events
+
+
+def test_damage_of_an_old_log_is_still_damage_in_the_new_one(path: Path) -> None:
+    """The chain does not confirm what did not match its digest, up or down."""
+    shutil.copyfile(GOLDEN, path)
+    execute(path, "UPDATE toolledger_events SET payload = payload || ' ' WHERE position = 7")
+    url = f"sqlite:///{path}"
+    for to in (None, "0001", None):
+        move(url, to)
+    with EventStore.open(url) as store:
+        assert [found.position for found in store.verify()] == [7]
+        store.conversation("new").append(message())
+        assert [found.position for found in store.verify()] == [7]
+
+
+def test_a_flipped_bit_in_a_tag_of_an_old_log_is_damage(path: Path) -> None:
+    """The old digests did not cover the tag; a tag of another program is left as it is."""
+    shutil.copyfile(GOLDEN, path)
+    execute(path, "UPDATE toolledger_events SET tag = 'rujning' WHERE tag = 'running'")
+    execute(path, "UPDATE toolledger_events SET tag = 'note' WHERE tag = 'tools_offered'")
+    with closing(driver().connect(str(path))) as connection:
+        statement = "SELECT position FROM toolledger_events WHERE tag = 'rujning'"
+        flipped = sorted(row[0] for row in connection.execute(statement))
+    with EventStore.open(f"sqlite:///{path}") as store:
+        rows = [found.position for found in store.session.storage.verify()]
+    assert rows == flipped != []
+
+
+def test_an_id_of_an_old_log_is_still_known(path: Path) -> None:
+    """Its caller may have given it: an append repeated with it stores nothing."""
+    shutil.copyfile(GOLDEN, path)
+    with EventStore.open(f"sqlite:///{path}") as store:
+        first = next(store.read())
+        chat = store.conversation(first.conversation_id)
+        version = chat.version
+        chat.append(first.event, event_ids=[first.event_id])
+        assert chat.version == version
+
+
+def test_an_older_version_cannot_write_to_the_new_layout(path: Path) -> None:
+    """A process of it may have the log open while it is migrated."""
+    shutil.copyfile(GOLDEN, path)
+    move(f"sqlite:///{path}")
+    with pytest.raises(driver().OperationalError, match="no column named digest"):
+        execute(
+            path,
+            "INSERT INTO toolledger_events (lane, position, conversation, version, event_id, "
+            "recorded_at, tag, schema, fingerprint, digest, payload) "
+            "VALUES (0, 9999, 1, 9999, x'00', 0, 'message', 1, NULL, x'00', '{}')",
+        )
+
+
+@pytest.mark.slow
+def test_a_migration_that_is_killed_leaves_the_old_log(path: Path) -> None:
+    """Wherever it is killed: the log is of the one revision or of the other, and whole."""
+    url = f"sqlite:///{path}"
+    for after in range(0, 40, 5):
+        shutil.copyfile(GOLDEN, path)
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, url, str(after)], check=False, capture_output=True
+        )
+        assert done.returncode in (0, -9), done.stderr
+        with closing(driver().connect(str(path))) as connection:
+            found = connection.execute("SELECT version_num FROM toolledger_version").fetchone()[0]
+            columns = connection.execute("PRAGMA table_info(toolledger_events)").fetchall()
+        assert ("chain" in {row[1] for row in columns}) is (found == "0002")
+        with EventStore.open(url) as store:
+            assert list(store.verify()) == []
+
+
+KILLED = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from eventstore.migrate import move
+
+left = iter(range(int(sys.argv[2])))
+
+@event.listens_for(Engine, "before_cursor_execute")
+def count(*_):
+    if next(left, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+move(sys.argv[1])
+"""

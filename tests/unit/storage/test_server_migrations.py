@@ -1,42 +1,63 @@
-"""The schema on servers: up, down, with data, at once, half-made, and beside a host's tables."""
+"""The schema on servers: up and down with data, concurrent, interrupted, beside a host's tables."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from golden.dumps import load, stored_events
 from sqlalchemy import inspect
+from support import tiers
+from support.servers import PostgreSQL
 
-from eventstore import migrate
+from eventstore import EventStore
 from eventstore.errors import NotAStore, SchemaTooNew, StorageError, StoreBusy
-from eventstore.storage.opening import migrating, open_storage
-from eventstore.storage.schema import metadata
-from eventstore.storage.sql import SqlStorage
-from eventstore.testing import append, message, together
+from eventstore.migrate import move
+from eventstore.storage import migrations as migrate
+from eventstore.storage.factory import migrating, open_storage
+from eventstore.storage.sql.schema import metadata
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.testing import append, message, run_concurrently
 
 if TYPE_CHECKING:
-    from servers import PostgreSQL, Server
+    from support.servers import Server
 
-OURS = {f"toolledger_{name}" for name in
-        ("conversations", "events", "fingerprints", "lanes", "store", "version")}  # fmt: skip
+GOLDEN = Path(__file__).parents[2] / "golden" / "logs" / "92b71ab"
+OURS = {
+    f"toolledger_{name}"
+    for name in (
+        "conversations",
+        "event_ids",
+        "events",
+        "fingerprints",
+        "lanes",
+        "store",
+        "version",
+    )
+}
 
 
 @pytest.fixture
 def url(server: Server) -> str:
-    """An empty database."""
+    """Return the URL of an empty database."""
     return server.database()
 
 
 def tables(server: Server, url: str) -> set[str]:
-    """The names of all tables."""
+    """Return the names of all tables."""
     with server.connected(url) as connection:
         return set(inspect(connection).get_table_names())
 
 
 def opened(url: str, *, new: bool = True) -> SqlStorage:
-    """A storage at the URL."""
+    """Return a storage at the URL."""
     return open_storage(url, "", "full", 30.0, new=new)
 
 
@@ -52,7 +73,7 @@ def test_the_migrations_make_the_schema(server: Server, url: str) -> None:
 
 
 def test_a_new_store_has_sixteen_lanes_on_a_server(server: Server, url: str) -> None:
-    """Fixed when it is made, and an epoch of its own."""
+    """The number never changes afterwards, and the store has an epoch of its own."""
     opened(url).close()
     lanes = server.execute("SELECT lane, position FROM toolledger_lanes", database=url)
     assert sorted(map(tuple, lanes)) == [(lane, 0) for lane in range(16)]
@@ -63,7 +84,7 @@ def test_a_new_store_has_sixteen_lanes_on_a_server(server: Server, url: str) -> 
 
 
 def test_ids_are_compared_byte_for_byte_on_postgresql(postgresql: PostgreSQL) -> None:
-    """Whatever the database's own collation."""
+    """The database's own collation does not matter."""
     found = postgresql.execute(
         "SELECT column_name, collation_name FROM information_schema.columns "
         "WHERE table_name = 'toolledger_conversations' AND collation_name IS NOT NULL",
@@ -78,7 +99,7 @@ def test_ids_are_compared_byte_for_byte_on_postgresql(postgresql: PostgreSQL) ->
 def test_ids_are_compared_byte_for_byte_on_mysqls_family(
     request: pytest.FixtureRequest, name: str, collation: str
 ) -> None:
-    """The default and `utf8mb4_bin` merge ids that differ; blobs have no collation at all."""
+    """The default collation and `utf8mb4_bin` merge different ids; blobs have no collation."""
     server = request.getfixturevalue(name)
     found = server.execute(
         "SELECT DISTINCT collation_name FROM information_schema.columns "
@@ -90,16 +111,16 @@ def test_ids_are_compared_byte_for_byte_on_mysqls_family(
 
 
 def test_down_and_up_with_data(server: Server, url: str) -> None:
-    """What is taken down is gone, with the lanes' counters; up again it is another store."""
+    """A downgrade drops events and counters; the next upgrade makes another store."""
     with_data = opened(url)
     append(with_data, "chat", message("a"), message("b"))
-    assert migrate.move(url) == (migrate.REVISIONS[-1], migrate.REVISIONS[-1])
+    assert move(url) == (migrate.REVISIONS[-1], migrate.REVISIONS[-1])
     assert len(list(with_data.conversation("chat"))) == 2
-    assert migrate.move(url, "base") == (migrate.REVISIONS[-1], None)
+    assert move(url, "base") == (migrate.REVISIONS[-1], None)
     assert tables(server, url) == {migrate.VERSION_TABLE}
     with pytest.raises(StorageError, match="the tables are gone"):
         list(with_data.conversation("chat"))
-    assert migrate.move(url) == (None, migrate.REVISIONS[-1])
+    assert move(url) == (None, migrate.REVISIONS[-1])
     again = opened(url)
     assert again.epoch != with_data.epoch
     assert list(again.conversation("chat")) == list(again.verify()) == []
@@ -108,7 +129,7 @@ def test_down_and_up_with_data(server: Server, url: str) -> None:
 
 
 def test_a_hosts_tables_are_left_alone(server: Server, url: str) -> None:
-    """A database server's database is often shared: up and down, beside the host's own history."""
+    """Upgrades and downgrades run beside the host's own alembic history."""
     server.execute(
         "CREATE TABLE orders (id INTEGER PRIMARY KEY)",
         "CREATE TABLE alembic_version (version_num VARCHAR(32))",
@@ -117,7 +138,7 @@ def test_a_hosts_tables_are_left_alone(server: Server, url: str) -> None:
     )
     opened(url).close()
     assert tables(server, url) == OURS | {"orders", "alembic_version"}
-    migrate.move(url, "base")
+    move(url, "base")
     assert tables(server, url) == {"orders", "alembic_version", migrate.VERSION_TABLE}
     (row,) = server.execute("SELECT version_num FROM alembic_version", database=url)
     assert row[0] == "host"
@@ -141,20 +162,22 @@ def test_a_store_is_not_created_where_that_is_not_wanted(server: Server, url: st
 
 
 def test_our_tables_without_a_revision_are_refused(server: Server, url: str) -> None:
-    """With events in them, nobody can know what they are."""
+    """Their schema cannot be known, and they hold events."""
     with_data = opened(url)
     append(with_data, "chat", message("a"))
     with_data.close()
     server.execute("DELETE FROM toolledger_version", database=url)
-    with pytest.raises(NotAStore, match="of our tables and the revision in toolledger_version"):
+    with pytest.raises(
+        NotAStore, match="the tables of toolledger or their revision in toolledger_version"
+    ):
         opened(url)
     (row,) = server.execute("SELECT count(*) FROM toolledger_events", database=url)
     assert row[0] == 1
 
 
 def test_threads_that_create_one_store_at_once_all_use_it(server: Server, url: str) -> None:
-    """However many find no tables, they are made once."""
-    storages: list[Any] = together(*[lambda: opened(url)] * 6)
+    """The tables are created once, however many threads find none."""
+    storages: list[Any] = run_concurrently(*[lambda: opened(url)] * 6)
     assert len({storage.epoch for storage in storages}) == 1
     for number, storage in enumerate(storages):
         append(storage, f"chat-{number}", message())
@@ -165,10 +188,10 @@ def test_threads_that_create_one_store_at_once_all_use_it(server: Server, url: s
 
 
 def broken_after(statements: int) -> Any:
-    """An upgrade that breaks off behind some statements, as in a crash."""
+    """Return an upgrade that breaks off after some statements, as in a crash."""
 
     def broken(connection: Any, to: str = "head") -> None:
-        from sqlalchemy import event  # noqa: PLC0415
+        from sqlalchemy import event
 
         left = iter(range(statements))
 
@@ -190,7 +213,7 @@ def broken_after(statements: int) -> Any:
 def test_an_upgrade_that_breaks_off_is_begun_anew(
     server: Server, url: str, monkeypatch: pytest.MonkeyPatch, statements: int
 ) -> None:
-    """Wherever: a server without transactions for its schema has the rest cleared away first."""
+    """A server without transactional DDL has the partial schema dropped first."""
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "upgrade", broken_after(statements))
         with pytest.raises(KeyboardInterrupt):
@@ -202,15 +225,108 @@ def test_an_upgrade_that_breaks_off_is_begun_anew(
     assert tables(server, url) == OURS
 
 
+KILLED = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from eventstore.migrate import move
+
+url, to, count = sys.argv[1:]
+left = iter(range(int(count)))
+
+@event.listens_for(Engine, "before_cursor_execute")
+def kill(_, __, statement, *___):
+    if not statement.lstrip().startswith(("SELECT", "SET", "SHOW")) and next(left, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+move(url, None if to == "head" else to)
+"""
+
+
+def killed(url: str, to: str, after: int) -> bool:
+    """Migrate in a process that is killed before a change; return whether it came to that."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, url, to, str(after)], check=False, capture_output=True
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+def schema(server: Server, url: str) -> set[str]:
+    """Return the names of the log's tables, and of what a migration may leave over."""
+    left = {f"toolledger_{name}" for name in ("digests", "events_new", "events_old", "migration")}
+    return tables(server, url) & (OURS | left)
+
+
+def stride(server: Server) -> int:
+    """Return how many changes lie between two that are killed; the long runs kill at each."""
+    if isinstance(server, PostgreSQL):
+        return 7  # all of it is one transaction
+    return 1 if tiers.LONG else 4
+
+
+def golden_log(server: Server) -> tuple[str, list[Any]]:
+    """Return the URL of a log that version 92b71ab wrote, and its event ids."""
+    url = server.database()
+    load((GOLDEN / f"{type(server).__name__.lower()}.sql").read_text("utf-8"), url)
+    return url, [row.event_id for row in stored_events(url, "")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["head", "0001"])
+def test_a_migration_that_is_killed_is_continued_or_undone(server: Server, to: str) -> None:
+    """Before whichever change: the log is whole, and what was left over is removed."""
+    for after in count(0, stride(server)):
+        url, ids = golden_log(server)
+        if to != "head":
+            move(url)
+        if not killed(url, to, after):
+            assert after > 12
+            return
+        if after % 2:
+            assert move(url, "0001")[1] == "0001"
+            assert schema(server, url) == OURS - {"toolledger_event_ids"}
+            assert move(url) == ("0001", "0002")
+        with EventStore.open(url, create=False) as store:
+            assert list(store.verify()) == []
+            assert sorted(recorded.event_id for recorded in store.read()) == sorted(ids)
+            store.conversation("later").append(message())
+        assert schema(server, url) == OURS
+
+
+@pytest.mark.slow
+def test_a_removal_that_is_killed_is_undone_or_completed(server: Server) -> None:
+    """The log is there as before, or nothing of it is."""
+    ends = set()
+    for after in count(0, stride(server)):
+        url, ids = golden_log(server)
+        move(url)
+        if not killed(url, "base", after):
+            break
+        try:
+            with EventStore.open(url, create=False) as store:
+                assert list(store.verify()) == []
+                assert sorted(recorded.event_id for recorded in store.read()) == sorted(ids)
+            ends.add("undone")
+            assert schema(server, url) == OURS
+        except NotAStore:
+            ends.add("completed")
+            assert schema(server, url) <= {migrate.VERSION_TABLE}
+        move(url)
+        move(url, "base")
+        assert schema(server, url) == {migrate.VERSION_TABLE}
+    assert ends == {"undone"} if isinstance(server, PostgreSQL) else {"undone", "completed"}
+
+
 def test_the_schema_is_changed_by_one_at_a_time(server: Server, url: str) -> None:
-    """The other waits, up to `busy_timeout`."""
+    """A second upgrade waits, up to `busy_timeout`."""
     with migrating(url), pytest.raises(StoreBusy, match="try again"):
         open_storage(url, "", "full", 0.05)
     open_storage(url, "", "full", 0.05).close()
 
 
 def test_a_database_in_another_encoding_is_refused(postgresql: PostgreSQL) -> None:
-    """It could not hold every text."""
+    """Its encoding cannot hold every text."""
     postgresql.execute(
         "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
     )

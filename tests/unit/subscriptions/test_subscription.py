@@ -1,84 +1,106 @@
-"""Following the log: what is there, then what comes, and nothing passed over."""
+"""Following the log: first the stored events, then new ones, without a gap."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import projecting
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import make_url
+from support import projected_logs as projecting
+from support.storages import open_limited
 
-from eventstore import EventStore, Follow, IllegalTransition, Lag, Recorded, UnknownCall, following
-from eventstore.bell import Bell, bell_of
+from eventstore import (
+    EventStore,
+    Follow,
+    IllegalTransition,
+    Lag,
+    NoDecision,
+    Recorded,
+    UnknownCall,
+)
 from eventstore.errors import StoreClosed, StoreCorrupt
-from eventstore.storage import reading
-from eventstore.storage.opening import open_storage
-from eventstore.testing import FrozenClock, message, together
+from eventstore.notifications.local import LocalNotifier, notifier_for
+from eventstore.session import LogSession, SessionSettings
+from eventstore.storage.factory import open_storage
+from eventstore.storage.interface import Storage
+from eventstore.subscriptions.sources import ConversationSource, EventSource, StoreSource
+from eventstore.subscriptions.subscription import Subscription
+from eventstore.testing import FrozenClock, message, run_concurrently
+
+LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 NEVER = 3600.0
-"""Seconds to the next look: what is seen sooner was told by a bell."""
+"""Seconds to the next poll: what is seen sooner came by a notification."""
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Where the store is."""
+    """Return the URL of a store in a file."""
     return f"sqlite:///{tmp_path / 'agent.db'}"
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    """The store's clock."""
-    return FrozenClock()
+def settings() -> SessionSettings:
+    """Return the settings of the store."""
+    return SessionSettings()
+
+
+def in_pages_of(events: int) -> pytest.MarkDecorator:
+    """Let the store's subscriptions read so many events in one go."""
+    return pytest.mark.parametrize("settings", [SessionSettings(page_events=events)], ids=[""])
 
 
 @pytest.fixture
-def store(url: str, clock: FrozenClock) -> Iterator[EventStore]:
-    """A store."""
-    with EventStore.open(url, clock=clock) as store:
+def store(url: str, clock: FrozenClock, settings: SessionSettings) -> Iterator[EventStore]:
+    """Return a store."""
+    with EventStore(open_storage(url, "", "full", 30.0), clock, settings=settings) as store:
         yield store
 
 
 @pytest.fixture
 def other(url: str, store: EventStore) -> Iterator[EventStore]:
-    """A store on the same file whose appends no bell tells of, as if of another process."""
+    """Return a store on the same file whose appends wake no waiter, as if in another process."""
     with EventStore.open(url) as other:
-        other.appender.bell = Bell()
+        other.session.committer.notifier = LocalNotifier()
         yield other
 
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[EventStore]:
-    """A store for many examples."""
-    with EventStore.open("sqlite://") as store:
+    """Return a store for many examples."""
+    storage = open_storage("sqlite://", "", "full", 30.0)
+    with EventStore(storage, settings=SessionSettings(page_events=2)) as store:
         yield store
 
 
 @pytest.fixture(params=["store", "conversation"])
 def follow(request: pytest.FixtureRequest, store: EventStore) -> Callable[..., Follow[Any]]:
-    """To follow a store, or its one conversation."""
+    """Follow a store, or its one conversation."""
     return store.follow if request.param == "store" else store.conversation("chat").follow
 
 
 def texts(found: Iterator[Recorded]) -> list[str]:
-    """The messages' texts."""
+    """Return the texts of the messages."""
     return [recorded.event.parts[0].text for recorded in found]  # type: ignore[union-attr]
 
 
 def waiting(store: EventStore, count: int = 1) -> None:
-    """Until so many wait for what comes."""
+    """Wait until this number of threads or tasks waits for new events."""
     until = time.monotonic() + 30
-    while len(store.watch) < count:
+    while len(store.session.watcher) < count:
         assert time.monotonic() < until
 
 
 class Reader:
-    """A thread that follows; `ready(n)` when it has read n events and waits for more."""
+    """A thread that follows a store; `ready(n)` waits until it has read n events."""
 
     def __init__(self, store: EventStore, follow: Iterator[Recorded]) -> None:
         self.texts: list[str] = []
@@ -91,14 +113,14 @@ class Reader:
             self.texts += texts(iter([recorded]))
 
     def ready(self, count: int) -> None:
-        """Wait until it does."""
+        """Wait until it has read this number of events and waits for more."""
         until = time.monotonic() + 30
         while len(self.texts) < count:
             assert time.monotonic() < until
         waiting(self._store)
 
     def end(self) -> list[str]:
-        """What it has read, when it has come to its end."""
+        """Return what it has read, once its iteration has ended."""
         self._thread.join(30)
         assert not self._thread.is_alive()
         return self.texts
@@ -112,19 +134,19 @@ def append(store: EventStore, *words: str, name: str = "chat") -> None:
 # what comes
 
 
-def test_it_gives_what_is_there_and_ends_when_nothing_comes(
+def test_a_subscription_returns_stored_events_and_ends_at_its_timeout(
     store: EventStore, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """With a timeout of 0, at once."""
+    """With a timeout of 0 it ends at once."""
     append(store, "a", "b")
     assert texts(follow(timeout=0)) == ["a", "b"]
     assert texts(follow(timeout=0.01, poll=0.002)) == ["a", "b"]
 
 
-def test_what_is_appended_here_comes_at_once(
+def test_appends_of_this_process_are_seen_at_once(
     store: EventStore, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """Its follower is woken, and does not have to look."""
+    """The follower is woken, and does not have to poll."""
     append(store, "a")
     reader = Reader(store, follow(poll=NEVER))
     for count, word in enumerate(("b", "c"), 1):
@@ -135,32 +157,39 @@ def test_what_is_appended_here_comes_at_once(
     assert reader.end() == ["a", "b", "c"]
 
 
-def test_another_conversation_is_no_news(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its events wake nobody who does not wait for them."""
-    looks: list[str] = []
-    look = following.Following.look
-    monkeypatch.setattr(
-        following.Following, "look", lambda self: looks.append(self.name) or look(self)
-    )
+class CountedSubscription(Subscription[Any]):
+    """A subscription that counts its looks at the log."""
+
+    looks = 0
+
+    def is_met(self) -> bool:
+        """Look, and count it."""
+        self.looks += 1
+        return super().is_met()
+
+
+def test_another_conversation_wakes_no_follower(store: EventStore) -> None:
+    """Its events wake only the followers of that conversation or of the store."""
     append(store, "a")
-    reader = Reader(store, store.conversation("chat").follow(poll=NEVER))
+    source = ConversationSource(store.session, "chat", 0)
+    subscription = CountedSubscription(store.session, source, None, None, NEVER)
+    reader = Reader(store, Follow(subscription))
     reader.ready(1)
-    seen = len(looks)
+    seen = subscription.looks
+    assert seen > 0
     for _ in range(5):
         append(store, "x", name="elsewhere")
-    assert len(looks) == seen
+    assert subscription.looks == seen
     append(store, "b")
     reader.ready(2)
     store.close()
     assert reader.end() == ["a", "b"]
 
 
-def test_what_others_append_is_seen_at_the_next_look(
+def test_appends_of_other_processes_are_seen_at_the_next_poll(
     store: EventStore, other: EventStore, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """No bell tells of it."""
+    """No notification comes from another process."""
     append(store, "a")
 
     def write() -> None:
@@ -168,11 +197,14 @@ def test_what_others_append_is_seen_at_the_next_look(
         append(other, "b")
 
     found = follow(poll=0.002)
-    assert together(lambda: texts(iter([next(found), next(found)])), write) == [["a", "b"], None]
+    assert run_concurrently(lambda: texts(iter([next(found), next(found)])), write) == [
+        ["a", "b"],
+        None,
+    ]
 
 
-def test_it_goes_on_behind_a_cursor(store: EventStore) -> None:
-    """Given as it is, or as text; within a page, and at its end."""
+def test_a_subscription_goes_on_after_a_cursor(store: EventStore) -> None:
+    """The cursor may be an object or its text, and may lie within a page or at its end."""
     append(store, "a", "b", "c")
     follow = store.follow(timeout=0)
     assert next(follow).version == 1
@@ -184,7 +216,7 @@ def test_it_goes_on_behind_a_cursor(store: EventStore) -> None:
     assert texts(store.read(follow.cursor)) == []
 
 
-def test_it_goes_on_behind_a_version(store: EventStore) -> None:
+def test_a_subscription_of_a_conversation_goes_on_after_a_version(store: EventStore) -> None:
     """A conversation's cursor is its version."""
     append(store, "a", "b", "c")
     follow = store.conversation("chat").follow(after=1, timeout=0)
@@ -195,7 +227,9 @@ def test_it_goes_on_behind_a_version(store: EventStore) -> None:
     assert follow.cursor == 3
 
 
-def test_it_can_be_taken_up_again(store: EventStore, follow: Callable[..., Follow[Any]]) -> None:
+def test_an_ended_iteration_can_be_taken_up_again(
+    store: EventStore, follow: Callable[..., Follow[Any]]
+) -> None:
     """The end of the iteration is not the end of the log."""
     append(store, "a")
     found = follow(timeout=0)
@@ -204,8 +238,10 @@ def test_it_can_be_taken_up_again(store: EventStore, follow: Callable[..., Follo
     assert texts(found) == ["b"]
 
 
-def test_it_ends_when_it_is_told_to(store: EventStore, follow: Callable[..., Follow[Any]]) -> None:
-    """Also with events at hand."""
+def test_a_subscription_ends_when_its_stop_signal_is_set(
+    store: EventStore, follow: Callable[..., Follow[Any]]
+) -> None:
+    """The subscription ends even if there are events left."""
     stop = threading.Event()
     append(store, "a", "b")
     found = follow(stop=stop)
@@ -220,10 +256,10 @@ def test_it_ends_when_it_is_told_to(store: EventStore, follow: Callable[..., Fol
     assert reader.end() == ["b"]
 
 
-def test_it_ends_when_the_store_is_closed(
+def test_a_subscription_ends_when_the_store_is_closed(
     store: EventStore, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """And none begins then."""
+    """No subscription of a closed store can begin."""
     append(store, "a")
     reader = Reader(store, follow(poll=NEVER))
     reader.ready(1)
@@ -233,11 +269,9 @@ def test_it_ends_when_the_store_is_closed(
         follow()
 
 
-def test_pages_are_read_one_by_one(
-    store: EventStore, follow: Callable[..., Follow[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each event once, whatever the page."""
-    monkeypatch.setattr(following, "PAGE", 3)
+@in_pages_of(3)
+def test_pages_are_read_one_by_one(store: EventStore, follow: Callable[..., Follow[Any]]) -> None:
+    """Each event is returned once, whatever the page size is."""
     words = [str(n) for n in range(8)]
     append(store, *words)
     found = follow(timeout=0)
@@ -246,56 +280,62 @@ def test_pages_are_read_one_by_one(
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=8), st.data())
-def test_every_event_comes_once_wherever_one_stops(
+def test_every_event_comes_once_wherever_a_follower_stops(
     memory: EventStore, appends: list[tuple[str, int]], data: st.DataObject
 ) -> None:
-    """A follower that goes on behind its cursor sees what one that never stopped sees."""
+    """A follower that resumes from its cursor sees the same as one that never stopped."""
     store, start = memory, memory.end()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(following, "PAGE", 2)
-        seen: list[Recorded] = []
-        follow = store.follow(start, timeout=0)
-        for name, count in appends:
-            append(store, *map(str, range(count)), name=name)
-            for _ in range(data.draw(st.integers(0, 5))):
-                seen += [recorded] if (recorded := next(follow, None)) else []
-            if data.draw(st.booleans()):
-                follow = store.follow(str(follow.cursor), timeout=0)
-        seen += follow
-        assert seen == list(store.read(start))
+    seen: list[Recorded] = []
+    follow = store.follow(start, timeout=0)
+    for name, count in appends:
+        append(store, *map(str, range(count)), name=name)
+        for _ in range(data.draw(st.integers(0, 5))):
+            seen += [recorded] if (recorded := next(follow, None)) else []
+        if data.draw(st.booleans()):
+            follow = store.follow(str(follow.cursor), timeout=0)
+    seen += follow
+    assert seen == list(store.read(start))
 
 
-def test_of_threads_that_share_it_each_event_goes_to_one(
-    store: EventStore, follow: Callable[..., Follow[Any]], monkeypatch: pytest.MonkeyPatch
+@in_pages_of(7)
+def test_threads_that_share_a_follower_get_each_event_once(
+    store: EventStore, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """Also when one has read on while another did."""
-    monkeypatch.setattr(following, "PAGE", 7)
+    """This holds when one thread reads ahead of another, too."""
     words = [str(n) for n in range(1000)]
     append(store, *words)
     shared = follow(timeout=0)
     seen: list[str] = []
-    together(*(lambda: seen.extend(texts(shared)) for _ in range(4)))
+    run_concurrently(*(lambda: seen.extend(texts(shared)) for _ in range(4)))
     assert sorted(seen) == sorted(words)
     assert shared.lag().events == 0
 
 
-def test_who_reads_a_page_that_another_has_read_gives_it_up(
-    store: EventStore, follow: Callable[..., Follow[Any]]
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda session: StoreSource(session, None),
+        lambda session: ConversationSource(session, "chat", 0),
+    ],
+    ids=["store", "conversation"],
+)
+def test_a_page_that_another_thread_has_read_is_dropped(
+    store: EventStore, source: Callable[[LogSession], EventSource[Any, Any]]
 ) -> None:
-    """It is the same one, and may have been given out."""
+    """Its events may have been returned already."""
     append(store, "a", "b")
-    shared = follow(timeout=0)._following
+    shared: Any = Subscription(store.session, source(store.session), None, 0, NEVER)
     read = shared.source.read
 
     def read_after_another(place: Any, limit: int) -> Any:
         page = read(place, limit)
         shared.source.read = read
-        assert shared.look()
+        assert shared.is_met()
         assert shared.next() is not None
         return page
 
     shared.source.read = read_after_another
-    assert shared.look()
+    assert shared.is_met()
     assert texts(iter([shared.next()])) == ["b"]  # type: ignore[list-item]
     assert shared.next() is None
 
@@ -303,28 +343,30 @@ def test_who_reads_a_page_that_another_has_read_gives_it_up(
 # nothing is passed over
 
 
+def change(store: EventStore, statement: str) -> None:
+    """Change the file of a store without the library."""
+    projecting.execute(Path(make_url(store.url).database or ""), statement)
+
+
 def remove(store: EventStore, where: str) -> None:
-    """Take rows away behind the library's back."""
-    storage: Any = store._storage
-    storage._connection().execute(f"DELETE FROM toolledger_events WHERE {where}")  # noqa: S608
+    """Delete rows without the library."""
+    change(store, f"DELETE FROM toolledger_events WHERE {where}")  # noqa: S608
 
 
 @pytest.mark.parametrize("position", [1, 2, 3])
 @pytest.mark.parametrize("chunk", [1, 2, 1000])
-def test_a_missing_position_is_never_passed_over(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch, position: int, chunk: int
-) -> None:
-    """At the beginning, in the middle and at the end: by the lane's counter."""
-    monkeypatch.setattr(reading, "CHUNK", chunk)
-    append(store, "a", "b", "c")
-    remove(store, f"position = {position}")
-    with pytest.raises(StoreCorrupt, match=f"lane 0 has no event at position {position}"):
-        list(store.follow(timeout=0))
-    assert len(list(store.read())) == 2  # who reads what is there still can
+def test_a_missing_position_is_never_skipped(tmp_path: Path, position: int, chunk: int) -> None:
+    """A gap at the beginning, in the middle or at the end is found by the lane's counter."""
+    with EventStore(open_limited(f"sqlite:///{tmp_path}/log.db", chunk_rows=chunk)) as store:
+        append(store, "a", "b", "c")
+        remove(store, f"position = {position}")
+        with pytest.raises(StoreCorrupt, match=f"lane 0 has no event at position {position}"):
+            list(store.follow(timeout=0))
+        assert len(list(store.read())) == 2  # a plain read still works
 
 
-def test_a_missing_version_is_never_passed_over(store: EventStore) -> None:
-    """A conversation proves itself, too."""
+def test_a_missing_version_is_never_skipped(store: EventStore) -> None:
+    """A follower of one conversation notices a gap, too."""
     append(store, "a", "b", "c")
     remove(store, "version = 2")
     with pytest.raises(StoreCorrupt, match=r"'chat' has no version 2"):
@@ -332,20 +374,22 @@ def test_a_missing_version_is_never_passed_over(store: EventStore) -> None:
 
 
 def test_a_log_that_was_put_back_is_refused(store: EventStore) -> None:
-    """It would give other events under places that were read already."""
+    """After a restore from a copy other events could stand at positions that were read already."""
     append(store, "a", "b")
     follow = store.follow(timeout=0)
     assert texts(follow) == ["a", "b"]
-    storage: Any = store._storage
-    storage._connection().execute("UPDATE toolledger_lanes SET position = 1")
+    change(store, "UPDATE toolledger_lanes SET position = 1")
     with pytest.raises(StoreCorrupt, match="replaced by an older copy"):
         next(follow)
 
 
-def test_other_tenants_are_passed_by(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their events are no gaps, are not given, and are not read twice."""
-    monkeypatch.setattr(following, "PAGE", 2)
-    ours, theirs = (EventStore(open_storage(url, t, "full", 30.0)) for t in ("ours", "theirs"))
+def test_events_of_other_tenants_are_skipped(url: str) -> None:
+    """Such events are not gaps, are not returned, and are not read twice."""
+    settings = SessionSettings(page_events=2)
+    ours, theirs = (
+        EventStore(open_storage(url, tenant, "full", 30.0), settings=settings)
+        for tenant in ("ours", "theirs")
+    )
     for number in range(3):
         append(theirs, "x", "y", "z")
         append(ours, f"{number}")
@@ -359,8 +403,8 @@ def test_other_tenants_are_passed_by(url: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def one_of_each_lane(store: EventStore) -> list[str]:
-    """A conversation of each lane, in the lanes' order."""
-    storage: Any = store._storage
+    """Return one conversation per lane, in the lanes' order."""
+    storage: Any = store.session.storage
     names: dict[int, str] = {}
     number = 0
     while len(names) < len(storage.lanes):
@@ -369,12 +413,12 @@ def one_of_each_lane(store: EventStore) -> list[str]:
     return [names[lane] for lane in storage.lanes]
 
 
-def test_a_lane_that_grows_as_fast_as_it_is_read_keeps_no_other_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However slow the follower: each lane gets its turn."""
-    monkeypatch.setattr(following, "PAGE", 2)
-    with projecting.new_store(tmp_path / "agent.db", lanes=4) as store:
+def test_a_lane_that_grows_as_fast_as_it_is_read_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """Each lane gets its turn, however slow the follower is."""
+    with (
+        projecting.new_store(tmp_path / "agent.db", lanes=4) as opened,
+        EventStore(opened.session.storage, settings=SessionSettings(page_events=2)) as store,
+    ):
         busy, *others = one_of_each_lane(store)
         append(store, "1", "2", "3", name=busy)
         for name in others:
@@ -389,11 +433,24 @@ def test_a_lane_that_grows_as_fast_as_it_is_read_keeps_no_other_waiting(
         assert follow.cursor != store.end()
 
 
-def test_what_is_passed_by_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another tenant's lanes are behind a follower whose page ends in a later one."""
-    monkeypatch.setattr(following, "PAGE", 2)
+class RecordedFeeds:
+    """A storage that notes the places which its feed is read from."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.places: list[dict[int, int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def feed(self, after: Any, *rest: Any) -> Iterator[Recorded]:
+        """Read the feed."""
+        self.places.append(dict(after))
+        return self.storage.feed(after, *rest)
+
+
+def test_positions_of_other_tenants_are_not_read_again(tmp_path: Path) -> None:
+    """Such positions are skipped also when the page ends in a later lane."""
     path = tmp_path / "agent.db"
     with (
         projecting.new_store(path, lanes=4) as ours,
@@ -402,29 +459,22 @@ def test_what_is_passed_by_is_not_read_again(
         append(theirs, "x", "y", name=one_of_each_lane(theirs)[0])
         last = one_of_each_lane(ours)[-1]
         append(ours, "1", "2", "3", name=last)
-        read: list[int] = []
-        storage: Any = ours._storage
-        rows = storage.rows
-
-        def counted(statement: str, *parameters: Any) -> Any:
-            if statement == storage._sql.feed:
-                read.append(parameters[0])
-            return rows(statement, *parameters)
-
-        monkeypatch.setattr(storage, "rows", counted)
-        follow = ours.follow(timeout=0)
-        assert texts(follow) == ["1", "2", "3"]
-        assert read == [0, 3, 3]
-        assert follow._following.seen == storage.heads()
+        storage: Any = RecordedFeeds(ours.session.storage)
+        session = EventStore(storage, settings=SessionSettings(page_events=2)).session
+        subscription = Subscription(session, StoreSource(session, None), None, 0, NEVER)
+        assert texts(Follow(subscription)) == ["1", "2", "3"]
+        heads = storage.heads()
+        assert storage.places == [{}, heads | {3: 2}]
+        assert subscription.seen == heads
 
 
 # lag
 
 
-def test_how_far_it_is_behind(
+def test_the_lag_of_a_subscription(
     store: EventStore, clock: FrozenClock, follow: Callable[..., Follow[Any]]
 ) -> None:
-    """In events, and by the age of the oldest of them."""
+    """The lag has the number of events and the age of the oldest one."""
     found = follow(timeout=0)
     assert found.lag() == Lag(0, 0.0)
     append(store, "a")
@@ -452,23 +502,23 @@ def test_how_far_it_is_behind(
         ({"stop": True}, TypeError, "stop is True"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_of_a_subscription_are_refused(
     follow: Callable[..., Follow[Any]], options: Any, error: type[Exception], words: str
 ) -> None:
-    """Before anything is read."""
+    """The error is raised before anything is read."""
     with pytest.raises(error, match=words):
         follow(**options)
 
 
 @pytest.mark.parametrize("after", [-1, "5", None])
-def test_what_is_no_version_is_refused(store: EventStore, after: Any) -> None:
-    """Not taken for a log with a gap."""
+def test_following_after_an_invalid_version_is_refused(store: EventStore, after: Any) -> None:
+    """The error does not claim that the log has a gap."""
     with pytest.raises(ValueError, match=f"after is {after!r}: pass a version"):
         store.conversation("chat").follow(after)
 
 
 def test_a_cursor_of_another_store_is_refused(store: EventStore) -> None:
-    """Its places mean nothing here."""
+    """Its positions have no meaning in this store."""
     with EventStore.open("sqlite://") as another, pytest.raises(ValueError, match="another store"):
         store.follow(another.end())
 
@@ -476,21 +526,72 @@ def test_a_cursor_of_another_store_is_refused(store: EventStore) -> None:
 # decisions
 
 
-def test_a_decision_that_was_made_is_given_at_once(store: EventStore) -> None:
-    """Also one that nobody made: the call runs, or has ended."""
+def test_a_decision_that_was_made_is_returned_at_once(store: EventStore) -> None:
+    """The call is returned as it then stands, whatever became of it after the decision."""
     chat = store.conversation("chat")
-    calls = [chat.request("pay", {"n": n}).id for n in range(4)]
+    calls = [chat.request("pay", {"n": n}).id for n in range(6)]
     chat.approve(calls[0], {"n": 10}, by="ada")
     chat.reject(calls[1], "no")
-    chat.start(calls[2])
+    for call in calls[2:]:
+        chat.approve(call)
+    for call in calls[3:5]:
+        chat.start(call)
     chat.complete(calls[3], "paid")
+    chat.fail(calls[4], "no money")
+    chat.defer(calls[5], LATER)
     names = [chat.decision(call_id, timeout=0).status.name for call_id in calls]
-    assert names == ["Approved", "Rejected", "Running", "Completed"]
+    assert names == ["Approved", "Rejected", "Approved", "Completed", "Failed", "Pending"]
     assert chat.decision(calls[0]).effective_call.arguments == {"n": 10}
 
 
-def test_a_decision_here_comes_at_once(store: EventStore) -> None:
-    """What else happens in the conversation is not taken for one."""
+def test_a_call_without_a_decision_is_named(store: EventStore) -> None:
+    """A call that runs, failed or completed without a decision is named, and nothing waits."""
+    chat = store.conversation("chat")
+    running, failed, completed = [chat.request("pay", {"n": n}).id for n in range(3)]
+    chat.start(running)
+    chat.fail(failed, "no arguments")
+    chat.complete(completed, "paid")
+    for call, state in ((running, "Running"), (failed, "Failed"), (completed, "Completed")):
+        with pytest.raises(NoDecision, match=f"call '{call}' is {state} without a decision") as no:
+            chat.decision(call)
+        assert (no.value.call_id, no.value.state) == (call, state)
+
+
+def test_a_wait_for_a_decision_ends_when_the_call_fails(store: EventStore) -> None:
+    """The agent learns that no decision will come; it does not take the failure for one."""
+    chat = store.conversation("chat")
+    call = chat.request("pay").id
+
+    def fail() -> None:
+        waiting(store)
+        chat.fail(call, "withdrawn")
+
+    error, _ = run_concurrently(lambda: chat.decision(call, poll=NEVER), fail)
+    assert isinstance(error, NoDecision)
+
+
+def test_a_paused_attempt_waits_for_a_new_decision(store: EventStore) -> None:
+    """The approval before the pause does not count for the next attempt."""
+    chat = store.conversation("chat")
+    call = chat.request("pay").id
+    chat.approve(call, by="ada")
+    with chat.running(call) as attempt:
+        attempt.pause(reason="above the limit")
+    with pytest.raises(TimeoutError, match="was neither approved nor rejected"):
+        chat.decision(call, timeout=0)
+
+    def decide() -> None:
+        waiting(store)
+        chat.approve(call, by="grace")
+
+    tool, _ = run_concurrently(lambda: chat.decision(call, poll=NEVER), decide)
+    assert not isinstance(tool, Exception)
+    assert tool is not None
+    assert (tool.status.by, tool.attempts) == ("grace", 1)
+
+
+def test_a_decision_in_this_process_is_returned_at_once(store: EventStore) -> None:
+    """Other events of the conversation are not taken for a decision."""
     chat = store.conversation("chat")
     call, second = chat.request("pay").id, chat.request("pay").id
 
@@ -500,16 +601,16 @@ def test_a_decision_here_comes_at_once(store: EventStore) -> None:
         chat.approve(second)
         chat.reject(call, "no", by="ada")
 
-    tool, _ = together(lambda: chat.decision(call, poll=NEVER), decide)
+    tool, _ = run_concurrently(lambda: chat.decision(call, poll=NEVER), decide)
     assert not isinstance(tool, Exception)
     assert tool is not None
     assert tool.status.reason == "no"
 
 
-def test_a_decision_in_another_process_is_seen_at_the_next_look(
+def test_a_decision_in_another_process_is_seen_at_the_next_poll(
     store: EventStore, other: EventStore
 ) -> None:
-    """An approval with edited arguments, which the agent runs with."""
+    """The agent runs the call with the edited arguments of the approval."""
     chat = store.conversation("chat")
     call = chat.request("pay", {"n": 1}).id
 
@@ -517,18 +618,20 @@ def test_a_decision_in_another_process_is_seen_at_the_next_look(
         waiting(store)
         other.conversation("chat").approve(call, {"n": 2}, by="ada")
 
-    tool, _ = together(lambda: chat.decision(call, poll=0.002), decide)
+    tool, _ = run_concurrently(lambda: chat.decision(call, poll=0.002), decide)
     assert not isinstance(tool, Exception)
     assert chat.start(call).status.arguments == {"n": 2}  # type: ignore[union-attr]
     with pytest.raises(IllegalTransition):
         other.conversation("chat").reject(call)
 
 
-def test_nobody_waits_for_ever(store: EventStore) -> None:
+def test_waiting_for_a_decision_times_out(store: EventStore) -> None:
     """The error names the call and the time."""
     chat = store.conversation("chat")
     call = chat.request("pay").id
-    with pytest.raises(TimeoutError, match=f"rejected call '{call}' within 0.01 s"):
+    with pytest.raises(
+        TimeoutError, match=f"call '{call}' was neither approved nor rejected within 0.01 s"
+    ):
         chat.decision(call, timeout=0.01, poll=0.002)
     with pytest.raises(UnknownCall):
         chat.decision("nobody")
@@ -536,8 +639,8 @@ def test_nobody_waits_for_ever(store: EventStore) -> None:
         chat.decision(call, poll=-1)
 
 
-def test_who_waits_for_a_decision_is_told_of_a_closed_store(store: EventStore) -> None:
-    """There is no decision to give."""
+def test_closing_the_store_ends_the_wait_for_a_decision(store: EventStore) -> None:
+    """The wait raises `StoreClosed`."""
     chat = store.conversation("chat")
     call = chat.request("pay").id
 
@@ -545,18 +648,22 @@ def test_who_waits_for_a_decision_is_told_of_a_closed_store(store: EventStore) -
         waiting(store)
         store.close()
 
-    result, _ = together(partial(chat.decision, call, poll=NEVER), close)
+    result, _ = run_concurrently(partial(chat.decision, call, poll=NEVER), close)
     assert isinstance(result, StoreClosed)
 
 
-# the bell
+# notifications
 
 
-def test_stores_of_one_log_share_a_bell(store: EventStore, url: str) -> None:
-    """Whichever of them appends."""
+def test_stores_of_one_log_share_a_notifier(store: EventStore, url: str) -> None:
+    """A follower is woken whichever of the stores appends."""
     append(store, "a")
     with EventStore.open(url) as second:
-        assert second.appender.bell is store.appender.bell is bell_of(store.end().epoch)
+        assert (
+            second.session.committer.notifier
+            is store.session.committer.notifier
+            is notifier_for(store.end().epoch)
+        )
 
         reader = Reader(second, second.follow(poll=NEVER))
         reader.ready(1)
@@ -566,19 +673,19 @@ def test_stores_of_one_log_share_a_bell(store: EventStore, url: str) -> None:
         assert reader.end() == ["a", "b"]
 
 
-def test_a_listener_hears_until_it_goes() -> None:
-    """And leaves the others alone."""
-    bell = Bell()
+def test_a_listener_is_notified_until_it_is_removed() -> None:
+    """Removing one listener does not affect the others."""
+    notifier = LocalNotifier()
     heard: list[tuple[str, Collection[str]]] = []
     one, two = partial(_hear, heard, "a"), partial(_hear, heard, "b")
-    bell.add(one)
-    bell.ring({"1"})
-    bell.add(two)
-    bell.ring({"2"})
-    bell.remove(two)
-    bell.ring({"3"})
-    bell.remove(one)
-    bell.ring({"4"})
+    notifier.add(one)
+    notifier.notify({"1"})
+    notifier.add(two)
+    notifier.notify({"2"})
+    notifier.remove(two)
+    notifier.notify({"3"})
+    notifier.remove(one)
+    notifier.notify({"4"})
     assert heard == [("a", {"1"}), ("a", {"2"}), ("b", {"2"}), ("a", {"3"})]
 
 

@@ -1,4 +1,4 @@
-"""The folders of the tests' own servers: a killed test run leaves nothing for good."""
+"""The folders of the tests' own servers: a killed test run leaves none for good."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import servers
+from support import servers
 
 
-def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
-    """As its lock goes with the process; the folder of a run that lives stays."""
+def test_the_folders_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    """A killed process loses its lock; the folder of a running process stays."""
     left, used = (tmp_path / f"{servers.PREFIX}{name}" for name in ("left", "used"))
     for folder in (left, used):
         folder.mkdir()
@@ -21,9 +21,11 @@ def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
         "print('held', flush=True); input()"
     )
     other = subprocess.Popen(
-        [sys.executable, "-c", claim], cwd=Path(servers.__file__).parent,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", claim],
+        cwd=Path(servers.__file__).parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     with other, servers.claimed(used):
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from eventstore import EventStore
-from eventstore.wire import PROVIDERS
+from eventstore.providers import PROVIDERS
 from projections import model_history
-from projections.cli.requests import request_lines
+from projections.cli.request_outline import request_lines
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
 def test_every_provider_s_request_reads_the_same(provider: str) -> None:
-    """Who speaks, what is called, what came of it: no JSON but the arguments and results."""
+    """Roles, calls and results are shown as lines; only arguments and results are JSON."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.add_message("system", "Be brief.")
@@ -39,23 +39,39 @@ def test_every_provider_s_request_reads_the_same(provider: str) -> None:
     ("arguments", "lines"),
     [
         ({"input": "hello"}, ["── user", "    hello"]),
-        ({"input": [{"type": "reasoning", "id": "rs_1"}]},
-         ["── reasoning", '    {"type":"reasoning","id":"rs_1"}']),
-        ({"system": [{"text": "Be"}, {"text": "brief"}], "messages": []},
-         ["── system", "    Be", "    brief"]),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "url": "u"}, "text"]}]},
-         ["── user", '    {"type":"image","url":"u"}', "    text"]),
+        (
+            {"input": [{"type": "reasoning", "id": "rs_1"}]},
+            ["── reasoning", '    {"type":"reasoning","id":"rs_1"}'],
+        ),
+        (
+            {"system": [{"text": "Be"}, {"text": "brief"}], "messages": []},
+            ["── system", "    Be", "    brief"],
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image", "url": "u"}, "text"]}]},
+            ["── user", '    {"type":"image","url":"u"}', "    text"],
+        ),
         ({"messages": [{"role": "assistant", "content": None}]}, ["── assistant"]),
-        ({"messages": [{"role": "tool", "tool_call_id": "c", "content": None}], "model": "m"},
-         ["── tool", "    ◄ c: ", "── model", '    "m"']),
-        ({"contents": [{"role": "user", "parts": [{"inlineData": {"data": "aGk="}}]}]},
-         ["── user", '    {"inlineData":{"data":"aGk="}}']),
-        ({"messages": [{"role": "user", "content": {"odd": 1}}, "said"]},
-         ["── user", '    {"odd":1}', "── user", "    said"]),
-        ({"messages": [{"role": "user", "content": ""}, {"role": "user", "content": "a\n\nb"}]},
-         ["── user", "── user", "    a", "    ", "    b"]),
+        (
+            {"messages": [{"role": "tool", "tool_call_id": "c", "content": None}], "model": "m"},
+            ["── tool", "    ◄ c: ", "── model", '    "m"'],
+        ),
+        (
+            {"contents": [{"role": "user", "parts": [{"inlineData": {"data": "aGk="}}]}]},
+            ["── user", '    {"inlineData":{"data":"aGk="}}'],
+        ),
+        (
+            {"messages": [{"role": "user", "content": {"odd": 1}}, "said"]},
+            ["── user", '    {"odd":1}', "── user", "    said"],
+        ),
+        (
+            {"messages": [{"role": "user", "content": ""}, {"role": "user", "content": "a\n\nb"}]},
+            ["── user", "── user", "    a", "    ", "    b"],
+        ),
     ],
-)  # fmt: skip
-def test_whatever_a_request_holds_can_be_read(arguments: dict[str, Any], lines: list[str]) -> None:
-    """What has no form of its own is shown as JSON."""
+)
+def test_every_kind_of_request_is_shown_as_lines(
+    arguments: dict[str, Any], lines: list[str]
+) -> None:
+    """Content without a form of its own is shown as JSON."""
     assert list(request_lines(arguments)) == lines

@@ -1,20 +1,12 @@
-"""Explaining: what the model sees, and why it is not what was said."""
+"""`explain`: what the model sees, and why it differs from the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from eventstore import Conversation, EventStore
+from eventstore import Conversation
+from eventstore.providers import PROVIDERS
 from projections import model_history
-
-
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """A fresh conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
 
 
 def test_a_history_that_needed_nothing_says_so(chat: Conversation) -> None:
@@ -27,7 +19,7 @@ def test_a_history_that_needed_nothing_says_so(chat: Conversation) -> None:
 
 
 def test_each_repair_stands_under_its_call(chat: Conversation) -> None:
-    """What was answered, why and from which events."""
+    """The line says what was answered, why, and from which events."""
     chat.add_message("user", "go")
     chat.request("refund", {"order": 7}, call_id="call_1")
     chat.start("call_1")
@@ -40,7 +32,7 @@ def test_each_repair_stands_under_its_call(chat: Conversation) -> None:
     assert len(lines) == 6
 
 
-def test_a_collapsed_call_is_told_apart_from_what_is_shown(chat: Conversation) -> None:
+def test_a_collapsed_call_is_explained_apart_from_the_shown_calls(chat: Conversation) -> None:
     """The survivor carries the note; the call that is not shown stands at the end."""
     for number in range(2):
         chat.request("f", {"a": 1}, call_id=f"call_{number}")
@@ -63,8 +55,8 @@ def test_a_call_that_is_left_out_is_not_listed(chat: Conversation) -> None:
     assert lines[3].startswith("  dropped call_1 [open-call]")
 
 
-def test_the_form_of_a_provider_is_explained_on_request(chat: Conversation) -> None:
-    """Its changes come with the rule that asks for them."""
+def test_changes_for_a_providers_form_are_explained_on_request(chat: Conversation) -> None:
+    """Each change for the provider comes with the rule that asks for it."""
     chat.add_message("system", "Be brief.")
     chat.add_message("user", [])
     history = model_history(chat.events())
@@ -73,8 +65,8 @@ def test_the_form_of_a_provider_is_explained_on_request(chat: Conversation) -> N
     assert "(no text)" in history.explain()
 
 
-def test_many_events_are_not_all_named_and_control_codes_do_nothing(chat: Conversation) -> None:
-    """Some events are enough; what the log holds is shown as escapes."""
+def test_an_explanation_names_few_events_and_escapes_control_codes(chat: Conversation) -> None:
+    """At most some events are named, and text of the log is escaped."""
     for number in range(8):
         chat.add_message("user", f"\x1b[2J{number}\n")
         chat.add_message("assistant", "ok")
@@ -84,22 +76,24 @@ def test_many_events_are_not_all_named_and_control_codes_do_nothing(chat: Conver
     assert "\\x1b[2J7" in text
 
 
-@pytest.mark.parametrize("provider", ["openai", "gemini", "bedrock", "ollama", "mistral"])
-def test_what_a_provider_does_not_take_stands_under_its_turn(
+@pytest.mark.parametrize("provider", sorted({*PROVIDERS} - {"anthropic"}))
+def test_content_that_a_provider_refuses_is_explained_under_its_turn(
     chat: Conversation, provider: str
 ) -> None:
-    """With the event that holds it, of whatever part or member of the message it is."""
+    """The line names the event that holds the part or member."""
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     marked = {"type": "image", "source": source, "cache_control": {"type": "ephemeral"}}
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     chat.record_messages(
-        [{"role": "user", "content": [{"type": "text", "text": "look"}, marked]},
-         {"role": "assistant", "content": [thought, {"type": "text", "text": "a bird"}]}],
+        [
+            {"role": "user", "content": [{"type": "text", "text": "look"}, marked]},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "a bird"}]},
+        ],
         "anthropic",
-    )  # fmt: skip
+    )
     history = model_history(chat.events())
-    told = [(r.rule, r.versions) for r in history.repairs_for(provider) if r.what == "dropped"]
-    assert sorted(told) == [("foreign-part", (1,)), ("reasoning", (2,))]
+    dropped = [(r.rule, r.versions) for r in history.repairs_for(provider) if r.what == "dropped"]
+    assert sorted(dropped) == [("foreign-part", (1,)), ("reasoning", (2,))]
     lines = history.explain(provider).splitlines()
     assert [line[:30] for line in lines[1:5]] == [
         "   1  user       look",

@@ -28,7 +28,7 @@ NAMES = ("plan", "shell", "deliver")
 
 
 class LateGate(ToolGate):
-    """Delivery alone, once the messages show that a tool has answered."""
+    """A gate that allows delivery alone, once the messages show that a tool has answered."""
 
     name = "late"
 
@@ -39,23 +39,23 @@ class LateGate(ToolGate):
 
 @pytest.fixture
 def chat() -> Any:
-    """A conversation of its own."""
+    """Return a new conversation."""
     with EventStore.open("sqlite://") as store:
         yield store.conversation("support-42")
 
 
 def iteration(chat: Conversation) -> int:
-    """The iteration of the next model call."""
+    """Return the iteration of the next model call."""
     return gate_context(chat.events(), NAMES).iteration
 
 
 def test_an_empty_log_is_the_first_iteration_of_no_conversation() -> None:
-    """Nothing was said, and nobody knows where."""
+    """There are no messages, and there is no conversation id."""
     assert gate_context([], iter(NAMES)) == ToolGateContext(0, (), None, NAMES)
 
 
 def test_iterations_are_counted_from_the_start_of_the_run(chat: Conversation) -> None:
-    """A user who speaks in the middle of a run starts no other."""
+    """A user message in the middle of a run does not start another run."""
     chat.add_message("user", "go")
     chat.append(RunStarted("agent"))
     assert iteration(chat) == 0
@@ -68,7 +68,9 @@ def test_iterations_are_counted_from_the_start_of_the_run(chat: Conversation) ->
     assert iteration(chat) == 0
 
 
-def test_without_a_run_they_are_counted_from_the_last_user_message(chat: Conversation) -> None:
+def test_without_a_run_iterations_are_counted_from_the_last_user_message(
+    chat: Conversation,
+) -> None:
     """A turn counts once, however many calls it makes."""
     assert iteration(chat) == 0
     chat.add_message("user", "go")
@@ -83,7 +85,7 @@ def test_without_a_run_they_are_counted_from_the_last_user_message(chat: Convers
 
 
 def test_the_messages_are_those_that_the_model_sees(chat: Conversation) -> None:
-    """As neutral turns, or as a function of the events makes them."""
+    """Messages are neutral turns, or what a function makes of the events."""
     chat.add_message("user", "go")
     chat.request("plan", {}, "1")
     context = gate_context(chat.events(), NAMES)
@@ -105,26 +107,30 @@ def test_any_past_decision_can_be_made_again(chat: Conversation) -> None:
     log = list(chat.events())
     decisions = [recorded for recorded in log if isinstance(recorded.event, ToolsOffered)]
     assert [d.event.allowed for d in decisions] == [
-        ("deliver", "plan"), ("deliver",), ("deliver",),
-    ]  # fmt: skip
+        ("deliver", "plan"),
+        ("deliver",),
+        ("deliver",),
+    ]
     for decision in decisions:
         before = takewhile(lambda recorded, end=decision: recorded is not end, log)
         again = compose_gates(gates, gate_context(before, decision.event.available))
         assert again.offered == decision.event
 
 
-said = st.sampled_from([
-    RunStarted("agent"),
-    MessageAdded("user"),
-    MessageAdded("system"),
-    *(MessageAdded("assistant", turn=turn) for turn in (1, 2, 3)),
-    *(replace(pending(f"call_{turn}"), turn=turn) for turn in (None, 1, 2)),
-])  # fmt: skip
+said = st.sampled_from(
+    [
+        RunStarted("agent"),
+        MessageAdded("user"),
+        MessageAdded("system"),
+        *(MessageAdded("assistant", turn=turn) for turn in (1, 2, 3)),
+        *(replace(pending(f"call_{turn}"), turn=turn) for turn in (None, 1, 2)),
+    ]
+)
 
 
 @given(st.lists(said, max_size=8))
 def test_iterations_are_those_that_the_dispatcher_counts(events: list[Any]) -> None:
-    """Of any log: without messages, it needs no projection to know them."""
+    """The dispatcher counts the same without messages, on any log."""
     recorded = log(*events)
     assert ToolGateContext.after(recorded, NAMES) == gate_context(recorded, NAMES, lambda _: ())
     runs = [event for event in events if isinstance(event, RunStarted)]
@@ -136,7 +142,7 @@ def test_iterations_are_those_that_the_dispatcher_counts(events: list[Any]) -> N
 
 
 def _begins(event: Any, *, in_run: bool) -> bool:
-    """Whether iterations are counted from here on."""
+    """Return whether iterations are counted from this event on."""
     if in_run:
         return isinstance(event, RunStarted)
     return isinstance(event, MessageAdded) and event.role == "user"

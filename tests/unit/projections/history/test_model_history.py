@@ -1,8 +1,8 @@
-"""What the model sees: answers, collapse, windows."""
+"""What the model sees: answers, collapsed calls and windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,25 +22,18 @@ from eventstore import (
     UnknownEvent,
     validate,
 )
-from eventstore.tool import FunctionResponse
+from eventstore.domain.calls import FunctionResponse
 from projections import History, Repair, model_history
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def answers(chat: Conversation, **options: Any) -> list[str]:
-    """The tool messages that OpenAI is shown."""
+    """Return the tool messages that OpenAI is shown."""
     messages = model_history(chat.events(), **options).render("openai")["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 def ran(chat: Conversation, name: str, arguments: Any, end: Callable[[Any], Any]) -> str:
-    """A call that ran, and ended with `end`."""
+    """Return the events of a call that ran and ended with `end`."""
     call = chat.request(name, arguments)
     with chat.running(call.id) as attempt:
         end(attempt)
@@ -48,36 +41,36 @@ def ran(chat: Conversation, name: str, arguments: Any, end: Callable[[Any], Any]
 
 
 def fails(text: str) -> Callable[[Any], Any]:
-    """An end that fails."""
+    """Return an end that fails."""
     return lambda attempt: attempt.fail(Failure(ErrorKind.TRANSIENT, text))
 
 
 def gives(result: Any) -> Callable[[Any], Any]:
-    """An end that completes."""
+    """Return an end that completes."""
     return lambda attempt: attempt.complete(result)
 
 
-def test_a_pending_call_is_told_to_wait_for_approval(chat: Conversation) -> None:
-    """It has not run, and that is no error."""
+def test_a_pending_call_is_answered_as_awaiting_approval(chat: Conversation) -> None:
+    """The call has not run, and that is not an error."""
     chat.request("f")
     assert answers(chat) == ["[Awaiting approval: this call has not run.]"]
 
 
-def test_an_approved_call_is_told_not_to_have_started(chat: Conversation) -> None:
+def test_an_approved_call_is_answered_as_not_started(chat: Conversation) -> None:
     """The approval is known, the start is not."""
     chat.approve(chat.request("f").id)
     assert answers(chat) == ["[Approved, but not started: this call has not run.]"]
 
 
-def test_a_running_call_is_told_that_its_outcome_is_unknown(chat: Conversation) -> None:
-    """It may have taken effect."""
+def test_a_running_call_is_answered_as_of_unknown_outcome(chat: Conversation) -> None:
+    """The answer says that the call may have taken effect."""
     chat.start(chat.request("f").id)
     assert "outcome unknown" in answers(chat)[0]
     shown = model_history(chat.events()).render("anthropic")["messages"]
     assert shown[-1]["content"][0]["is_error"] is True
 
 
-def test_arguments_that_are_no_object_are_named_and_wrapped(chat: Conversation) -> None:
+def test_arguments_that_are_not_an_object_are_named_and_wrapped(chat: Conversation) -> None:
     """The raw text stays visible, and the call was not executed."""
     chat.request("f", '{"city": "Os')
     shown = model_history(chat.events()).render("anthropic")["messages"]
@@ -85,7 +78,7 @@ def test_arguments_that_are_no_object_are_named_and_wrapped(chat: Conversation) 
     assert "could not be parsed" in shown[2]["content"][0]["content"]
 
 
-def test_a_rejection_says_who_and_why(chat: Conversation) -> None:
+def test_a_rejection_names_its_source_and_reason(chat: Conversation) -> None:
     """A person is named; a gate is named as one."""
     chat.reject(chat.request("f").id, "too dangerous")
     chat.reject(chat.request("g").id, by="ada")
@@ -97,14 +90,14 @@ def test_a_rejection_says_who_and_why(chat: Conversation) -> None:
     ]
 
 
-def test_the_model_reads_the_text_that_is_meant_for_it(chat: Conversation) -> None:
+def test_the_model_reads_the_model_message_of_a_failure(chat: Conversation) -> None:
     """`model_message` wins over the operator's text."""
     chat.fail(chat.request("f").id, Failure(ErrorKind.AUTH, "key sk-1 expired", "not allowed"))
     assert answers(chat) == ['{"error":"not allowed"}']
 
 
 def test_a_late_result_takes_the_placeholders_place(chat: Conversation) -> None:
-    """It stands right behind its call, whichever turn it arrived in."""
+    """The result stands right after its call, in whichever turn it arrived."""
     call = chat.request("f")
     chat.start(call.id)
     chat.add_message("user", "still there?")
@@ -124,7 +117,7 @@ def test_results_stand_in_call_order_whatever_order_they_came_in(chat: Conversat
 
 
 def test_open_calls_can_be_refused_or_left_out(chat: Conversation) -> None:
-    """`raise` names the call and its state; `drop` leaves the call out with its turn."""
+    """`raise` names the call and its state; `drop` leaves out the call and its turn."""
     chat.add_message("user", "go")
     call = chat.request("f")
     with pytest.raises(NonResolvedToolError) as refused:
@@ -135,7 +128,7 @@ def test_open_calls_can_be_refused_or_left_out(chat: Conversation) -> None:
     assert [repair.what for repair in history.repairs] == ["dropped"]
 
 
-def test_a_failed_call_that_is_repeated_gives_way_with_a_note(chat: Conversation) -> None:
+def test_a_failed_call_that_is_repeated_is_replaced_by_a_note(chat: Conversation) -> None:
     """Call and result go together; the survivor says how often and why the others failed."""
     chat.add_message("user", "go")
     ran(chat, "f", {"a": 1}, fails("timeout"))
@@ -146,7 +139,7 @@ def test_a_failed_call_that_is_repeated_gives_way_with_a_note(chat: Conversation
 
 
 def test_collapse_stops_where_the_user_speaks(chat: Conversation) -> None:
-    """A failure that the user has seen commented on is not taken away."""
+    """A failure that the user may have commented on stays in the history."""
     ran(chat, "f", {}, fails("timeout"))
     chat.add_message("user", "again")
     ran(chat, "f", {}, gives("OK"))
@@ -201,8 +194,12 @@ def test_windows_cut_whole_turns_and_keep_the_system(chat: Conversation) -> None
     history = model_history(chat.events(), last_turns=2)
     shown = history.render("openai")["messages"]
     assert [m["content"] for m in shown if m["role"] != "assistant"] == [
-        "be brief", "q2", "r2", "q3", "r3",
-    ]  # fmt: skip
+        "be brief",
+        "q2",
+        "r2",
+        "q3",
+        "r3",
+    ]
     assert history.repairs[-1].what == "dropped"
     assert len(history.turns) == 5
 
@@ -236,7 +233,7 @@ def test_a_token_budget_keeps_the_longest_run_of_last_turns(chat: Conversation) 
 def test_options_that_make_no_sense_are_named(
     chat: Conversation, options: dict[str, Any], named: str
 ) -> None:
-    """One clear error each."""
+    """Each wrong option has one clear error."""
     with pytest.raises(ValueError, match=named):
         model_history(chat.events(), **options)
 
@@ -248,7 +245,7 @@ def test_an_unknown_provider_is_refused_with_the_known_ones(chat: Conversation) 
 
 
 def test_the_same_log_gives_the_same_bytes(chat: Conversation) -> None:
-    """And reading it leaves it alone: what is shown can be changed without changing the next."""
+    """Changing a returned prompt does not change the next one."""
     chat.add_message("user", [Text("look"), Image("https://example.com/a.png")])
     ran(chat, "f", {"deep": {"a": [1]}}, gives({"b": [2]}))
     events = list(chat.events())
@@ -266,10 +263,14 @@ def test_a_message_goes_back_as_its_provider_wrote_it(chat: Conversation) -> Non
         "role": "assistant",
         "reasoning_content": "hm",
         "tool_calls": [
-            {"index": 0, "type": "function", "id": "call_1",
-             "function": {"arguments": '{"a":  1}', "name": "f"}},
+            {
+                "index": 0,
+                "type": "function",
+                "id": "call_1",
+                "function": {"arguments": '{"a":  1}', "name": "f"},
+            },
         ],
-    }  # fmt: skip
+    }
     result = {"role": "tool", "tool_call_id": "call_1", "name": "f", "content": "R"}
     chat.record(openai)
     chat.record(result)
@@ -278,7 +279,7 @@ def test_a_message_goes_back_as_its_provider_wrote_it(chat: Conversation) -> Non
 
 
 def test_anthropics_messages_go_back_as_they_came(chat: Conversation) -> None:
-    """Thinking, cache marks, list or string content, and one message for results and text."""
+    """Thinking, cache marks, the form of content and merged results stay as they were."""
     messages = [
         {
             "role": "user",
@@ -312,10 +313,13 @@ def test_anthropics_messages_go_back_as_they_came(chat: Conversation) -> None:
     assert repr(shown) == repr(messages)
 
 
-def test_only_what_our_form_would_change_is_kept_in_the_providers(chat: Conversation) -> None:
+def test_only_messages_that_the_neutral_form_changes_are_kept_as_written(
+    chat: Conversation,
+) -> None:
     """A plain message costs no second copy in the log."""
-    chat.record_messages([{"role": "user", "content": "hi"}, {"role": "user", "content": "hi",
-                                                               "name": "ada"}])  # fmt: skip
+    chat.record_messages(
+        [{"role": "user", "content": "hi"}, {"role": "user", "content": "hi", "name": "ada"}]
+    )
     plain, named = (recorded.event for recorded in chat.events())
     assert isinstance(plain, MessageAdded)
     assert isinstance(named, MessageAdded)
@@ -324,7 +328,7 @@ def test_only_what_our_form_would_change_is_kept_in_the_providers(chat: Conversa
 
 
 def test_a_turn_cut_off_in_the_middle_is_not_written_back_whole(chat: Conversation) -> None:
-    """With one of its two calls in the log, the turn shows one."""
+    """If the log has one of a turn's two calls, the turn shows one."""
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": "f", "arguments": "{ }"}}
         for n in range(2)
@@ -339,12 +343,12 @@ def test_a_turn_cut_off_in_the_middle_is_not_written_back_whole(chat: Conversati
 
 
 def recorded(version: int, event: Any, call_id: str | None = None) -> Recorded:
-    """An event in a log of our own making."""
+    """Return an event as a log of our own making has it."""
     return Recorded(0, version, "c", version, "", version, call_id, None, event)
 
 
-def test_a_result_of_no_call_becomes_text_and_is_explained() -> None:
-    """A log that lost its beginning still shows what is real."""
+def test_a_result_without_a_call_becomes_text_and_is_explained() -> None:
+    """A log that lost its beginning still shows the result."""
     done = ToolCompleted("gone", FunctionResponse("f", {"paid": 7}, "gone"))
     history = model_history([recorded(5, done, "gone")])
     (message,) = history.render("openai")["messages"]
@@ -354,8 +358,8 @@ def test_a_result_of_no_call_becomes_text_and_is_explained() -> None:
     )
 
 
-def test_a_second_other_completion_becomes_text() -> None:
-    """The first completion stands; the other one is not lost."""
+def test_a_second_different_completion_becomes_text() -> None:
+    """The first completion stands, and the other one is not lost."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         call = chat.request("f")
@@ -368,7 +372,7 @@ def test_a_second_other_completion_becomes_text() -> None:
 
 
 def test_events_of_another_conversation_are_left_out_and_named() -> None:
-    """A history is of one conversation: the first that the log names."""
+    """A history is of one conversation, the first that the log names."""
     history = History()
     history.apply(recorded(1, MessageAdded("user", (Text("mine"),))))
     foreign = Recorded(0, 2, "other", 1, "", 2, None, None, MessageAdded("user", (Text("no"),)))
@@ -379,7 +383,7 @@ def test_events_of_another_conversation_are_left_out_and_named() -> None:
 
 
 def test_unknown_events_and_roles_are_shown_validly() -> None:
-    """An older reader passes over newer events, and says foreign roles as the user's."""
+    """An older reader skips newer events, and shows foreign roles as the user's."""
     log = [
         recorded(1, UnknownEvent("hologram", 9, "{}")),
         recorded(2, MessageAdded("narrator", (Text("once"),))),
@@ -390,10 +394,15 @@ def test_unknown_events_and_roles_are_shown_validly() -> None:
         assert shown[0]["content"] == "once"
 
 
-def test_images_cross_between_the_providers(chat: Conversation) -> None:
-    """By URL and as data; a part that the other cannot say becomes text, and is listed."""
-    chat.add_message("user", [Text("see"), Image("https://e.com/a.png"),
-                              Image(data="aGk=", media_type="image/gif")])  # fmt: skip
+def test_images_are_rendered_for_every_provider(chat: Conversation) -> None:
+    """An image goes by URL or as data.
+
+    A part that a provider does not take becomes text, and is listed.
+    """
+    chat.add_message(
+        "user",
+        [Text("see"), Image("https://e.com/a.png"), Image(data="aGk=", media_type="image/gif")],
+    )
     chat.add_message("user", Opaque("anthropic", {"type": "document", "source": {}}))
     history = model_history(chat.events())
     said = history.render("openai")["messages"]

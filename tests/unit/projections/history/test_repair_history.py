@@ -20,30 +20,30 @@ from projections import HistoryEntry, repair_history
 
 
 def call(name: str = "search", **arguments: object) -> FunctionCall:
-    """A call with these arguments."""
+    """Return a call with these arguments."""
     return FunctionCall(name, arguments)
 
 
 def done(output: object, **arguments: object) -> HistoryEntry:
-    """A completed call."""
+    """Return a completed call."""
     return HistoryEntry.completed(call(**arguments), output)
 
 
 def failed(
     message: str, retry_class: RetryClass = RetryClass.TRANSIENT, **arguments: object
 ) -> HistoryEntry:
-    """A failed call."""
+    """Return a failed call."""
     return HistoryEntry.failed(call(**arguments), retry_class, message=message)
 
 
 def test_the_first_completion_stays() -> None:
-    """Failures before and after it, and later completions, go."""
+    """Failures before and after it, and later completions, are left out."""
     entries = [failed("timeout"), done({"hits": 1}), done({"hits": 99}), failed("late")]
     assert repair_history(entries) == [done({"hits": 1})]
 
 
 def test_without_a_completion_the_last_failure_stays() -> None:
-    """With its own class, whatever the earlier ones said."""
+    """The failure keeps its own class, whatever the earlier ones were."""
     last = failed("last", RetryClass.PERMANENT)
     assert repair_history([failed("first"), last]) == [last]
     assert repair_history([last, failed("first")]) == [failed("first")]
@@ -55,13 +55,13 @@ def test_the_order_is_that_of_first_occurrence() -> None:
     assert repair_history(entries) == [done(2, q="a"), done(1, q="b")]
 
 
-def test_nothing_gives_nothing() -> None:
+def test_an_empty_history_stays_empty() -> None:
     """An empty history has no entries to keep."""
     assert repair_history([]) == []
 
 
-def test_key_order_makes_no_other_call() -> None:
-    """Arguments are compared by what they say."""
+def test_calls_that_differ_in_key_order_are_equal() -> None:
+    """Arguments are compared by their value."""
     one = HistoryEntry.completed(FunctionCall("f", {"a": 1, "b": 2}), 1)
     other = HistoryEntry.completed(FunctionCall("f", {"b": 2, "a": 1}), 2)
     assert repair_history([one, other]) == [one]
@@ -75,21 +75,23 @@ def test_key_order_makes_no_other_call() -> None:
         (PermissionError("no"), RetryClass.PERMANENT),
     ],
 )
-def test_a_failure_takes_the_classifiers_verdict(error: Exception, expected: RetryClass) -> None:
+def test_a_failure_has_the_retry_class_of_the_classifier(
+    error: Exception, expected: RetryClass
+) -> None:
     """The class comes from the default classifier, the message from the error."""
     entry = HistoryEntry.failed(call(), error)
     assert (entry.retry_class, entry.message) == (expected, str(error))
     assert not entry.is_completed
 
 
-def test_a_failure_of_the_log_takes_the_verdict_on_its_kind() -> None:
-    """With the text that operators read."""
+def test_a_failure_from_the_log_is_classified_by_its_kind() -> None:
+    """The entry has the text that operators read."""
     entry = HistoryEntry.failed(call(), Failure(ErrorKind.AUTH, "no", "not allowed"))
     assert (entry.retry_class, entry.message) == (RetryClass.PERMANENT, "no")
 
 
-def test_an_error_that_cannot_say_what_it_is_is_named() -> None:
-    """As in the log."""
+def test_an_error_whose_text_cannot_be_read_is_named_by_its_class() -> None:
+    """The same rule holds in the log."""
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -100,8 +102,8 @@ def test_an_error_that_cannot_say_what_it_is_is_named() -> None:
     assert str(entry.message).endswith("Mute")
 
 
-def test_a_classifier_of_ones_own_decides() -> None:
-    """Any object with `classify` will do."""
+def test_a_custom_classifier_decides() -> None:
+    """Any object with a `classify` method is accepted."""
 
     class Never:
         def classify(self, error: BaseException | ErrorKind) -> RetryClass:
@@ -113,15 +115,17 @@ def test_a_classifier_of_ones_own_decides() -> None:
 entries = st.lists(
     st.builds(
         lambda key, ok, text: done(text, key=key) if ok else failed(text, key=key),
-        st.integers(0, 3), st.booleans(), st.text(max_size=3),
+        st.integers(0, 3),
+        st.booleans(),
+        st.text(max_size=3),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @given(entries)
-def test_it_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -> None:
-    """One entry a call, completed where any was; twice is once; the input is left alone."""
+def test_repair_history_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -> None:
+    """There is one entry per call, completed if any attempt was; the input does not change."""
     before = copy.deepcopy(history)
     kept = repair_history(history)
     assert history == before
@@ -133,8 +137,8 @@ def test_it_is_total_deterministic_and_idempotent(history: list[HistoryEntry]) -
         assert entry == (completed[0] if completed else group[-1])
 
 
-def test_a_call_without_a_fingerprint_is_like_no_other() -> None:
-    """JSON cannot say NaN: what nobody can compare stays."""
+def test_a_call_without_a_fingerprint_equals_no_other_call() -> None:
+    """NaN is not JSON: a call that cannot be compared stays."""
     entries = [done(1, q=float("nan")), done(2, q=float("nan")), done(3, q="a")]
     assert repair_history(entries) == entries
     with pytest.raises(UnhashableArguments):
@@ -142,5 +146,5 @@ def test_a_call_without_a_fingerprint_is_like_no_other() -> None:
 
 
 def test_an_entry_has_the_fingerprint_of_the_log() -> None:
-    """As text, the same for the same call."""
+    """The fingerprint is text, the same for the same call."""
     assert done(1, q="a").fingerprint == fingerprint("search", {"q": "a"})

@@ -1,4 +1,4 @@
-"""Windows and summaries: older turns go whole, and something may stand for them."""
+"""Windows and summaries: older turns are left out whole, and a summary may replace them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tiktoken import registry
 
 from eventstore import Conversation, EventStore, Recorded, validate
-from eventstore.wire import PROVIDERS, list_key
+from eventstore.providers import PROVIDERS, list_key
 from projections import model_history, token_counter
 
 
 @pytest.fixture
 def chat() -> Iterator[Conversation]:
-    """A conversation: the system, then three questions; the first call is answered last."""
+    """Return a conversation of the system and three questions; the first call is answered last."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.add_message("system", "Be brief.")  # version 1
@@ -34,28 +34,28 @@ def chat() -> Iterator[Conversation]:
 
 
 def texts(events: Any, **options: Any) -> list[str]:
-    """What OpenAI's messages say, in order."""
+    """Return the texts of OpenAI's messages, in order."""
     shown = model_history(events, **options).render("openai")["messages"]
     assert validate(shown, "openai") == []
     return [message["content"] or message["tool_calls"][0]["id"] for message in shown]
 
 
-def test_a_window_since_a_version_keeps_what_happened_since(chat: Conversation) -> None:
-    """A turn whose result came since then stays whole, and everything after it."""
+def test_a_window_since_a_version_keeps_turns_with_later_events(chat: Conversation) -> None:
+    """A turn whose result came after that version stays whole, with everything after it."""
     events = list(chat.events())
     assert texts(events[:7], since=7) == ["Be brief.", "third?"]
     assert texts(events, since=7) == ["Be brief.", *texts(events)[2:]]
     assert texts(events, since=1) == texts(events)
 
 
-def test_nothing_since_a_version_leaves_the_summary_alone(chat: Conversation) -> None:
-    """What lies ahead of the log holds no turn."""
+def test_without_turns_since_a_version_only_the_summary_is_shown(chat: Conversation) -> None:
+    """No turn lies after the end of the log."""
     assert texts(chat.events(), since=9) == ["Be brief."]
     assert texts(chat.events(), since=9, summary="All said.") == ["Be brief.", "All said."]
 
 
 def test_a_summary_stands_where_the_older_turns_stood(chat: Conversation) -> None:
-    """The older turns are listed as told in it; without older turns there is no summary."""
+    """The repair lists the turns that it replaces; without such turns there is no summary."""
     history = model_history(chat.events(), last_turns=1, summary="Two calls came before.")
     said = [message["content"] for message in history.render("openai")["messages"]]
     assert said == ["Be brief.", "Two calls came before.", "second?", None, "two", "third?"]
@@ -65,14 +65,14 @@ def test_a_summary_stands_where_the_older_turns_stood(chat: Conversation) -> Non
     assert "Nothing." not in texts(chat.events(), last_turns=2, summary="Nothing.")
 
 
-def test_a_window_without_a_summary_says_what_it_dropped(chat: Conversation) -> None:
-    """By the versions of the turns."""
+def test_a_window_without_a_summary_names_the_dropped_turns(chat: Conversation) -> None:
+    """The repair has the versions of the turns."""
     (cut,) = model_history(chat.events(), last_turns=1).repairs
     assert (cut.what, cut.rule, cut.versions) == ("dropped", "window", (2, 3))
 
 
 def test_a_budget_counts_the_summary_too(chat: Conversation) -> None:
-    """What the summary takes is not there for turns; several limits hold all at once."""
+    """The tokens of the summary are not available for turns; several limits hold all at once."""
 
     def within(most: int, **options: Any) -> list[str]:
         return texts(chat.events(), max_tokens=most, count_tokens=len, **options)[1:]
@@ -84,8 +84,8 @@ def test_a_budget_counts_the_summary_too(chat: Conversation) -> None:
     assert within(1000, summary="told", last_turns=1)[0] == "told"
 
 
-def test_a_budget_counts_what_is_shown(chat: Conversation) -> None:
-    """Not a call that a later one stands for, but the note on why it is missing."""
+def test_a_budget_counts_shown_content_only(chat: Conversation) -> None:
+    """A collapsed call is not counted; the note on it is."""
     chat.request("f", {"a": 1}, call_id="one")
     chat.add_message("assistant", "again")
     chat.request("f", {"a": 1}, call_id="two")
@@ -113,12 +113,16 @@ def test_every_window_is_valid_for_every_provider(
     summary: str | None,
     end: int,
 ) -> None:
-    """Calls keep their results, whatever is cut; the same window gives the same bytes."""
+    """Calls keep their results in every window; the same window gives the same bytes."""
     for provider in PROVIDERS:
         history = model_history(
-            LOG[:end], last_turns=last_turns, max_tokens=most, since=since, summary=summary,
+            LOG[:end],
+            last_turns=last_turns,
+            max_tokens=most,
+            since=since,
+            summary=summary,
             count_tokens=None if most is None else len,
-        )  # fmt: skip
+        )
         shown = history.render(provider)
         assert shown == history.render(provider)
         messages = shown[list_key(provider)]
@@ -130,11 +134,17 @@ def _log() -> list[Recorded]:
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.add_message("user", "first?")
-        chat.record({"role": "assistant", "content": [
-            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-            {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},
-            {"type": "tool_use", "id": "toolu_2", "name": "g", "input": {}},
-        ]}, "anthropic")  # fmt: skip
+        chat.record(
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                    {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},
+                    {"type": "tool_use", "id": "toolu_2", "name": "g", "input": {}},
+                ],
+            },
+            "anthropic",
+        )
         chat.complete("toolu_1", "one")
         chat.add_message("user", "second?")
         chat.complete("toolu_2", {"two": 2})
@@ -146,7 +156,7 @@ LOG = _log()
 
 
 def test_reasoning_is_cut_with_its_turn_or_not_at_all() -> None:
-    """A message is a unit: its thinking never stays behind, and never goes alone."""
+    """A message and its thinking are shown together or left out together."""
     for version in range(1, len(LOG) + 2):
         shown = str(model_history(LOG, since=version, summary="s").render("anthropic"))
         assert ("c2ln" in shown) == ("toolu_1" in shown) == ("toolu_2" in shown)
@@ -157,17 +167,19 @@ def test_reasoning_is_cut_with_its_turn_or_not_at_all() -> None:
 
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An encoding of tiktoken's that needs no network: a token a byte."""
+    """Return an encoding of tiktoken's that needs no network: one token per byte."""
     known = tiktoken.Encoding(
-        "letters", pat_str=r".|\n", mergeable_ranks={bytes([n]): n for n in range(256)},
+        "letters",
+        pat_str=r".|\n",
+        mergeable_ranks={bytes([n]): n for n in range(256)},
         special_tokens={"<|end|>": 256},
-    )  # fmt: skip
+    )
     monkeypatch.setitem(registry.ENCODINGS, "letters", known)
     return "letters"
 
 
 def test_tiktoken_counts_where_it_is_installed(letters: str) -> None:
-    """Also text that looks like a token of the model's own."""
+    """Text that looks like a special token of the model is counted, too."""
     count = token_counter(letters)
     assert [count(text) for text in ("", "abc", "<|end|>")] == [0, 3, 7]
 
@@ -175,7 +187,7 @@ def test_tiktoken_counts_where_it_is_installed(letters: str) -> None:
 def test_a_budget_without_a_counter_is_counted_by_tiktoken(
     chat: Conversation, letters: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the encoding of today's models."""
+    """The encoding is that of today's models."""
     get = tiktoken.get_encoding
     asked: list[str] = []
     monkeypatch.setattr(tiktoken, "get_encoding", lambda name: asked.append(name) or get(letters))
@@ -184,13 +196,13 @@ def test_a_budget_without_a_counter_is_counted_by_tiktoken(
 
 
 def test_an_encoding_that_cannot_be_loaded_is_named() -> None:
-    """With what to do instead."""
+    """The error says what to do instead."""
     with pytest.raises(ValueError, match=r"cannot load 'runes' .*: pass count_tokens"):
         token_counter("runes")
 
 
 def test_without_tiktoken_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or that a counter of one's own does."""
+    """The error also says that the caller may pass a counter."""
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(ValueError, match="pip install tiktoken, or pass count_tokens"):
         token_counter()

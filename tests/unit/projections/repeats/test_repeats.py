@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from support.transcripts import REPEATS
 
 from eventstore import (
     ErrorKind,
@@ -26,23 +26,22 @@ from eventstore import (
     ToolRunning,
     fingerprint,
 )
-from projections.repeats import Cycle, Repeat, Repeats, repeats
-from projections.rows import Place
-
-LETTA = Path(__file__).parents[3] / "shared/data/letta/repeat-loop.messages.json"
+from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
+from projections.repeats.streaks import Place
 
 
 def log(events: Iterable[Event], conversation: str = "chat") -> list[Recorded]:
-    """The events as one conversation's log."""
+    """Return the events as the log of one conversation."""
     return [
-        Recorded(0, n, conversation, n, f"{n:032x}", n, getattr(event, "call_id", None), None,
-                 event)
+        Recorded(
+            0, n, conversation, n, f"{n:032x}", n, getattr(event, "call_id", None), None, event
+        )
         for n, event in enumerate(events, 1)
-    ]  # fmt: skip
+    ]
 
 
 def calls(sequence: str) -> list[Recorded]:
-    """A log of calls, one for each letter: its tool; a dot is a user message, a dash another."""
+    """Return a log of calls, one per letter: its tool; a dot is a user message, a dash another."""
     return log(
         MessageAdded("user" if letter == "." else "assistant")
         if letter in ".-"
@@ -52,7 +51,7 @@ def calls(sequence: str) -> list[Recorded]:
 
 
 def answered(*answers: Any) -> list[Recorded]:
-    """A log of equal calls, each with its answer: a result, a `Failure`, or None for no answer."""
+    """Return a log of equal calls, each with its answer: a result, a `Failure`, or None."""
     events: list[Event] = []
     for n, answer in enumerate(answers):
         call_id = f"c{n}"
@@ -67,14 +66,14 @@ def answered(*answers: Any) -> list[Recorded]:
 
 
 def one(events: list[Recorded], **options: Any) -> Repeat:
-    """The only finding, a repeat."""
+    """Return the only finding, a repeat."""
     (finding,) = repeats(events, **options)
     assert isinstance(finding, Repeat)
     return finding
 
 
 def cycles(sequence: str, threshold: int = 3) -> list[Cycle]:
-    """The cycles of a log of letters."""
+    """Return the cycles of a log of letters."""
     return [f for f in repeats(calls(sequence), threshold) if isinstance(f, Cycle)]
 
 
@@ -88,14 +87,14 @@ def test_a_row_of_equal_calls_is_found() -> None:
     assert found.conversation_id == "chat"
 
 
-def test_user_messages_do_not_break_a_row_but_count_apart() -> None:
+def test_user_messages_do_not_break_a_row_but_split_the_count() -> None:
     """A heartbeat between the calls hides no loop."""
     found = one(calls("a.a.a-a.a-a"))
     assert (found.run, found.between_users, found.since_user) == (6, 2, 2)
 
 
 def test_another_call_breaks_a_row() -> None:
-    """The longest row is kept, the first of equals, and the one that is under way is told."""
+    """The longest row is kept, the first among equals, and the current row is reported."""
     found = one(calls("aab.aaa.caaa.daa"))
     assert (found.total, found.run, found.current_run) == (10, 3, 2)
     assert (found.run_first, found.run_last) == (Place("a5", 5), Place("a7", 7))
@@ -104,20 +103,20 @@ def test_another_call_breaks_a_row() -> None:
 
 
 def test_calls_with_others_between_count_until_the_user_speaks() -> None:
-    """Three reads of one file in one stretch are a finding, over three stretches they are none."""
+    """Three reads of one file in one stretch are a finding, over three stretches they are not."""
     found = one(calls("abacda"))
     assert (found.call.name, found.run, found.between_users) == ("a", 1, 3)
     assert repeats(calls("ab.ac.da")) == []
 
 
-def test_what_was_repeated_before_the_user_spoke_is_still_told() -> None:
-    """`since_user` is of the present, `between_users` of the worst stretch."""
+def test_repeats_before_a_user_message_are_still_found() -> None:
+    """`since_user` is the present count, `between_users` the largest one."""
     found = one(calls("abaca.e"))
     assert (found.between_users, found.since_user) == (3, 0)
 
 
-def test_the_threshold_decides_what_is_told() -> None:
-    """Twice is told on request, and once is no repeat."""
+def test_the_threshold_decides_which_repeats_are_found() -> None:
+    """Two calls are found on request, and one call is not a repeat."""
     assert repeats(calls("aa")) == []
     assert one(calls("aa"), threshold=2).run == 2
     with pytest.raises(ValueError, match="threshold is 1"):
@@ -125,7 +124,7 @@ def test_the_threshold_decides_what_is_told() -> None:
 
 
 def test_calls_differ_by_their_arguments() -> None:
-    """The same tool with other arguments is another call; key order makes none."""
+    """The same tool with other arguments is another call; key order does not matter."""
     different = [ToolPending(FunctionCall("f", {"n": n}, f"c{n}")) for n in range(5)]
     assert repeats(log(different)) == []
     turned = [{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 2}]
@@ -133,8 +132,8 @@ def test_calls_differ_by_their_arguments() -> None:
     assert one(log(equal)).run == 3
 
 
-def test_attempts_of_one_call_are_no_repeats() -> None:
-    """A retried call was asked for once."""
+def test_attempts_of_one_call_are_not_repeats() -> None:
+    """A call that is retried was requested once."""
     events: list[Event] = [ToolPending(FunctionCall("f", {}, "a"))]
     for attempt in (1, 2, 3):
         events += [
@@ -145,7 +144,7 @@ def test_attempts_of_one_call_are_no_repeats() -> None:
 
 
 def test_a_request_that_comes_twice_is_counted_once() -> None:
-    """Neither one that says an open call again, nor one whose place in the log has passed."""
+    """A repeated request of an open call and one out of order are not counted again."""
     twice = calls("aab")
     again = msgspec.structs.replace(twice[1], version=4)
     assert repeats([*twice[:2], again]) == []
@@ -153,8 +152,8 @@ def test_a_request_that_comes_twice_is_counted_once() -> None:
     assert repeats([*calls("aa"), *answered(1)[1:], *calls("aa")]) == []
 
 
-def test_a_call_that_nobody_can_name_is_passed_over() -> None:
-    """Without an id no place in the log can be told, and no answer found."""
+def test_a_call_without_an_id_or_a_fingerprint_is_ignored() -> None:
+    """Without an id a call has no place in the log and no answer."""
     calls = [ToolPending(FunctionCall("f", {}, call_id)) for call_id in (None, "", "a")]
     assert repeats(log(calls), threshold=2) == []
 
@@ -172,7 +171,7 @@ def test_a_call_that_nobody_can_name_is_passed_over() -> None:
         ([1, None, None], 1, None),
     ],
 )
-def test_whether_the_answer_was_always_the_same(
+def test_a_repeat_says_whether_its_answer_was_always_the_same(
     answers: list[Any], distinct: int, same: bool | None
 ) -> None:
     """Results by value, failures by kind and text; unanswered calls say nothing."""
@@ -194,7 +193,7 @@ def test_the_last_answer_of_a_call_counts() -> None:
     assert (found.answers, found.answered) == (1, 3)
 
 
-def test_what_of_a_result_is_compared_is_the_callers_to_say() -> None:
+def test_the_caller_chooses_the_compared_part_of_a_result() -> None:
     """Without its time each answer is the same; a function that raises is not the log's fault."""
     events = answered(*({"status": "OK", "time": n} for n in range(3)))
     assert one(events).same_answer is False
@@ -216,7 +215,7 @@ def test_what_of_a_result_is_compared_is_the_callers_to_say() -> None:
     ],
 )
 def test_a_cycle_is_found(sequence: str, names: str, run: int, first: str, last: str) -> None:
-    """Two to four calls in turn: which, how often, and where the row began and ended."""
+    """The finding has the two to four calls of the cycle, how often they came, and where."""
     (cycle,) = cycles(sequence)
     assert "".join(call.name for call in cycle.calls) == names
     assert cycle.fingerprints == tuple(fingerprint(name, {"of": name}) for name in names)
@@ -226,26 +225,26 @@ def test_a_cycle_is_found(sequence: str, names: str, run: int, first: str, last:
 @pytest.mark.parametrize(
     "sequence", ["aaaaaaaaaaaa", "abab", "abcdeabcdeabcde", "abcacb", "abaaba"]
 )
-def test_what_is_no_cycle(sequence: str) -> None:
-    """One call in a row, too few rounds, too long a turn, or no turn at all."""
+def test_other_sequences_are_not_cycles(sequence: str) -> None:
+    """One repeated call, too few rounds, too many calls in a round and no order do not count."""
     assert cycles(sequence) == []
 
 
-def test_a_cycle_is_told_once_however_long_it_goes_on() -> None:
-    """It is no cycle of twice the length, nor one that begins at another of its calls."""
+def test_a_cycle_is_reported_once_however_long_it_is() -> None:
+    """A cycle is not reported as a cycle of twice the length, nor from another of its calls."""
     (cycle,) = cycles("ab" * 20 + "xy" + "ba" * 7)
     assert (cycle.run, cycle.current_run) == (20, 7)
 
 
 def test_a_cycle_says_how_often_it_went_round_since_the_user_spoke() -> None:
-    """Only whole rounds after the last user message count, and only of the row under way."""
+    """Only whole rounds after the last user message count, and only those of the current row."""
     assert cycles("abababab.abab")[0].since_user == 2
     assert cycles("abababab.aba")[0].since_user == 1
     assert cycles("abababab")[0].since_user == 4
     assert (cycles("ababab.ababx")[0].since_user, cycles("abababx")[0].current_run) == (0, 0)
 
 
-def test_a_cycle_that_gave_way_to_another_is_over() -> None:
+def test_a_cycle_replaced_by_another_is_not_current() -> None:
     """Only the row that the log ends with is under way."""
     under_way, over = cycles("abababcdcdcdcd")
     assert (over.run, over.current_run, over.since_user) == (3, 0, 0)
@@ -255,20 +254,26 @@ def test_a_cycle_that_gave_way_to_another_is_over() -> None:
 def test_the_longest_row_comes_first() -> None:
     """A cycle counts with all its calls."""
     found = repeats(calls("cccc.ababababab.ddd"))
-    lengths = [(type(f), "".join(c.name for c in getattr(f, "calls", [getattr(f, "call", None)])))
-               for f in found]  # fmt: skip
+    lengths = [
+        (type(f), "".join(c.name for c in getattr(f, "calls", [getattr(f, "call", None)])))
+        for f in found
+    ]
     assert lengths == [
-        (Cycle, "ab"), (Repeat, "a"), (Repeat, "b"), (Repeat, "c"), (Repeat, "d"),
-    ]  # fmt: skip
+        (Cycle, "ab"),
+        (Repeat, "a"),
+        (Repeat, "b"),
+        (Repeat, "c"),
+        (Repeat, "d"),
+    ]
 
 
-def test_an_answer_that_is_no_json_is_an_answer() -> None:
+def test_an_answer_that_is_not_json_counts_as_an_answer() -> None:
     """A log made by hand may hold anything, and the fold still does not raise."""
     assert one(answered({1j}, {2j}, "text")).answers == 2
 
 
 def test_conversations_are_kept_apart() -> None:
-    """Equal calls of two conversations are no row."""
+    """Equal calls of two conversations are not in a row."""
     one_call = [recorded.event for recorded in calls("aa")]
     mixed = [r for pair in zip(log(one_call), log(one_call, "b"), strict=True) for r in pair]
     assert repeats(mixed) == []
@@ -276,7 +281,7 @@ def test_conversations_are_kept_apart() -> None:
 
 
 def test_findings_read_as_sentences() -> None:
-    """What a person reads of a repeat and of a cycle."""
+    """`str` gives the sentence that a person reads."""
     assert str(one(answered(1, 1, 1))) == (
         "f {}: 3 times, 3 in a row, 3 between two user messages, always the same answer "
         "(c0 at version 1 to c2 at 5)"
@@ -292,24 +297,23 @@ def test_findings_read_as_sentences() -> None:
     )
 
 
-def test_findings_are_json_and_say_what_they_are() -> None:
+def test_findings_encode_as_json_with_their_kind() -> None:
     """The command line prints findings for programs."""
     read = msgspec.json.decode(msgspec.json.encode(repeats(calls("ababab"))))
     assert [finding["type"] for finding in read] == ["cycle", "repeat", "repeat"]
     assert read[0]["run_first"] == ["a1", 1]
 
 
-def test_a_fold_can_be_asked_at_any_time() -> None:
+def test_findings_can_be_read_between_events() -> None:
     """A guard asks after each event, and learns of the third call at once."""
     fold = Repeats()
     seen = [len(fold.extend([recorded]).findings) for recorded in calls("aaaa")]
     assert seen == [0, 0, 1, 1]
 
 
-@pytest.mark.skipif(not LETTA.exists(), reason="the transcripts are not here")
 def test_a_real_loop_between_heartbeats_is_found() -> None:
-    """41 identical calls in a row, each followed by a user message that no user wrote."""
-    messages = json.loads(LETTA.read_text())
+    """The log has 41 identical calls in a row, each followed by a message of the host."""
+    messages = json.loads(REPEATS.read_text("utf-8"))
 
     def without_time(result: Any) -> Any:
         answer = json.loads(result) if isinstance(result, str) else result

@@ -1,4 +1,4 @@
-"""Error statistics: what became of calls, counted where it belongs, and how long it took."""
+"""Error statistics: the outcomes of calls, where they are counted, and how long calls took."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ from eventstore import (
     UnknownEvent,
     fingerprint,
 )
-from projections.durations import EXACT, RELATIVE_ERROR, Durations, Percentiles
-from projections.figures import Statistics, ToolNumbers
-from projections.statistics import ANOMALIES, ErrorStatistics, error_statistics
-from projections.text import arguments_text, duration, one_line, share, table
-from projections.tools import CurrentTools
+from eventstore.domain.one_line import one_line
+from projections.current_tools import CurrentTools
+from projections.formatting import arguments_text, duration, share, table
+from projections.statistics.durations import (
+    MAX_EXACT_DURATIONS,
+    RELATIVE_ERROR,
+    Durations,
+    Percentiles,
+)
+from projections.statistics.projection import MAX_ANOMALIES, ErrorStatistics, error_statistics
+from projections.statistics.results import Statistics, ToolStatistics
 
 EDIT = FunctionCall("search", {"q": "safe"}, "a")
 SECOND = 1_000_000
@@ -63,17 +69,17 @@ CALLS  REPEATED  FAILURES  FAILED  CALL
 
 
 def pending(call_id: str = "a", name: str = "search", **arguments: Any) -> ToolPending:
-    """The request of a call."""
+    """Return the request of a call."""
     return ToolPending(FunctionCall(name, arguments, call_id))
 
 
 def running(attempt: int = 1, call_id: str = "a") -> ToolRunning:
-    """The start of an attempt."""
+    """Return the start of an attempt."""
     return ToolRunning(call_id, attempt)
 
 
 def completed(call_id: str = "a", **flags: Any) -> ToolCompleted:
-    """The answer to a call."""
+    """Return the answer to a call."""
     return ToolCompleted(call_id, FunctionResponse("search", "ok", call_id), **flags)
 
 
@@ -83,29 +89,38 @@ def failed(
     call_id: str = "a",
     **fields: Any,
 ) -> ToolFailed:
-    """The failure of an attempt."""
+    """Return the failure of an attempt."""
     return ToolFailed(call_id, Failure(kind, "boom", code=code), **fields)
 
 
 def log(*events: Event, conversation: str = "chat", seconds: Iterable[int] = ()) -> list[Recorded]:
-    """The events as one conversation's log, recorded at these seconds, else all at once."""
+    """Return the events as one conversation's log, recorded at these seconds or all at once."""
     times = list(seconds) or [0] * len(events)
     return [
-        Recorded(0, n, conversation, n, f"{n:032x}", at * SECOND, getattr(event, "call_id", None),
-                 None, event)
+        Recorded(
+            0,
+            n,
+            conversation,
+            n,
+            f"{n:032x}",
+            at * SECOND,
+            getattr(event, "call_id", None),
+            None,
+            event,
+        )
         for n, (event, at) in enumerate(zip(events, times, strict=True), 1)
-    ]  # fmt: skip
+    ]
 
 
-def of(*events: Event) -> ToolNumbers:
-    """The overall numbers of a log without anomalies."""
+def of(*events: Event) -> ToolStatistics:
+    """Return the overall numbers of a log without anomalies."""
     statistics = error_statistics(log(*events))
     assert statistics.anomalies == ()
     return statistics.overall
 
 
 def counts(numbers: Any) -> dict[str, Any]:
-    """The numbers that are not 0 or empty, times left aside."""
+    """Return the numbers that are not 0 or empty, without the times."""
     fields = msgspec.to_builtins(numbers)
     return {
         name: value
@@ -125,8 +140,14 @@ def counts(numbers: Any) -> dict[str, Any]:
         ),
         (
             [pending(), running(), completed()],
-            {"calls": 1, "attempts": 1, "completions": 1, "first_tries": 1,
-             "first_try_successes": 1, "first_try_success_rate": 1.0},
+            {
+                "calls": 1,
+                "attempts": 1,
+                "completions": 1,
+                "first_tries": 1,
+                "first_try_successes": 1,
+                "first_try_success_rate": 1.0,
+            },
         ),
         (
             [pending(), completed(synthetic=True, lossy=True)],
@@ -134,59 +155,129 @@ def counts(numbers: Any) -> dict[str, Any]:
         ),
         (
             [pending(), failed(ErrorKind.VALIDATION)],
-            {"calls": 1, "failures": 1, "failures_by_kind": {"validation": 1},
-             "terminal_failures": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "failures": 1,
+                "failures_by_kind": {"validation": 1},
+                "terminal_failures": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), ToolRejected("a", source="gate")],
             {"calls": 1, "rejections": 1, "rejections_by_source": {"gate": 1}},
         ),
         (
-            [pending(), running(), failed(), running(2), failed(ErrorKind.QUOTA), running(3),
-             completed()],
-            {"calls": 1, "attempts": 3, "retries": 2, "failures": 2, "recovered": 1,
-             "failures_by_kind": {"quota": 1, "transient": 1}, "completions": 1, "first_tries": 1},
+            [
+                pending(),
+                running(),
+                failed(),
+                running(2),
+                failed(ErrorKind.QUOTA),
+                running(3),
+                completed(),
+            ],
+            {
+                "calls": 1,
+                "attempts": 3,
+                "retries": 2,
+                "failures": 2,
+                "recovered": 1,
+                "failures_by_kind": {"quota": 1, "transient": 1},
+                "completions": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), running(2), completed()],
-            {"calls": 1, "attempts": 2, "retries": 1, "recovered": 1, "completions": 1,
-             "outcome_unknown": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 2,
+                "retries": 1,
+                "recovered": 1,
+                "completions": 1,
+                "outcome_unknown": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), failed(ErrorKind.VALIDATION), running(), completed()],
-            {"calls": 1, "attempts": 1, "failures": 1, "failures_by_kind": {"validation": 1},
-             "recovered": 1, "completions": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 1,
+                "failures": 1,
+                "failures_by_kind": {"validation": 1},
+                "recovered": 1,
+                "completions": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), failed(code="timeout")],
-            {"calls": 1, "attempts": 1, "failures": 1, "failures_by_kind": {"transient": 1},
-             "terminal_failures": 1, "outcome_unknown": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 1,
+                "failures": 1,
+                "failures_by_kind": {"transient": 1},
+                "terminal_failures": 1,
+                "outcome_unknown": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), failed(code="timeout"), running(2), failed()],
-            {"calls": 1, "attempts": 2, "retries": 1, "failures": 2,
-             "failures_by_kind": {"transient": 2}, "terminal_failures": 1, "outcome_unknown": 1,
-             "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 2,
+                "retries": 1,
+                "failures": 2,
+                "failures_by_kind": {"transient": 2},
+                "terminal_failures": 1,
+                "outcome_unknown": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), failed(code="cancelled"), completed()],
-            {"calls": 1, "attempts": 1, "failures": 1, "failures_by_kind": {"transient": 1},
-             "completions": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 1,
+                "failures": 1,
+                "failures_by_kind": {"transient": 1},
+                "completions": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), failed(), completed()],
-            {"calls": 1, "attempts": 1, "failures": 1, "failures_by_kind": {"transient": 1},
-             "completions": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "attempts": 1,
+                "failures": 1,
+                "failures_by_kind": {"transient": 1},
+                "completions": 1,
+                "first_tries": 1,
+            },
         ),
         (
             [pending(), running(), failed(), running(2)],
-            {"calls": 1, "open": 1, "attempts": 2, "retries": 1, "failures": 1,
-             "failures_by_kind": {"transient": 1}, "outcome_unknown": 1, "first_tries": 1},
+            {
+                "calls": 1,
+                "open": 1,
+                "attempts": 2,
+                "retries": 1,
+                "failures": 1,
+                "failures_by_kind": {"transient": 1},
+                "outcome_unknown": 1,
+                "first_tries": 1,
+            },
         ),
     ],
-)  # fmt: skip
-def test_the_life_of_one_call_in_numbers(events: list[Event], expected: dict[str, Any]) -> None:
-    """Each way a call can go is counted the same overall, for its tool and its fingerprint."""
+)
+def test_the_counts_after_the_events_of_one_call(
+    events: list[Event], expected: dict[str, Any]
+) -> None:
+    """The same counts are found overall, for the call's tool and for its fingerprint."""
     statistics = error_statistics(log(*events))
     assert statistics.anomalies == ()
     assert counts(statistics.overall) == expected
@@ -196,8 +287,8 @@ def test_the_life_of_one_call_in_numbers(events: list[Event], expected: dict[str
     assert by_fingerprint == {**expected, "tool": "search"}
 
 
-def test_numbers_add_up_over_tools_and_conversations() -> None:
-    """Overall is the sum of the tools; conversations and events are counted."""
+def test_counts_add_up_over_tools_and_conversations() -> None:
+    """The overall numbers are the sum over the tools; conversations and events are counted."""
     one = log(pending("a", "x"), pending("b", "y"), running(1, "a"), completed("a"))
     other = log(pending("a", "y"), failed(), MessageAdded("user"), conversation="other")
     statistics = error_statistics(one + other)
@@ -207,14 +298,23 @@ def test_numbers_add_up_over_tools_and_conversations() -> None:
     assert statistics.overall.first_try_success_rate == 0.5
 
 
-def test_the_worst_comes_first() -> None:
-    """Calls that stayed failed go before doubt, that before failures that were mended."""
+def test_the_most_severe_tools_and_calls_come_first() -> None:
+    """The order is: calls that stayed failed, unknown outcomes, failures that a retry mended."""
     events: list[Event] = [
-        pending("1", "fine"), pending("2", "fine"), pending("3", "mended"), pending("4", "lost"),
-        pending("5", "broken"), running(1, "3"), failed(call_id="3"), running(2, "3"),
-        completed("3"), running(1, "4"), failed(ErrorKind.VALIDATION, call_id="5"),
-        failed(ErrorKind.VALIDATION, call_id="2"), completed("2"),
-    ]  # fmt: skip
+        pending("1", "fine"),
+        pending("2", "fine"),
+        pending("3", "mended"),
+        pending("4", "lost"),
+        pending("5", "broken"),
+        running(1, "3"),
+        failed(call_id="3"),
+        running(2, "3"),
+        completed("3"),
+        running(1, "4"),
+        failed(ErrorKind.VALIDATION, call_id="5"),
+        failed(ErrorKind.VALIDATION, call_id="2"),
+        completed("2"),
+    ]
     statistics = error_statistics(log(*events))
     assert list(statistics.by_tool) == ["broken", "lost", "fine", "mended"]
     assert list(statistics.by_kind) == ["validation", "transient"]
@@ -223,24 +323,39 @@ def test_the_worst_comes_first() -> None:
     assert worst.tool == "broken"
 
 
-def test_each_error_kind_says_what_followed() -> None:
-    """Retried, recovered, still failed, and in which tools."""
+def test_each_error_kind_counts_retries_and_recoveries() -> None:
+    """Each kind has its retried, recovered and failed calls, and their tools."""
     events: list[Event] = [
-        pending("a", "x"), pending("b", "x"), pending("c", "y"), pending("d", "y"),
-        running(1, "a"), failed(call_id="a"), running(2, "a"), failed(ErrorKind.QUOTA, call_id="a"),
-        running(3, "a"), completed("a"),
-        failed(call_id="b"), failed(call_id="c"), failed(call_id="d"), completed("d"),
-    ]  # fmt: skip
+        pending("a", "x"),
+        pending("b", "x"),
+        pending("c", "y"),
+        pending("d", "y"),
+        running(1, "a"),
+        failed(call_id="a"),
+        running(2, "a"),
+        failed(ErrorKind.QUOTA, call_id="a"),
+        running(3, "a"),
+        completed("a"),
+        failed(call_id="b"),
+        failed(call_id="c"),
+        failed(call_id="d"),
+        completed("d"),
+    ]
     by_kind = error_statistics(log(*events)).by_kind
     assert msgspec.to_builtins(by_kind) == {
-        "transient": {"failures": 4, "retried": 1, "recovered": 0, "terminal": 2,
-                      "by_tool": {"x": 2, "y": 2}},
+        "transient": {
+            "failures": 4,
+            "retried": 1,
+            "recovered": 0,
+            "terminal": 2,
+            "by_tool": {"x": 2, "y": 2},
+        },
         "quota": {"failures": 1, "retried": 1, "recovered": 1, "terminal": 0, "by_tool": {"x": 1}},
-    }  # fmt: skip
+    }
 
 
 def test_a_call_repeats_when_its_conversation_asks_again() -> None:
-    """The same arguments, asked again in the same conversation, whatever came between."""
+    """Other calls may come between the two."""
     one = log(pending("a", q=1), pending("b", q=1), pending("c", q=2), pending("d", q=1))
     other = log(pending("a", q=1), conversation="other")
     statistics = error_statistics(one + other)
@@ -250,8 +365,8 @@ def test_a_call_repeats_when_its_conversation_asks_again() -> None:
     assert statistics.by_fingerprint[fingerprint("search", {"q": 2})].repeated == 0
 
 
-def test_an_edit_is_booked_under_its_own_fingerprint() -> None:
-    """The request counts where the model made it, what ran where it ran."""
+def test_an_edit_is_counted_under_its_own_fingerprint() -> None:
+    """The request counts under the original arguments, the attempts under the edited ones."""
     edit = FunctionCall("search", {"q": "safe"}, "a")
     events = log(pending(q="risky"), ToolApproved("a", edit), running(), failed())
     by_fingerprint = error_statistics(events).by_fingerprint
@@ -262,7 +377,7 @@ def test_an_edit_is_booked_under_its_own_fingerprint() -> None:
     assert (ran.arguments, ran.terminal_failures) == ('{"q":"safe"}', 1)
 
 
-def test_a_call_that_nothing_can_equal_is_counted_all_the_same() -> None:
+def test_a_call_without_a_fingerprint_is_counted() -> None:
     """Arguments without a fingerprint are counted for their tool."""
     events: list[Event] = [pending(q=float("nan")), pending("b", q=float("nan")), failed()]
     statistics = error_statistics(log(*events))
@@ -270,49 +385,63 @@ def test_a_call_that_nothing_can_equal_is_counted_all_the_same() -> None:
     assert statistics.by_fingerprint == {}
 
 
-def test_times_are_told_apart() -> None:
-    """Waiting to the decision, queueing to the first start, running to each end."""
+def test_waiting_queueing_and_running_times_are_separate() -> None:
+    """Waiting ends with the decision, queueing with the first start, running with each end."""
     events = log(
-        pending("a"), ToolApproved("a"), running(1, "a"), failed(call_id="a"), running(2, "a"),
+        pending("a"),
+        ToolApproved("a"),
+        running(1, "a"),
+        failed(call_id="a"),
+        running(2, "a"),
         completed("a"),
         seconds=(0, 10, 13, 20, 50, 59),
-    )  # fmt: skip
+    )
     overall = error_statistics(events).overall
     assert overall.waiting == Percentiles(1, *[10 * SECOND] * 4)
     assert overall.queueing == Percentiles(1, *[3 * SECOND] * 4)
     assert overall.running == Percentiles(2, 7 * SECOND, *[9 * SECOND] * 3)
 
 
-def test_an_attempt_takes_as_long_as_was_measured() -> None:
-    """The measured duration goes before the times of the log, and needs no start."""
+def test_a_measured_duration_is_used_for_an_attempt() -> None:
+    """The measured duration outranks the times of the log, and needs no start."""
     events = log(
-        pending("a"), running(1, "a"), completed("a", duration=7), pending("b"),
-        failed(call_id="b", duration=5), pending("c"), completed("c"),
+        pending("a"),
+        running(1, "a"),
+        completed("a", duration=7),
+        pending("b"),
+        failed(call_id="b", duration=5),
+        pending("c"),
+        completed("c"),
         seconds=range(7),
-    )  # fmt: skip
+    )
     assert error_statistics(events).overall.running == Percentiles(2, 5, 7, 7, 7)
 
 
-def test_only_a_persons_decision_was_waited_for() -> None:
-    """A gate's rejection is no wait, and neither is one that revokes an approval."""
+def test_only_a_persons_rejection_counts_as_waiting() -> None:
+    """A gate's rejection does not count as waiting, nor does one that revokes an approval."""
     events = log(
-        pending("a"), pending("b"), pending("c"), ToolRejected("a", source="gate"),
-        ToolRejected("b", source="human"), ToolApproved("c"), ToolRejected("c", source="human"),
+        pending("a"),
+        pending("b"),
+        pending("c"),
+        ToolRejected("a", source="gate"),
+        ToolRejected("b", source="human"),
+        ToolApproved("c"),
+        ToolRejected("c", source="human"),
         seconds=(0, 0, 0, 1, 2, 3, 9),
-    )  # fmt: skip
+    )
     assert error_statistics(events).overall.waiting == Percentiles(
         2, 2 * SECOND, 3 * SECOND, 3 * SECOND, 3 * SECOND
     )
 
 
 def test_an_auto_approved_call_queues_from_its_request() -> None:
-    """Without a decision the request is where the queue begins."""
+    """Without a decision the queueing time begins with the request."""
     events = log(pending(), running(), seconds=(5, 9))
     assert error_statistics(events).overall.queueing.p50 == 4 * SECOND
 
 
 def test_clocks_that_disagree_give_no_negative_time() -> None:
-    """An end before its start took no time."""
+    """An attempt that ends before its start took no time."""
     events = log(pending(), running(), completed(), seconds=(9, 5, 1))
     overall = error_statistics(events).overall
     assert (overall.queueing.max, overall.running.max) == (0, 0)
@@ -331,8 +460,8 @@ def test_clocks_that_disagree_give_no_negative_time() -> None:
         [pending(q=1), pending(q=2)],
     ],
 )
-def test_what_cannot_be_counted_is_an_anomaly(events: list[Event]) -> None:
-    """The event is named and everything else counted as if it were not there."""
+def test_an_event_that_cannot_be_counted_is_an_anomaly(events: list[Event]) -> None:
+    """The event is named, and everything else is counted as if it were not there."""
     statistics = error_statistics(log(*events))
     assert statistics.anomaly_count == len(statistics.anomalies) == 1
     at = statistics.anomalies[0].version
@@ -345,20 +474,31 @@ def test_what_cannot_be_counted_is_an_anomaly(events: list[Event]) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        ToolApproved("a", EDIT), ToolApproved("a"), ToolRejected("a"), running(1), running(2),
-        completed(), failed(), MessageAdded("user"), UnknownEvent("from_the_future", 1, "{}"),
+        ToolApproved("a", EDIT),
+        ToolApproved("a"),
+        ToolRejected("a"),
+        running(1),
+        running(2),
+        completed(),
+        failed(),
+        MessageAdded("user"),
+        UnknownEvent("from_the_future", 1, "{}"),
     ],
     ids=lambda event: event.tag,
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
     "life",
     [
-        [], [ToolApproved("a", EDIT)], [ToolApproved("a")], [running()], [failed()],
+        [],
+        [ToolApproved("a", EDIT)],
+        [ToolApproved("a")],
+        [running()],
+        [failed()],
         [running(), failed(), running(2)],
     ],
     ids=["Pending", "edited", "Approved", "Running", "Failed", "retried"],
-)  # fmt: skip
-def test_the_table_of_transitions_says_what_is_an_anomaly(
+)
+def test_anomalies_follow_the_table_of_transitions(
     life: list[Event], event: Any, call_id: str
 ) -> None:
     """A call that is not settled refuses the steps that its `Tool` does, for the same reason."""
@@ -368,8 +508,8 @@ def test_the_table_of_transitions_says_what_is_an_anomaly(
     assert list(error_statistics(events).anomalies) == CurrentTools().extend(events).anomalies
 
 
-def test_a_request_is_known_again_until_its_call_is_settled() -> None:
-    """The same once more is no anomaly, another of its id is one."""
+def test_a_repeated_request_is_recognised_until_its_call_ends() -> None:
+    """The same request again is not an anomaly; another request with its id is one."""
     again = [pending(q=1), pending(q=1), running(), pending(q=1)]
     assert error_statistics(log(*again)).anomalies == ()
     (anomaly,) = error_statistics(log(*again, pending(q=2))).anomalies
@@ -377,11 +517,20 @@ def test_a_request_is_known_again_until_its_call_is_settled() -> None:
 
 
 def test_a_log_that_comes_twice_counts_once() -> None:
-    """Neither settled calls, which are forgotten, nor attempts under way are counted again."""
+    """Neither ended calls, which are forgotten, nor running attempts are counted again."""
     events = log(
-        pending("a"), running(), completed(), pending("b"), running(1, "b"), failed(call_id="b"),
-        running(2, "b"), pending("c"), ToolRejected("c"), pending("d"), failed(call_id="d"),
-    )  # fmt: skip
+        pending("a"),
+        running(),
+        completed(),
+        pending("b"),
+        running(1, "b"),
+        failed(call_id="b"),
+        running(2, "b"),
+        pending("c"),
+        ToolRejected("c"),
+        pending("d"),
+        failed(call_id="d"),
+    )
     once, twice = error_statistics(events), error_statistics(events + events)
     assert twice.overall == once.overall
     assert twice.by_fingerprint == once.by_fingerprint
@@ -389,14 +538,17 @@ def test_a_log_that_comes_twice_counts_once() -> None:
 
 
 def test_anomalies_are_all_counted_and_the_first_are_kept() -> None:
-    """A log of nothing but damage costs no memory to speak of."""
-    statistics = error_statistics(log(*[completed("ghost")] * (ANOMALIES + 50)))
-    assert (statistics.anomaly_count, len(statistics.anomalies)) == (ANOMALIES + 50, ANOMALIES)
+    """A log that contains only damage needs little memory."""
+    statistics = error_statistics(log(*[completed("ghost")] * (MAX_ANOMALIES + 50)))
+    assert (statistics.anomaly_count, len(statistics.anomalies)) == (
+        MAX_ANOMALIES + 50,
+        MAX_ANOMALIES,
+    )
     assert statistics.anomalies[0].version == 1
 
 
-def test_a_failed_call_is_mended_however_late() -> None:
-    """What is kept of a failed call is enough for a retry and for a late answer."""
+def test_a_failed_call_recovers_however_late() -> None:
+    """The memory of a failed call is enough for a retry and for a late answer."""
     others = [event for n in range(50) for event in (pending(f"o{n}", q=n), completed(f"o{n}"))]
     retried = of(pending(), running(), failed(), *others, running(2), completed())
     assert (retried.terminal_failures, retried.recovered, retried.open) == (0, 1, 0)
@@ -404,8 +556,11 @@ def test_a_failed_call_is_mended_however_late() -> None:
     assert (late.terminal_failures, late.recovered, late.outcome_unknown) == (0, 0, 0)
 
 
-def test_fingerprints_make_room_for_others() -> None:
-    """The half that failed and repeated least goes, of equals the oldest; totals stay exact."""
+def test_the_lightest_fingerprints_are_forgotten_first() -> None:
+    """The half that failed and repeated least is dropped, of equals the oldest.
+
+    Totals stay exact.
+    """
     events: list[Event] = [pending("bad", q="bad"), failed(call_id="bad")]
     events += [pending("r1", q="again"), pending("r2", q="again")]
     for n in range(20):
@@ -422,8 +577,8 @@ def test_fingerprints_make_room_for_others() -> None:
         ErrorStatistics(fingerprints=0)
 
 
-def test_a_forgotten_fingerprint_begins_anew() -> None:
-    """Of one that comes back only the later calls are told, and its repeats are not made up."""
+def test_a_forgotten_fingerprint_is_counted_from_zero_again() -> None:
+    """Only its later calls are counted, and no repeats are invented."""
     events: list[Event] = [pending(f"c{n}", q=n % 4) for n in range(12)]
     statistics = error_statistics(log(*events), fingerprints=1)
     assert list(statistics.by_fingerprint) == [fingerprint("search", {"q": 3})]
@@ -431,7 +586,7 @@ def test_a_forgotten_fingerprint_begins_anew() -> None:
     assert error_statistics(log(*events), fingerprints=4).overall.repeated == 8
 
 
-def test_settled_calls_leave_nothing_behind() -> None:
+def test_ended_calls_use_no_memory() -> None:
     """Memory does not grow with the number of calls, nor with what they were about."""
 
     def lives(count: int) -> Iterable[Recorded]:
@@ -457,7 +612,7 @@ def test_settled_calls_leave_nothing_behind() -> None:
 
 
 def test_a_failed_call_keeps_none_of_its_payload() -> None:
-    """Neither its arguments nor its traceback, for calls that stay failed for good."""
+    """Neither arguments nor tracebacks of calls that stay failed are kept in memory."""
     fold = ErrorStatistics(fingerprints=1)
     tracemalloc.start()
     version = 0
@@ -474,14 +629,20 @@ def test_a_failed_call_keeps_none_of_its_payload() -> None:
     assert used < 500 * 1000
 
 
-def test_arguments_are_shown_where_there_is_something_to_tell() -> None:
-    """For calls that failed (however often), were rejected or were asked again; shortened."""
+def test_arguments_are_kept_for_repeated_and_failed_calls() -> None:
+    """The shortened arguments of failed, rejected and repeated calls are kept."""
     events: list[Event] = [
-        pending("a", q="plain"), pending("b", q="bad"), failed(call_id="b"), running(1, "b"),
+        pending("a", q="plain"),
+        pending("b", q="bad"),
         failed(call_id="b"),
-        pending("c", q="no"), ToolRejected("c"), pending("d", q="x" * 500),
-        pending("e", q="x" * 500), completed("a"),
-    ]  # fmt: skip
+        running(1, "b"),
+        failed(call_id="b"),
+        pending("c", q="no"),
+        ToolRejected("c"),
+        pending("d", q="x" * 500),
+        pending("e", q="x" * 500),
+        completed("a"),
+    ]
     statistics = error_statistics(log(*events))
     assert "plain" not in str(statistics)
     shown = {n.arguments for n in statistics.by_fingerprint.values()}
@@ -490,8 +651,8 @@ def test_arguments_are_shown_where_there_is_something_to_tell() -> None:
     assert len(long) == 200
 
 
-def test_a_statistic_is_json_and_reads_back() -> None:
-    """The command line prints it for programs."""
+def test_statistics_encode_as_json_and_decode_again() -> None:
+    """The command line prints this JSON for programs."""
     statistics = error_statistics(log(pending(), running(), failed(), completed("ghost")))
     assert msgspec.json.decode(msgspec.json.encode(statistics), type=Statistics) == statistics
 
@@ -499,25 +660,32 @@ def test_a_statistic_is_json_and_reads_back() -> None:
 # the text
 
 
-def test_the_table_reads_well() -> None:
-    """What a person sees of a log in a terminal, in full."""
+def test_statistics_print_as_tables() -> None:
+    """The whole text that a person sees in a terminal is compared."""
     events = log(
-        pending("a", "fetch", url="u"), pending("b", q=1), pending("c", q=1), running(1, "a"),
-        failed(ErrorKind.RATE_LIMIT, call_id="a"), running(2, "a"), completed("a"),
-        running(1, "b"), failed(ErrorKind.QUOTA, call_id="b"), ToolRejected("c", source="gate"),
+        pending("a", "fetch", url="u"),
+        pending("b", q=1),
+        pending("c", q=1),
+        running(1, "a"),
+        failed(ErrorKind.RATE_LIMIT, call_id="a"),
+        running(2, "a"),
+        completed("a"),
+        running(1, "b"),
+        failed(ErrorKind.QUOTA, call_id="b"),
+        ToolRejected("c", source="gate"),
         completed("ghost"),
         seconds=(0, 0, 0, 1, 3, 4, 90, 95, 96, 97, 98),
-    )  # fmt: skip
+    )
     assert str(error_statistics(events)) == TABLE
 
 
 def test_a_log_without_calls_reads_as_one_line() -> None:
-    """No tables of nothing."""
+    """Empty tables are not printed."""
     assert str(error_statistics([])) == "0 calls of 0 tools in 0 conversations (0 events)"
 
 
 def test_only_the_worst_calls_are_listed() -> None:
-    """The text stays short where the data is long."""
+    """The text stays short for a long log."""
     events: list[Event] = [pending("fine"), completed("fine")]
     for n in range(25):
         events += [pending(f"c{n}", q=n), failed(call_id=f"c{n}")]
@@ -535,43 +703,57 @@ def test_the_text_cannot_harm_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("microseconds", "text"),
     [
-        (None, "-"), (0, "0 us"), (999, "999 us"), (1000, "1.00 ms"), (12_345, "12.3 ms"),
-        (999_499, "999 ms"), (1_000_000, "1.00 s"), (59_900_000, "59.9 s"),
-        (60_000_000, "1 m 0 s"), (3_599_000_000, "59 m 59 s"), (12_000_000_000, "3 h 20 m"),
+        (None, "-"),
+        (0, "0 us"),
+        (999, "999 us"),
+        (1000, "1.00 ms"),
+        (12_345, "12.3 ms"),
+        (999_499, "999 ms"),
+        (1_000_000, "1.00 s"),
+        (59_900_000, "59.9 s"),
+        (60_000_000, "1 m 0 s"),
+        (3_599_000_000, "59 m 59 s"),
+        (12_000_000_000, "3 h 20 m"),
         (86_400_000_000 * 1234, "1,234 d 0 h"),
     ],
-)  # fmt: skip
+)
 def test_a_duration_has_the_unit_that_suits_it(microseconds: int | None, text: str) -> None:
-    """From microseconds to days, two units from a minute on."""
+    """Units go from microseconds to days, with two units from a minute on."""
     assert duration(microseconds) == text
 
 
 @pytest.mark.parametrize(
     ("rate", "text"),
-    [(None, "-"), (0.0, "0.0%"), (1.0, "100.0%"), (0.99999, "99.9%"), (0.00001, "0.1%"),
-     (0.5, "50.0%")],
-)  # fmt: skip
-def test_only_all_reads_as_all(rate: float | None, text: str) -> None:
-    """One failure in a million is not 100 %."""
+    [
+        (None, "-"),
+        (0.0, "0.0%"),
+        (1.0, "100.0%"),
+        (0.99999, "99.9%"),
+        (0.00001, "0.1%"),
+        (0.5, "50.0%"),
+    ],
+)
+def test_only_exact_rates_read_0_and_100_percent(rate: float | None, text: str) -> None:
+    """One failure in a million calls does not read as 100 % success."""
     assert share(rate) == text
 
 
 def test_a_long_text_shows_its_beginning_and_end() -> None:
-    """Calls often differ in the end only; the width holds also where characters are escaped."""
+    """Calls often differ only at the end; the width limit holds for escaped characters, too."""
     assert one_line("abcdefghij" * 3, 18) == "abcdefghi...efghij"
     assert one_line("  short ", 18) == "short"
     assert all(len(one_line("\x1b" * n, 18)) <= 18 for n in range(30))
 
 
-def test_arguments_are_shown_as_they_came() -> None:
-    """As JSON, as raw text, and where they are neither, by their type."""
+def test_arguments_text_is_the_json_or_the_raw_text() -> None:
+    """Arguments of another kind are named by their type."""
     assert arguments_text(FunctionCall("f", {"q": [1]})) == '{"q":[1]}'
     assert arguments_text(FunctionCall.of("f", "{oops")) == "{oops"
     assert arguments_text(FunctionCall("f", object())) == "<object>"
 
 
-def test_a_table_leaves_out_what_says_nothing() -> None:
-    """A column of zeros goes, a column of names stays whatever it says."""
+def test_a_table_leaves_out_empty_columns() -> None:
+    """A column of zeros is left out, a column of names stays."""
     rows = [("-", 0, 1000, 0), ("-", 0, 2, 1)]
     assert table(("NAME", "NONE", "MANY", "SOME"), rows, ["NAME"]) == [
         "NAME   MANY  SOME",
@@ -585,12 +767,12 @@ def test_a_table_leaves_out_what_says_nothing() -> None:
 
 
 def brute(values: list[int], percent: int) -> int:
-    """The nearest rank by its definition: the least value that so many percent do not exceed."""
+    """Return the nearest rank by definition: the least value that so many percent do not exceed."""
     return min(v for v in values if sum(w <= v for w in values) * 100 >= percent * len(values))
 
 
 def measured(values: Iterable[int]) -> Durations:
-    """The distribution of some values."""
+    """Return the distribution of some values."""
     durations = Durations()
     for value in values:
         durations.add(value)
@@ -598,32 +780,34 @@ def measured(values: Iterable[int]) -> Durations:
 
 
 def skewed(source: random.Random) -> int:
-    """Most are short, a few are very long."""
+    """Return durations of which most are short and a few very long."""
     return int(source.lognormvariate(10, 3))
 
 
 def even(source: random.Random) -> int:
-    """All lengths alike."""
+    """Return durations that are spread evenly."""
     return source.randrange(1_000_000)
 
 
 def coarse(source: random.Random) -> int:
-    """Few values, on the borders of buckets."""
+    """Return few different durations, on the borders of buckets."""
     return source.choice([0, 1, 127, 128, 129, 10**12])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 19, 20, 21, 99, 100, 101, 257])
 def test_percentiles_of_few_are_exact(size: int) -> None:
-    """The nearest rank, by brute force."""
+    """Percentiles equal the nearest rank, found by brute force."""
     values = [even(random.Random(size * n)) for n in range(size)]
     p50, p95, p99 = (brute(values, percent) for percent in (50, 95, 99))
     assert measured(values).percentiles() == Percentiles(size, p50, p95, p99, max(values))
 
 
 @pytest.mark.parametrize("draw", [skewed, even, coarse])
-@pytest.mark.parametrize("size", [EXACT, EXACT + 1, 3 * EXACT + 5])
+@pytest.mark.parametrize(
+    "size", [MAX_EXACT_DURATIONS, MAX_EXACT_DURATIONS + 1, 3 * MAX_EXACT_DURATIONS + 5]
+)
 def test_percentiles_of_many_are_close(draw: Callable[[random.Random], int], size: int) -> None:
-    """Exact up to `EXACT`, then within `RELATIVE_ERROR`, whatever the values look like."""
+    """Up to `MAX_EXACT_DURATIONS` they are exact, beyond that within `RELATIVE_ERROR`."""
     source = random.Random(1)
     values = sorted(draw(source) for _ in range(size))
     found = measured(values).percentiles()
@@ -631,46 +815,50 @@ def test_percentiles_of_many_are_close(draw: Callable[[random.Random], int], siz
     for percent, got in ((50, found.p50), (95, found.p95), (99, found.p99)):
         true = values[-(-size * percent // 100) - 1]
         assert got is not None
-        assert abs(got - true) <= (0 if size <= EXACT else true * RELATIVE_ERROR)
+        assert abs(got - true) <= (0 if size <= MAX_EXACT_DURATIONS else true * RELATIVE_ERROR)
 
 
-def test_every_value_is_near_what_stands_for_it() -> None:
-    """At each power of two and around, up to the longest that there is."""
+def test_every_value_is_near_the_middle_of_its_bucket() -> None:
+    """This holds around every power of two, up to the longest duration."""
     for exponent in range(63):
         for value in (2**exponent - 1, 2**exponent, 2**exponent + 1, 3 * 2**exponent // 2):
-            filled = measured([value] * (EXACT + 1)).percentiles()
+            filled = measured([value] * (MAX_EXACT_DURATIONS + 1)).percentiles()
             assert filled.p50 is not None
             assert abs(filled.p50 - value) <= value * RELATIVE_ERROR
             assert filled.p50 <= value == filled.max
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
-    """The same durations in any order, in one distribution or several, give the same."""
+    """Any order and any split into distributions give the same percentiles."""
     source = random.Random(2)
-    values = [skewed(source) for _ in range(3 * EXACT)]
+    values = [skewed(source) for _ in range(3 * MAX_EXACT_DURATIONS)]
     whole = measured(values).percentiles()
     source.shuffle(values)
     assert measured(values).percentiles() == whole
     parts = measured([])
-    for start in (0, 100, EXACT):
-        stop = {0: 100, 100: EXACT, EXACT: None}[start]
+    for start in (0, 100, MAX_EXACT_DURATIONS):
+        stop = {0: 100, 100: MAX_EXACT_DURATIONS, MAX_EXACT_DURATIONS: None}[start]
         parts.include(measured(values[start:stop]))
     assert parts.percentiles() == whole
 
 
 def test_a_sum_of_exact_distributions_is_exact() -> None:
-    """Many tools with few calls each lose nothing in the overall numbers."""
+    """The sum over many tools with few calls each stays exact."""
     source = random.Random(3)
-    values = [even(source) for _ in range(2 * EXACT)]
-    whole = measured(values[:EXACT])
-    whole.include(measured(values[EXACT:]))
+    values = [even(source) for _ in range(2 * MAX_EXACT_DURATIONS)]
+    whole = measured(values[:MAX_EXACT_DURATIONS])
+    whole.include(measured(values[MAX_EXACT_DURATIONS:]))
     ordered = sorted(values)
     assert whole.percentiles() == Percentiles(
-        2 * EXACT, ordered[EXACT - 1], ordered[-(-2 * EXACT * 95 // 100) - 1],
-        ordered[-(-2 * EXACT * 99 // 100) - 1], ordered[-1],
-    )  # fmt: skip
+        2 * MAX_EXACT_DURATIONS,
+        ordered[MAX_EXACT_DURATIONS - 1],
+        ordered[-(-2 * MAX_EXACT_DURATIONS * 95 // 100) - 1],
+        ordered[-(-2 * MAX_EXACT_DURATIONS * 99 // 100) - 1],
+        ordered[-1],
+    )
 
 
+@pytest.mark.slow
 def test_a_distribution_needs_little_memory() -> None:
     """A million durations over nine orders of magnitude take less than 300 kB."""
     source = random.Random(4)
@@ -682,14 +870,14 @@ def test_a_distribution_needs_little_memory() -> None:
     assert used < 300_000
 
 
-def test_what_is_no_duration_is_kept_in_bounds() -> None:
-    """Negative and absurd values from a damaged log are the least and the most there is."""
+def test_impossible_durations_are_clamped() -> None:
+    """Negative and absurd values of a damaged log become the least and the greatest duration."""
     assert measured([-5, 2**80]).percentiles() == Percentiles(2, 0, *[2**63 - 1] * 3)
     assert Durations().percentiles() == Percentiles()
 
 
-def test_asking_changes_nothing() -> None:
-    """Neither the percentiles, when asked twice, nor the longest, when a shorter one follows."""
-    many = measured(range(3 * EXACT + 7))
+def test_reading_percentiles_changes_nothing() -> None:
+    """Values can be added after a read, and two reads give the same."""
+    many = measured(range(3 * MAX_EXACT_DURATIONS + 7))
     assert many.percentiles() == many.percentiles()
     assert measured([10, 9]).percentiles().max == 10

@@ -1,4 +1,4 @@
-"""The rules of Anthropic Messages: what each refuses, what it allows, and their algebra."""
+"""The rules of Anthropic Messages: what each refuses, what it allows, and their properties."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.wire.rules import Violation, anthropic, validate
+from eventstore.providers.anthropic import rules as anthropic
+from eventstore.providers.validation import Violation, validate
 
 Message = dict[str, Any]
 
 
 def user(*blocks: object) -> Message:
-    """A user message of these blocks."""
+    """Return a user message of these blocks."""
     return {"role": "user", "content": list(blocks)}
 
 
 def assistant(*blocks: object) -> Message:
-    """An assistant message of these blocks."""
+    """Return an assistant message of these blocks."""
     return {"role": "assistant", "content": list(blocks)}
 
 
 def system(text: object = "Be brief.") -> Message:
-    """A system message."""
+    """Return a system message."""
     return {"role": "system", "content": text}
 
 
 def text(value: object = "hello") -> Message:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": value}
 
 
 def call(call_id: object = "toolu_1", **more: object) -> Message:
-    """A tool_use block."""
+    """Return a tool_use block."""
     return {"type": "tool_use", "id": call_id, "name": "search", "input": {}, **more}
 
 
 def result(call_id: object = "toolu_1", **more: object) -> Message:
-    """A tool_result block."""
+    """Return a tool_result block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": "12C", **more}
 
 
@@ -48,12 +49,12 @@ FOUND_ID = "srvtoolu_1"
 
 
 def served(kind: str = "server_tool_use", **more: object) -> Message:
-    """A call that the provider's own servers run."""
+    """Return a call that the provider's own servers run."""
     return {"type": kind, "id": FOUND_ID, "name": "web_search", "input": {}} | more
 
 
 def served_result(kind: str = "web_search_tool_result", **more: object) -> Message:
-    """What the provider's servers answered."""
+    """Return the answer of the provider's servers."""
     return {"type": kind, "tool_use_id": FOUND_ID, "content": []} | more
 
 
@@ -62,12 +63,12 @@ ASK = user(text())
 
 
 def answered(**more: object) -> list[Message]:
-    """A call and its result, which carries `more`."""
+    """Return a call and its result, which has the members `more`."""
     return [ASK, assistant(call()), user(result(**more))]
 
 
 def found(messages: object) -> list[tuple[str, str]]:
-    """Code and place of each violation."""
+    """Return the code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(messages, "anthropic")]
 
 
@@ -381,7 +382,7 @@ BROKEN = [
         "AN16",
         ["messages[1].content[0]"],
         [ASK, assistant(served_result())],
-        id="a result that nobody asked for",
+        id="a result without a call",
     ),
 ]
 
@@ -467,7 +468,7 @@ SOUND = [
     pytest.param(
         "AN15", [*answered(), assistant(call("b")), user(result("b"))], id="a call at a time"
     ),
-    pytest.param("AN15", [*answered(), user(text())], id="a user who says more"),
+    pytest.param("AN15", [*answered(), user(text())], id="a user message that says more"),
     pytest.param(
         "AN16",
         [ASK, assistant(served(), served_result(), text()), user(text())],
@@ -491,13 +492,13 @@ SOUND = [
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], messages: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert found(messages) == [(code.rstrip("*"), place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in anthropic.RULES
     assert found(messages) == []
 
@@ -534,13 +535,13 @@ def test_the_levels_are_those_of_the_specification() -> None:
 
 
 def test_a_leading_system_message_breaks_three_rules() -> None:
-    """It leads, it is a system message, and the user does not speak first."""
+    """The message is a system message, it comes first, and the user does not speak first."""
     messages = [system(), ASK]
     assert found(messages) == [(code, "messages[0]") for code in ("AN10", "AN11", "AN12")]
 
 
 def test_a_system_message_inside_is_refused_by_some_only() -> None:
-    """After a user turn the newest models take one, so that no hard rule is broken."""
+    """After a user turn the newest models accept one, so no hard rule is broken."""
     [violation] = validate([ASK, system(), assistant(text())], "anthropic")
     assert (violation.code, violation.level) == ("AN11", "strict")
 
@@ -558,7 +559,7 @@ def test_text_in_an_earlier_neighbour_stands_before_the_result_once_merged() -> 
 
 
 def test_calls_and_results_with_the_wrong_speaker_pair_with_nothing() -> None:
-    """A user's call and an assistant's result are misplaced, and no halves of a pair."""
+    """A user's call and an assistant's result are misplaced, and do not form a pair."""
     messages = [user(call("a")), assistant(result("a"), call("b")), user(result("b"))]
     assert found(messages) == [
         ("AN01", "messages[0]"),
@@ -569,14 +570,14 @@ def test_calls_and_results_with_the_wrong_speaker_pair_with_nothing() -> None:
 
 
 def test_the_message_lists_only_the_unanswered_ids() -> None:
-    """Of a turn half answered, the other half is named, in the order of the calls."""
+    """If a turn is half answered, the unanswered calls are named in their order."""
     messages = [ASK, assistant(call("a"), call("b"), call("c")), user(result("b"))]
     [violation] = validate(messages, "anthropic")
     assert "immediately after: a, c. Each" in violation.message
 
 
 def test_the_message_prints_ids_bare_where_they_can_be_read() -> None:
-    """A legible id stands as it is, an unprintable one quoted, a long one cut, no id in words."""
+    """A legible id is printed as it is; an unprintable one is quoted, a long one cut."""
     calls = [call("a"), call(""), call("a\ud800"), call("x" * 81), call(None), call(None)]
     violation = validate([ASK, assistant(*calls)], "anthropic")[0]
     listed = rf"a, '', 'a\ud800', {'x' * 77}..., (no id)"
@@ -584,7 +585,7 @@ def test_the_message_prints_ids_bare_where_they_can_be_read() -> None:
 
 
 def test_a_result_that_comes_with_a_later_message_is_named() -> None:
-    """Of two results, one in the next message and one after it, the second is the late one."""
+    """If a call has a result in the next message and one after it, the second is the late one."""
     messages = [ASK, assistant(text(), call("a"), call("b")), user(result("a")), user(result("b"))]
     [violation] = validate(messages, "anthropic")
     assert violation.message.endswith("the `tool_result` blocks of: b")
@@ -594,19 +595,19 @@ def test_a_result_that_comes_with_a_later_message_is_named() -> None:
     ("value", "said"), [("", "be non-empty"), (" ", "non-whitespace text"), (None, "valid string")]
 )
 def test_blank_text_is_refused_in_the_words_of_the_api(value: object, said: str) -> None:
-    """Empty text, blank text and no text are three answers of the API."""
+    """The API has different answers for empty text, blank text and no text."""
     [violation] = validate([user(text(value))], "anthropic")
     assert violation.message.endswith(said)
 
 
 def test_an_error_of_blank_blocks_is_both_blank_and_silent() -> None:
-    """An error whose only block is blank text would be empty without it."""
+    """Without its blank block the error would be empty."""
     messages = answered(content=[text(" ")], is_error=True)
     assert [code for code, _ in found(messages)] == ["AN08", "AN09"]
 
 
 def nested(depth: int) -> object:
-    """A value with as many levels."""
+    """Return a value nested to this depth."""
     value: object = "x"
     for _ in range(depth):
         value = [{"content": value}]
@@ -627,7 +628,7 @@ def nested(depth: int) -> object:
     ],
 )
 def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    """Any value at any place gives violations that are short and can be written as UTF-8."""
     places: list[object] = [
         value,
         [value],
@@ -645,7 +646,7 @@ def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
 
 
 def work(messages: list[Message]) -> int:
-    """The number of Python and C calls that judging takes."""
+    """Return the number of Python and C calls that validation takes."""
     calls = 0
 
     def count(*_: object) -> None:
@@ -672,7 +673,7 @@ class Id(str):
 
 
 def ids(count: int) -> list[Id]:
-    """As many ids, none of them the same object as another."""
+    """Return this number of ids; none of them is the same object as another."""
     return [Id(f"toolu_{index}") for index in range(count)]
 
 
@@ -708,6 +709,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SIZES)
 def test_twice_the_history_is_twice_the_work(shape: str) -> None:
     """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
@@ -718,7 +720,7 @@ def test_twice_the_history_is_twice_the_work(shape: str) -> None:
 
 @st.composite
 def valid_histories(draw: st.DrawFn) -> list[Message]:
-    """Histories of any number of turns, each with any number of calls, all answered."""
+    """Generate histories of any number of turns and calls, all answered."""
     history: list[Message] = []
     for turn in range(draw(st.integers(0, 4))):
         history.append(user(text()))
@@ -731,7 +733,7 @@ def valid_histories(draw: st.DrawFn) -> list[Message]:
 
 
 def places_of_results(history: list[Message]) -> list[tuple[int, int]]:
-    """Message and block index of each result."""
+    """Return the message and block index of each result."""
     return [
         (outer, inner)
         for outer, message in enumerate(history)
@@ -763,7 +765,7 @@ def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.Da
 def test_splitting_every_message_into_its_blocks_breaks_no_hard_rule(
     history: list[Message],
 ) -> None:
-    """The API merges neighbours, so one message a block is as valid as one a turn."""
+    """The API merges neighbours, so one message per block is as valid as one per turn."""
     split = [
         {"role": message["role"], "content": [block]}
         for message in history
@@ -795,12 +797,12 @@ KIND = st.sampled_from(["text", "tool_use", "tool_result", "thinking", "server_t
 
 
 def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Objects with some of these fields, each sometimes junk."""
+    """Generate objects with some of these fields, each sometimes junk."""
     return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
 
 
 def blocks(content: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Content: text, or a list of blocks, some of them junk."""
+    """Generate content: text, or a list of blocks, some of them junk."""
     block = any_object(
         type=KIND,
         text=TEXT,
@@ -818,8 +820,8 @@ MESSAGES = st.lists(any_object(role=ROLE, content=blocks(blocks(JUNK))) | JUNK, 
 
 
 @given(MESSAGES | JUNK)
-def test_judging_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
-    """Whatever the messages are, they are judged, twice alike, and not changed."""
+def test_validation_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
+    """Any messages are validated, with the same result each time, and are not changed."""
     before = repr(messages)
     violations = validate(messages, "anthropic")
     assert validate(messages, "anthropic") == violations

@@ -1,9 +1,8 @@
-"""Amazon Bedrock's messages in and out."""
+"""Amazon Bedrock's messages: parsed and rendered."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from eventstore import (
     Completed,
     Conversation,
-    EventStore,
     Failed,
     Image,
     MessageAdded,
@@ -19,7 +17,7 @@ from eventstore import (
     Text,
     validate,
 )
-from eventstore.wire import parse
+from eventstore.providers import parse
 from projections import model_history, repair_messages
 
 PIXEL = b"\x89PNG\xff"
@@ -28,30 +26,23 @@ REDACTED = {"reasoningContent": {"redactedContent": b"\xff\x00"}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def user(*blocks: Any) -> dict[str, Any]:
-    """A user message."""
+    """Return a user message."""
     return {"role": "user", "content": list(blocks or ({"text": "q"},))}
 
 
 def says(*blocks: Any) -> dict[str, Any]:
-    """An assistant message."""
+    """Return an assistant message."""
     return {"role": "assistant", "content": list(blocks)}
 
 
 def call(call_id: Any = "t1", name: Any = "f", given: Any = None, **more: Any) -> dict[str, Any]:
-    """A toolUse block."""
+    """Return a toolUse block."""
     return {"toolUse": {"toolUseId": call_id, "name": name, "input": given or {}, **more}}
 
 
 def result(call_id: Any = "t1", *content: Any, **more: Any) -> dict[str, Any]:
-    """A toolResult block."""
+    """Return a toolResult block."""
     said = list(content or ({"text": "R"},))
     return {"toolResult": {"toolUseId": call_id, "content": said, **more}}
 
@@ -59,28 +50,59 @@ def result(call_id: Any = "t1", *content: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "messages",
     [
-        pytest.param([user({"text": "q"}, IMAGE, {"cachePoint": {"type": "default"}}),
-                      says(REDACTED, THOUGHT, {"text": "so"}, call(given={"bytes": {"a": 1}})),
-                      user(result("t1", {"json": {"a": 1}}, IMAGE, status="success"),
-                           {"text": "go on"})], id="everything"),
-        pytest.param([user({"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}},
-                           {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b"}}}},
-                           {"text": "q"}, {"guardContent": {"text": {"text": "q"}}})],
-                     id="a document"),
-        pytest.param([user({"image": {"format": "png", "source": {"bytes": "iVBORw=="}}}),
-                      says({"text": "as JSON"})], id="a request that was logged as JSON"),
-        pytest.param([user(), says(call("s1", type="server_tool_use"),
-                                   result("s1", type="web_result"), {"text": "so"})],
-                     id="a tool that the service runs"),
-        pytest.param([user(), user({"text": "a"}), says(call("a"), call("b")),
-                      user({"text": "first"}, result("b"), result("a", status="error")), user()],
-                     id="text before results, and neighbours"),
+        pytest.param(
+            [
+                user({"text": "q"}, IMAGE, {"cachePoint": {"type": "default"}}),
+                says(REDACTED, THOUGHT, {"text": "so"}, call(given={"bytes": {"a": 1}})),
+                user(result("t1", {"json": {"a": 1}}, IMAGE, status="success"), {"text": "go on"}),
+            ],
+            id="everything",
+        ),
+        pytest.param(
+            [
+                user(
+                    {"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}},
+                    {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b"}}}},
+                    {"text": "q"},
+                    {"guardContent": {"text": {"text": "q"}}},
+                )
+            ],
+            id="a document",
+        ),
+        pytest.param(
+            [
+                user({"image": {"format": "png", "source": {"bytes": "iVBORw=="}}}),
+                says({"text": "as JSON"}),
+            ],
+            id="a request that was logged as JSON",
+        ),
+        pytest.param(
+            [
+                user(),
+                says(
+                    call("s1", type="server_tool_use"),
+                    result("s1", type="web_result"),
+                    {"text": "so"},
+                ),
+            ],
+            id="a tool that the service runs",
+        ),
+        pytest.param(
+            [
+                user(),
+                user({"text": "a"}),
+                says(call("a"), call("b")),
+                user({"text": "first"}, result("b"), result("a", status="error")),
+                user(),
+            ],
+            id="text before results, and neighbours",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_turn_that_nothing_changed_goes_back_as_it_came(
     chat: Conversation, messages: list[Any]
 ) -> None:
-    """From a log and from a list: every byte, and bytes as bytes."""
+    """The log and the list give back every byte, and bytes stay bytes."""
     assert validate(messages, "bedrock") == []
     assert repair_messages(messages, "bedrock").messages == messages
     chat.record_messages(messages, "bedrock")
@@ -89,7 +111,7 @@ def test_a_turn_that_nothing_changed_goes_back_as_it_came(
 
 
 def test_system_text_is_a_parameter(chat: Conversation) -> None:
-    """In blocks; what comes later is the user's to say."""
+    """System text is a list of blocks; later system messages become the user's text."""
     chat.add_message("system", "be brief")
     chat.add_message("developer", "really")
     chat.add_message("system", " ")
@@ -100,9 +122,11 @@ def test_system_text_is_a_parameter(chat: Conversation) -> None:
     history = model_history(chat.events())
     assert history.render("bedrock") == {
         "system": [{"text": "be brief"}, {"text": "really"}],
-        "messages": [user({"text": "q"}, {"text": "[system] it rains"}),
-                     says({"text": "a"}, {"text": "b"})],
-    }  # fmt: skip
+        "messages": [
+            user({"text": "q"}, {"text": "[system] it rains"}),
+            says({"text": "a"}, {"text": "b"}),
+        ],
+    }
     repaired = repair_messages(
         [{"role": "system", "content": "be brief"}, {"role": "system", "content": "really"}],
         "openai",
@@ -112,12 +136,27 @@ def test_system_text_is_a_parameter(chat: Conversation) -> None:
 
 
 def test_images_travel_as_bytes_and_as_base64() -> None:
-    """To Bedrock and back; what it cannot take is named, and listed."""
-    given = [{"role": "user", "content": [
-        {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-        for kind, data in (("image/png", "iVBORw=="), ("image/jpg", "AAE="), ("image/tiff", "AAE="),
-                           ("image/png", "?"), ("image/png", "A"), ("image/png", "é"))
-    ] + [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]}]  # fmt: skip
+    """Both forms reach Bedrock and come back.
+
+    An image that it does not take is named and listed.
+    """
+    given = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+                for kind, data in (
+                    ("image/png", "iVBORw=="),
+                    ("image/jpg", "AAE="),
+                    ("image/tiff", "AAE="),
+                    ("image/png", "?"),
+                    ("image/png", "A"),
+                    ("image/png", "é"),
+                )
+            ]
+            + [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}],
+        }
+    ]
     repaired = repair_messages(given, "anthropic", "bedrock")
     (message,) = repaired.messages
     assert message["content"][:2] == [
@@ -125,8 +164,12 @@ def test_images_travel_as_bytes_and_as_base64() -> None:
         {"image": {"format": "jpeg", "source": {"bytes": b"\x00\x01"}}},
     ]
     assert [block["text"] for block in message["content"][2:]] == [
-        "[image]", "[image]", "[image]", "[image]", "[image https://a.b/c.png]",
-    ]  # fmt: skip
+        "[image]",
+        "[image]",
+        "[image]",
+        "[image]",
+        "[image https://a.b/c.png]",
+    ]
     assert [repair.rule for repair in repaired.repairs] == ["image"] * 5
     back = repair_messages(repaired.messages[:1], "bedrock", "anthropic").messages[0]["content"]
     assert back[:1] == given[0]["content"][:1]  # type: ignore[index]
@@ -134,9 +177,11 @@ def test_images_travel_as_bytes_and_as_base64() -> None:
 
 
 def test_a_status_is_a_failure_and_back(chat: Conversation) -> None:
-    """An error has a flag here; and never says nothing."""
-    chat.record_messages([user(), says(call("a"), call("b")),
-                          user(result("a", status="error"), result("b"))], "bedrock")  # fmt: skip
+    """An error has a flag in Bedrock's form, and its text is never empty."""
+    chat.record_messages(
+        [user(), says(call("a"), call("b")), user(result("a", status="error"), result("b"))],
+        "bedrock",
+    )
     assert isinstance(chat.tools["a"].status, Failed)
     assert isinstance(chat.tools["b"].status, Completed)
     history = model_history(chat.events(), collapse="none")
@@ -149,20 +194,25 @@ def test_a_status_is_a_failure_and_back(chat: Conversation) -> None:
 
 
 def test_a_blank_result_says_so_and_is_listed() -> None:
-    """Some models refuse blank text."""
+    """Some models refuse blank text, so a text replaces it."""
     given = [
         {"role": "user", "content": "q"},
-        {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            ],
+        },
         {"role": "tool", "tool_call_id": "a", "content": ""},
-    ]  # fmt: skip
+    ]
     repaired = repair_messages(given, "openai", "bedrock")
     assert repaired.messages[2]["content"] == [result("a", {"text": "[The result is empty.]"})]
     assert ("wrapped", "BE02") in {(repair.what, repair.rule) for repair in repaired.repairs}
 
 
 def test_a_document_has_a_text_beside_it() -> None:
-    """The service asks for one."""
+    """The service requires a text beside a document."""
     document = {"document": {"name": "a", "format": "txt", "source": {"bytes": b"a"}}}
     repaired = repair_messages([user(document)], "bedrock")
     assert repaired.messages == [user(document, {"text": "[document]"})]
@@ -170,8 +220,8 @@ def test_a_document_has_a_text_beside_it() -> None:
     assert validate(repaired.messages, "bedrock") == []
 
 
-def test_what_a_result_shows_travels() -> None:
-    """Images in results, to a provider whose results hold them, and back."""
+def test_images_of_a_result_cross_and_return() -> None:
+    """Images go to a provider whose results hold images, and come back."""
     given = [user(), says(call()), user(result("t1", {"json": {"a": 1}}, IMAGE))]
     crossed = repair_messages(given, "bedrock", "anthropic").messages
     (answer,) = crossed[2]["content"]
@@ -185,9 +235,10 @@ def test_what_a_result_shows_travels() -> None:
 
 
 def test_reasoning_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) -> None:
-    """A call that is left out takes it along; another provider never sees it."""
-    chat.record_messages([user(), says(THOUGHT, {"text": "so"}, call("a"), call("b")),
-                          user(result("a"))], "bedrock")  # fmt: skip
+    """Reasoning is dropped with a call that is left out; another provider never gets it."""
+    chat.record_messages(
+        [user(), says(THOUGHT, {"text": "so"}, call("a"), call("b")), user(result("a"))], "bedrock"
+    )
     dropped = model_history(chat.events(), open_calls="drop")
     assert "hm" not in str(dropped.render("bedrock"))
     assert "reasoning" in {repair.rule for repair in dropped.repairs_for("bedrock")}
@@ -197,9 +248,14 @@ def test_reasoning_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) ->
 
 
 def test_a_note_stands_under_a_result(chat: Conversation) -> None:
-    """As a block of its own where the result is Bedrock's."""
-    tries = [user(), says(call("a")), user(result("a", status="error")), says(call("b")),
-             user(result("b", {"json": {"a": 1}}))]  # fmt: skip
+    """The note is a block of its own if the result is Bedrock's."""
+    tries = [
+        user(),
+        says(call("a")),
+        user(result("a", status="error")),
+        says(call("b")),
+        user(result("b", {"json": {"a": 1}})),
+    ]
     chat.record_messages(tries, "bedrock")
     (_, _, answer) = model_history(chat.events()).render("bedrock")["messages"]
     assert answer["content"] == [
@@ -214,20 +270,21 @@ def test_a_note_stands_under_a_result(chat: Conversation) -> None:
     assert shown[-1]["content"][0]["toolResult"]["status"] == "error"
 
 
-def test_what_the_service_cites_and_caches_crosses_as_what_it_says() -> None:
-    """Citations as their text, cache points not at all."""
+def test_citations_cross_as_text_and_cache_points_do_not() -> None:
+    """Other providers get the text of citations, and no cache points."""
     cited = {"citationsContent": {"content": [{"text": "It rains."}], "citations": []}}
     repaired = repair_messages(
         [user({"text": "q"}, {"cachePoint": {"type": "default"}}), says(cited)],
-        "bedrock", "openai",
-    )  # fmt: skip
+        "bedrock",
+        "openai",
+    )
     assert repaired.messages[0]["content"] in ("q", [{"type": "text", "text": "q"}])
     assert "It rains." in str(repaired.messages[1])
     assert [repair.what for repair in repaired.repairs] == ["dropped"]
 
 
-def test_what_is_no_form_of_bedrocks_is_read_for_what_it_says(chat: Conversation) -> None:
-    """Texts instead of blocks, two members in a block, another provider's blocks, junk."""
+def test_messages_in_another_form_are_parsed_for_their_content(chat: Conversation) -> None:
+    """Plain texts, blocks with two members, another provider's blocks and junk are read."""
     chat.record_messages(
         [
             {"role": "user", "content": "plain"},
@@ -257,39 +314,51 @@ def test_what_is_no_form_of_bedrocks_is_read_for_what_it_says(chat: Conversation
 
 
 def test_parts_made_by_hand_are_sent_as_they_are(chat: Conversation) -> None:
-    """A mark of ours without base64 under it gives no bytes, and never an error."""
-    chat.append(MessageAdded("user", (
-        Text(" "), Text("a"), Opaque("bedrock", {"video": {"source": {"bytes": {"$bytes": 5}}}}),
-        Image(data="", media_type="image/png"),
-    )))  # fmt: skip
+    """Our mark for bytes without base64 under it gives no bytes, and no error."""
+    chat.append(
+        MessageAdded(
+            "user",
+            (
+                Text(" "),
+                Text("a"),
+                Opaque("bedrock", {"video": {"source": {"bytes": {"$bytes": 5}}}}),
+                Image(data="", media_type="image/png"),
+            ),
+        )
+    )
     (shown,) = model_history(chat.events()).render("bedrock")["messages"]
     assert shown["content"] == [
-        {"text": "a"}, {"video": {"source": {"bytes": b""}}}, {"text": "[image]"},
-    ]  # fmt: skip
+        {"text": "a"},
+        {"video": {"source": {"bytes": b""}}},
+        {"text": "[image]"},
+    ]
 
 
 def test_foreign_parts_become_text_or_nothing(chat: Conversation) -> None:
-    """A message that says nothing is left out."""
+    """A message without any content is left out."""
     chat.add_message("user", [Opaque("anthropic", {"type": "document"})])
     chat.add_message("assistant", [Opaque("anthropic", {"type": "thinking"})])
     chat.add_message("assistant", [Opaque("openai", {"type": "refusal", "refusal": "No."})])
     assert model_history(chat.events()).render("bedrock")["messages"] == [
-        user({"text": "[document of anthropic, not shown here]"}), says({"text": "No."}),
-    ]  # fmt: skip
+        user({"text": "[document of anthropic, not shown here]"}),
+        says({"text": "No."}),
+    ]
     odd = user({"text": " "}, {"image": "x"}, {"image": {"format": "png", "source": {"a": 1}}})
     (mended,) = repair_messages([odd], "bedrock").messages
     assert mended == user({"text": '{"image":"x"}'}, odd["content"][2])
 
 
 def test_deep_input_is_passed_on(chat: Conversation) -> None:
-    """Blobs are looked for where they can be, and no deeper."""
+    """Bytes are searched only where they can be, and no deeper."""
     deep: Any = {"a": 1}
     for _ in range(50):
         deep = {"a": [deep]}
     given = [user(), says(call(given=deep), call("call|1")), user(result(), result("call|1"))]
     chat.record_messages(given[:2], "bedrock")
-    assert model_history(chat.events()).render("bedrock")["messages"][1]["content"][0] == given[1][
-        "content"][0]  # fmt: skip
+    assert (
+        model_history(chat.events()).render("bedrock")["messages"][1]["content"][0]
+        == given[1]["content"][0]
+    )
     repaired = repair_messages(given, "bedrock").messages
     assert repaired[1]["content"][0] == given[1]["content"][0]
     (_, second) = repaired[1]["content"]
@@ -297,9 +366,9 @@ def test_deep_input_is_passed_on(chat: Conversation) -> None:
 
 
 def test_the_clients_responses_are_recorded(chat: Conversation) -> None:
-    """The client reads an answer from the wire: plain values, bytes among them."""
+    """The client's response consists of plain values and bytes."""
     session = pytest.importorskip("botocore.session", reason="botocore is not installed")
-    from botocore.parsers import create_parser  # noqa: PLC0415
+    from botocore.parsers import create_parser
 
     model = session.get_session().get_service_model("bedrock-runtime")
     body = (
@@ -322,7 +391,7 @@ def test_the_clients_responses_are_recorded(chat: Conversation) -> None:
 
 
 def test_bytes_of_any_kind_are_kept() -> None:
-    """As people hold them."""
+    """`bytes`, `bytearray` and other byte types are recorded."""
     for held in (bytearray(PIXEL), memoryview(PIXEL)):
         (item,) = parse([user({"image": {"format": "png", "source": {"bytes": held}}})], "bedrock")
         assert item.parts == (Image(None, b64encode(PIXEL).decode(), "image/png"),)  # type: ignore[union-attr]

@@ -7,37 +7,37 @@ from typing import Any
 import pytest
 
 from eventstore import validate
-from eventstore.wire.rules import bedrock
+from eventstore.providers.bedrock import rules as bedrock
 
 Message = dict[str, Any]
 
 
 def user(*blocks: object) -> Message:
-    """A user message of these blocks."""
+    """Return a user message of these blocks."""
     return {"role": "user", "content": list(blocks or ({"text": "hello"},))}
 
 
 def says(*blocks: object) -> Message:
-    """An assistant message of these blocks."""
+    """Return an assistant message of these blocks."""
     return {"role": "assistant", "content": list(blocks or ({"text": "done"},))}
 
 
 def call(
     call_id: object = "t1", name: object = "search", given: object = None, **more: object
 ) -> Message:
-    """A toolUse block."""
+    """Return a toolUse block."""
     input_ = {} if given is None else given
     return {"toolUse": {"toolUseId": call_id, "name": name, "input": input_, **more}}
 
 
 def result(call_id: object = "t1", content: object = None, **more: object) -> Message:
-    """A toolResult block."""
+    """Return a toolResult block."""
     said = [{"text": "12C"}] if content is None else content
     return {"toolResult": {"toolUseId": call_id, "content": said, **more}}
 
 
 def found(messages: object) -> list[tuple[str, str, str]]:
-    """Code, level and place of each violation."""
+    """Return the code, level and place of each violation."""
     return [(each.code, each.level, each.place) for each in validate(messages, "bedrock")]
 
 
@@ -48,29 +48,68 @@ RESULT = "messages[2].content[0].toolResult"
 BROKEN = [
     pytest.param("BE01", ["messages[1]"], [user(), says(call())], id="a call at the end"),
     pytest.param("BE01", ["messages[1]"], [user(), says(call()), user()], id="a user speaks"),
-    pytest.param("BE01", ["messages[1]"],
-                 [user(), says(call("a"), call("b")), user(result("a"))], id="one of two"),
-    pytest.param("BE01", ["messages[3].content[0]", "messages[1]"],
-                 [user(), says(call("a"), call("b")), user(result("a")), user(result("b"))],
-                 id="results split over two messages"),
+    pytest.param(
+        "BE01",
+        ["messages[1]"],
+        [user(), says(call("a"), call("b")), user(result("a"))],
+        id="one of two",
+    ),
+    pytest.param(
+        "BE01",
+        ["messages[3].content[0]", "messages[1]"],
+        [user(), says(call("a"), call("b")), user(result("a")), user(result("b"))],
+        id="results split over two messages",
+    ),
     pytest.param("BE01", ["messages[0].content[0]"], [user(result())], id="a result without call"),
-    pytest.param("BE01", ["messages[3].content[0]"],
-                 [user(), says(call()), user(result()), user(result())], id="a late second result"),
-    pytest.param("BE01", ["messages[2].content[1]"],
-                 [user(), says(call()), user(result(), result())], id="two results of a call"),
-    pytest.param("BE01", ["messages[1].content[1]"],
-                 [user(), says(call(), call()), user(result())], id="one id for two calls"),
-    pytest.param("BE01", ["messages[1]", "messages[1].content[1]"],
-                 [user(), says(call(), result())], id="a result of the assistant"),
+    pytest.param(
+        "BE01",
+        ["messages[3].content[0]"],
+        [user(), says(call()), user(result()), user(result())],
+        id="a late second result",
+    ),
+    pytest.param(
+        "BE01",
+        ["messages[2].content[1]"],
+        [user(), says(call()), user(result(), result())],
+        id="two results of a call",
+    ),
+    pytest.param(
+        "BE01",
+        ["messages[1].content[1]"],
+        [user(), says(call(), call()), user(result())],
+        id="one id for two calls",
+    ),
+    pytest.param(
+        "BE01",
+        ["messages[1]", "messages[1].content[1]"],
+        [user(), says(call(), result())],
+        id="a result of the assistant",
+    ),
     pytest.param("BE01", ["messages[0].content[0]"], [user(call())], id="a call of the user"),
-    pytest.param("BE02", [f"{USE}.input"],
-                 [user(), says(call(given="{}")), user(result())], id="text as input"),
-    pytest.param("BE02", [f"{USE}.input"],
-                 [user(), says(call(given=[1])), user(result())], id="a list as input"),
-    pytest.param("BE02", ["messages[1].content"],
-                 [user(), {"role": "assistant", "content": []}], id="no blocks"),
-    pytest.param("BE02", ["messages[0].content"],
-                 [{"role": "user", "content": "hello"}], id="text instead of blocks"),
+    pytest.param(
+        "BE02",
+        [f"{USE}.input"],
+        [user(), says(call(given="{}")), user(result())],
+        id="text as input",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{USE}.input"],
+        [user(), says(call(given=[1])), user(result())],
+        id="a list as input",
+    ),
+    pytest.param(
+        "BE02",
+        ["messages[1].content"],
+        [user(), {"role": "assistant", "content": []}],
+        id="no blocks",
+    ),
+    pytest.param(
+        "BE02",
+        ["messages[0].content"],
+        [{"role": "user", "content": "hello"}],
+        id="text instead of blocks",
+    ),
     pytest.param("BE02", ["messages[0].content"], [{"role": "user"}], id="no content"),
     pytest.param("BE02", ["messages[0].content"], [user({"document": {}})], id="a document alone"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": " \n"})], id="blank text"),
@@ -78,94 +117,174 @@ BROKEN = [
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": 1})], id="a number as text"),
     pytest.param("BE02", ["messages[0].content[0]"], [user("hello")], id="a block that is text"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({})], id="a block of nothing"),
-    pytest.param("BE02", ["messages[0].content[0]"],
-                 [user({"text": "a", "cachePoint": {"type": "default"}})], id="two in one block"),
+    pytest.param(
+        "BE02",
+        ["messages[0].content[0]"],
+        [user({"text": "a", "cachePoint": {"type": "default"}})],
+        id="two in one block",
+    ),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"image": "x"})], id="image as text"),
     pytest.param("BE02", ["messages[1]"], [user(), None], id="a message that is null"),
-    pytest.param("BE02", [f"{RESULT}.content"],
-                 [user(), says(call()), user(result(content="12C"))], id="a result's text"),
-    pytest.param("BE02", [f"{RESULT}.content"],
-                 [user(), says(call()), user(result(content=[], status="error"))],
-                 id="an error that says nothing"),
-    pytest.param("BE02", [f"{RESULT}.status"],
-                 [user(), says(call()), user(result(status="failed"))], id="another status"),
-    pytest.param("BE02", [f"{RESULT}.content[0]"],
-                 [user(), says(call()), user(result(content=["12C"]))], id="no block in a result"),
-    pytest.param("BE02", [f"{RESULT}.content[0]"],
-                 [user(), says(call()), user(result(content=[result("t2")]))],
-                 id="a result in a result"),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content"],
+        [user(), says(call()), user(result(content="12C"))],
+        id="a result's text",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content"],
+        [user(), says(call()), user(result(content=[], status="error"))],
+        id="an error that says nothing",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.status"],
+        [user(), says(call()), user(result(status="failed"))],
+        id="another status",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content[0]"],
+        [user(), says(call()), user(result(content=["12C"]))],
+        id="no block in a result",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content[0]"],
+        [user(), says(call()), user(result(content=[result("t2")]))],
+        id="a result in a result",
+    ),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"json": {}})], id="a user's JSON"),
     pytest.param("BE03", ["messages[0]"], [says(), user()], id="the assistant begins"),
-    pytest.param("BE03", [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
-                 [user(), says(call("call|fc")), user(result("call|fc"))], id="a bar in the id"),
-    pytest.param("BE03", [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
-                 [user(), says(call("x" * 65)), user(result("x" * 65))], id="a long id"),
-    pytest.param("BE03", [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
-                 [user(), says(call(None)), user(result(None))], id="no id"),
-    pytest.param("BE03", [f"{USE}.name"],
-                 [user(), says(call(name="a.b")), user(result())], id="a dot in the name"),
-    pytest.param("BE03", ["messages[1].role"],
-                 [user(), {"role": "tool", "content": [TEXT]}], id="a stranger"),
+    pytest.param(
+        "BE03",
+        [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
+        [user(), says(call("call|fc")), user(result("call|fc"))],
+        id="a bar in the id",
+    ),
+    pytest.param(
+        "BE03",
+        [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
+        [user(), says(call("x" * 65)), user(result("x" * 65))],
+        id="a long id",
+    ),
+    pytest.param(
+        "BE03",
+        [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
+        [user(), says(call(None)), user(result(None))],
+        id="no id",
+    ),
+    pytest.param(
+        "BE03",
+        [f"{USE}.name"],
+        [user(), says(call(name="a.b")), user(result())],
+        id="a dot in the name",
+    ),
+    pytest.param(
+        "BE03", ["messages[1].role"], [user(), {"role": "tool", "content": [TEXT]}], id="a stranger"
+    ),
     pytest.param("BE03", ["messages"], "hello", id="no list"),
-]  # fmt: skip
+]
 
-FROWNED_AT = [
-    pytest.param("BE01", ["messages[1]"],
-                 [user(), says(call()), says(), user(result())], id="an assistant in between"),
-    pytest.param("BE02", [f"{RESULT}.content"],
-                 [user(), says(call()), user(result(content=[]))], id="an empty result"),
-    pytest.param("BE02", [f"{RESULT}.content[0]"],
-                 [user(), says(call()), user(result(content=[{"text": " "}]))], id="blank"),
-    pytest.param("BE02", [f"{RESULT}.content[0]"],
-                 [user(), says(call()), user(result(content=[{"json": [1]}]))], id="a JSON list"),
-    pytest.param("BE03", [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
-                 [user(), says(call("f.g:0")), user(result("f.g:0"))], id="a dot in the id"),
-    pytest.param("BE03", ["messages[1].role"],
-                 [user(), {"role": "system", "content": [TEXT]}], id="a system message"),
-]  # fmt: skip
+STRICT = [
+    pytest.param(
+        "BE01",
+        ["messages[1]"],
+        [user(), says(call()), says(), user(result())],
+        id="an assistant in between",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content"],
+        [user(), says(call()), user(result(content=[]))],
+        id="an empty result",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content[0]"],
+        [user(), says(call()), user(result(content=[{"text": " "}]))],
+        id="blank",
+    ),
+    pytest.param(
+        "BE02",
+        [f"{RESULT}.content[0]"],
+        [user(), says(call()), user(result(content=[{"json": [1]}]))],
+        id="a JSON list",
+    ),
+    pytest.param(
+        "BE03",
+        [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
+        [user(), says(call("f.g:0")), user(result("f.g:0"))],
+        id="a dot in the id",
+    ),
+    pytest.param(
+        "BE03",
+        ["messages[1].role"],
+        [user(), {"role": "system", "content": [TEXT]}],
+        id="a system message",
+    ),
+]
 
 SOUND = [
-    pytest.param("BE01", [user(), says(call("a"), call("b")), user(result("b"), result("a"))],
-                 id="any order"),
-    pytest.param("BE01", [user(), says(TEXT, call()), user(TEXT, result(), TEXT)],
-                 id="text beside results"),
-    pytest.param("BE01", [user(), says(call()), user(result()), says(call()), user(result())],
-                 id="an id again in a later turn"),
-    pytest.param("BE01", [user(), says(TEXT), says(call()), user(result()), user()],
-                 id="neighbours that are merged"),
-    pytest.param("BE01", [user(), says(call(type="server_tool_use"),
-                                       result(type="nova_code_interpreter_result"))],
-                 id="a tool of the service"),
-    pytest.param("BE02", [user({"image": {"format": "png", "source": {"bytes": b"\x89"}}})],
-                 id="an image"),
-    pytest.param("BE02", [user(), says({"reasoningContent": {"reasoningText": {"text": ""}}})],
-                 id="reasoning"),
+    pytest.param(
+        "BE01", [user(), says(call("a"), call("b")), user(result("b"), result("a"))], id="any order"
+    ),
+    pytest.param(
+        "BE01", [user(), says(TEXT, call()), user(TEXT, result(), TEXT)], id="text beside results"
+    ),
+    pytest.param(
+        "BE01",
+        [user(), says(call()), user(result()), says(call()), user(result())],
+        id="an id again in a later turn",
+    ),
+    pytest.param(
+        "BE01",
+        [user(), says(TEXT), says(call()), user(result()), user()],
+        id="neighbours that are merged",
+    ),
+    pytest.param(
+        "BE01",
+        [user(), says(call(type="server_tool_use"), result(type="nova_code_interpreter_result"))],
+        id="a tool of the service",
+    ),
+    pytest.param(
+        "BE02", [user({"image": {"format": "png", "source": {"bytes": b"\x89"}}})], id="an image"
+    ),
+    pytest.param(
+        "BE02",
+        [user(), says({"reasoningContent": {"reasoningText": {"text": ""}}})],
+        id="reasoning",
+    ),
     pytest.param("BE02", [user(TEXT, {"cachePoint": {"type": "default"}})], id="a cache point"),
     pytest.param("BE02", [user(), says(call()), user(result(content=[{"json": {}}]))], id="JSON"),
     pytest.param("BE02", [user(), says(call()), user(result(status="error"))], id="an error"),
-    pytest.param("BE03", [user(), says(call("x" * 64, "x" * 64)), user(result("x" * 64))],
-                 id="64 characters"),
+    pytest.param(
+        "BE03", [user(), says(call("x" * 64, "x" * 64)), user(result("x" * 64))], id="64 characters"
+    ),
     pytest.param("BE03", [], id="no messages"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], messages: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert sorted(found(messages)) == sorted((code, "hard", place) for place in places)
 
 
-@pytest.mark.parametrize(("code", "places", "messages"), FROWNED_AT)
-def test_what_only_some_refuse_is_strict(code: str, places: list[str], messages: object) -> None:
-    """The same code, at another level."""
+@pytest.mark.parametrize(("code", "places", "messages"), STRICT)
+def test_a_fault_that_only_some_models_refuse_is_strict(
+    code: str, places: list[str], messages: object
+) -> None:
+    """The code is the same, the level differs."""
     assert found(messages) == [(code, "strict", place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in bedrock.RULES
     assert found(messages) == []
 
@@ -174,12 +293,12 @@ def test_every_rule_is_seen_to_refuse_and_to_allow() -> None:
     """Each row of the table has a history that breaks it and one that does not."""
     codes = {"BE01", "BE02", "BE03"}
     assert {code.rstrip("*") for code in bedrock.RULES} == codes
-    for cases in (BROKEN, FROWNED_AT, SOUND):
+    for cases in (BROKEN, STRICT, SOUND):
         assert {case.values[0] for case in cases} == codes
 
 
-def test_the_words_are_the_services() -> None:
-    """They name the message and the ids."""
+def test_the_message_is_in_the_words_of_the_service() -> None:
+    """The message names the place and the ids."""
     (open_call,) = validate([user(), says(call("a"), call("b")), user(result("b"))], "bedrock")
     assert open_call.message == (
         "Expected toolResult blocks at messages.2.content for the following Ids: a"
@@ -195,4 +314,4 @@ def test_the_words_are_the_services() -> None:
     (long,) = validate([user(), says(call("t1", "x" * 99)), user(result())], "bedrock")
     assert long.message.endswith(f"but is {'x' * 77}....")
     (wrong,) = validate([user(17)], "bedrock")
-    assert wrong.message == "messages.0.content.0 must be a ContentBlock, but is int."
+    assert wrong.message == "messages.0.content.0 must be a ContentBlock, but is an integer."

@@ -1,10 +1,9 @@
-"""Gemini's contents in and out."""
+"""Gemini's contents: parsed and rendered."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,55 +19,48 @@ from eventstore import (
     Text,
     validate,
 )
-from eventstore.wire import Answer, Call, Turn, parse, render
-from eventstore.wire.gemini import OPENING, UNSIGNED
+from eventstore.providers import Answer, Call, Turn, parse, render
+from eventstore.providers.gemini.adapter import OPENING, UNSIGNED
 from projections import model_history, repair_messages
 
 Content = dict[str, Any]
 PIXEL = "iVBORw0KGgo-_w8="
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def user(*parts: object) -> Content:
-    """A user's content."""
+    """Return a user's content."""
     return {"role": "user", "parts": list(parts)}
 
 
 def model(*parts: object) -> Content:
-    """A content of the model's."""
+    """Return a content of the model's."""
     return {"role": "model", "parts": list(parts)}
 
 
 def text(value: str = "hello") -> Content:
-    """A text part."""
+    """Return a text part."""
     return {"text": value}
 
 
 def call(name: str = "f", signature: str | None = "c2ln", **more: Any) -> Content:
-    """A part with a call."""
+    """Return a part with a call."""
     part: Content = {"functionCall": {"name": name, "args": {}, **more}}
     return part if signature is None else {**part, "thoughtSignature": signature}
 
 
 def result(name: str = "f", response: Any = None, **more: Any) -> Content:
-    """A part with a response."""
+    """Return a part with a response."""
     said = {"output": "R"} if response is None else response
     return {"functionResponse": {"name": name, "response": said, **more}}
 
 
 def shown(chat: Conversation) -> Any:
-    """The contents that the log renders."""
+    """Return the contents that the log renders."""
     return model_history(chat.events()).render("gemini")["contents"]
 
 
 def mended(*contents: Any, **options: Any) -> list[Content]:
-    """Contents repaired, which must be valid and stay as they are."""
+    """Return the repaired contents, which must be valid and stay as they are."""
     repaired = repair_messages(list(contents), "gemini", **options)
     assert validate(repaired.messages, "gemini") == []
     assert repair_messages(repaired.messages, "gemini").messages == repaired.messages
@@ -76,27 +68,43 @@ def mended(*contents: Any, **options: Any) -> list[Content]:
 
 
 HISTORIES = [
-    pytest.param([user(text()), model(call(), call("g", None)), user(result(), result("g")),
-                  model(text())], id="without ids"),
+    pytest.param(
+        [user(text()), model(call(), call("g", None)), user(result(), result("g")), model(text())],
+        id="without ids",
+    ),
     pytest.param([user(text()), model(call(id="1")), user(result(id="1"))], id="with ids"),
-    pytest.param([user(text()), model({"text": "hm", "thought": True}, text("so"), call()),
-                  user(result(response={"a": [1], "$ref": "x"}, parts=[{"inlineData": {}}]))],
-                 id="thoughts and parts"),
-    pytest.param([user(text(), {"inline_data": {"mime_type": "image/png", "data": PIXEL}}),
-                  model({"executableCode": {"code": "1"}}, {"text": "x", "thoughtSignature": "s"}),
-                  user({"fileData": {"fileUri": "gs://b/f", "mimeType": "video/mp4"}})],
-                 id="media and code"),
-    pytest.param([user(text()),
-                  model({"function_call": {"name": "f", "args": None}, "thought_signature": "s"}),
-                  user({"function_response": {"name": "f", "response": {}}})], id="snake case"),
-]  # fmt: skip
+    pytest.param(
+        [
+            user(text()),
+            model({"text": "hm", "thought": True}, text("so"), call()),
+            user(result(response={"a": [1], "$ref": "x"}, parts=[{"inlineData": {}}])),
+        ],
+        id="thoughts and parts",
+    ),
+    pytest.param(
+        [
+            user(text(), {"inline_data": {"mime_type": "image/png", "data": PIXEL}}),
+            model({"executableCode": {"code": "1"}}, {"text": "x", "thoughtSignature": "s"}),
+            user({"fileData": {"fileUri": "gs://b/f", "mimeType": "video/mp4"}}),
+        ],
+        id="media and code",
+    ),
+    pytest.param(
+        [
+            user(text()),
+            model({"function_call": {"name": "f", "args": None}, "thought_signature": "s"}),
+            user({"function_response": {"name": "f", "response": {}}}),
+        ],
+        id="snake case",
+    ),
+]
 
 
 @pytest.mark.parametrize("contents", HISTORIES)
-def test_what_nothing_changed_goes_back_as_it_came(
+def test_unchanged_contents_go_back_as_they_came(
     chat: Conversation, contents: list[Content]
 ) -> None:
-    """Through the log, too, byte for byte: signatures, ids and spelling."""
+    """The log, too, gives back every byte of signatures, ids and spelling."""
     assert validate(contents, "gemini") == []
     chat.record_messages(contents, "gemini")
     assert json.dumps(shown(chat)) == json.dumps(contents)
@@ -107,7 +115,7 @@ def test_what_nothing_changed_goes_back_as_it_came(
 
 
 def test_a_call_without_an_id_gets_one_that_the_wire_never_sees(chat: Conversation) -> None:
-    """Minted for the log; the call and its response go back without."""
+    """The log has a minted id; the call and its response are sent without it."""
     (made,) = chat.record(model(call()), "gemini")
     assert made.id.startswith("call_")
     assert made.provider_call_id is None
@@ -117,16 +125,19 @@ def test_a_call_without_an_id_gets_one_that_the_wire_never_sees(chat: Conversati
 
 
 def test_responses_without_ids_find_their_calls_by_name_and_place(chat: Conversation) -> None:
-    """The name first, then the order."""
+    """The name is compared first, then the order."""
     chat.record_messages(
         [
             user(text()),
             model(call("a"), call("b"), call("a")),
-            user(result("b", {"output": "B"}), result("a", {"output": "1"}),
-                 result("a", {"output": "2"})),
+            user(
+                result("b", {"output": "B"}),
+                result("a", {"output": "1"}),
+                result("a", {"output": "2"}),
+            ),
         ],
         "gemini",
-    )  # fmt: skip
+    )
     found = [tool.status.response.result for tool in chat.tools.values()]  # type: ignore[union-attr]
     assert found == ["1", "B", "2"]
 
@@ -146,15 +157,16 @@ def test_responses_without_ids_find_their_calls_by_name_and_place(chat: Conversa
     ],
 )
 def test_a_response_is_read_as_text(response: Any, said: str) -> None:
-    """What stands alone under a name that means nothing, else the whole object."""
+    """A single member under a neutral name is read as text, any other response as JSON."""
     (item, _) = parse([user(result(response=response))], "gemini")
     assert item.text == said  # type: ignore[union-attr]
 
 
-def test_an_error_is_one_both_ways(chat: Conversation) -> None:
-    """The key `error` alone says that a call failed."""
-    chat.record_messages([user(text()), model(call()), user(result(response={"error": "no"}))],
-                         "gemini")  # fmt: skip
+def test_an_error_stays_an_error_both_ways(chat: Conversation) -> None:
+    """Only the key `error` marks a failed call."""
+    chat.record_messages(
+        [user(text()), model(call()), user(result(response={"error": "no"}))], "gemini"
+    )
     (tool,) = chat.tools.values()
     assert isinstance(tool.status, Failed)
     other = model_history(chat.events()).render("anthropic")["messages"]
@@ -166,10 +178,16 @@ def test_an_error_is_one_both_ways(chat: Conversation) -> None:
 
 
 def test_the_system_text_is_a_parameter() -> None:
-    """At the start; later it becomes a user's text."""
-    turns = [Turn("system", (Text("a"),)), Turn("developer", (Text("b"),)), Turn("system"),
-             Turn("user", (Text("q"),)), Turn("user", (Text(" "),)),
-             Turn("user", (Text("x"),), hidden=True), Turn("system", (Text("c"),))]  # fmt: skip
+    """System text at the start is a parameter; later it becomes a user's text."""
+    turns = [
+        Turn("system", (Text("a"),)),
+        Turn("developer", (Text("b"),)),
+        Turn("system"),
+        Turn("user", (Text("q"),)),
+        Turn("user", (Text(" "),)),
+        Turn("user", (Text("x"),), hidden=True),
+        Turn("system", (Text("c"),)),
+    ]
     rendered = render(turns, "gemini").arguments
     assert rendered == {
         "system_instruction": "a\n\nb",
@@ -179,8 +197,11 @@ def test_the_system_text_is_a_parameter() -> None:
     assert mended({"role": "system", "parts": [text("s")]}, user(text())) == [user(text())]
 
 
-def test_calls_from_elsewhere_carry_the_documented_word_for_a_signature() -> None:
-    """On the first call of each content; nobody else's signature, and no thoughts."""
+def test_calls_from_elsewhere_get_the_placeholder_signature() -> None:
+    """The first call of each content gets Google's placeholder.
+
+    Foreign signatures and thoughts are dropped.
+    """
     turn = Turn(
         "assistant",
         (Opaque("anthropic", {"type": "thinking", "thinking": "hm", "signature": "sig"}),),
@@ -205,7 +226,7 @@ def test_calls_from_elsewhere_carry_the_documented_word_for_a_signature() -> Non
 
 
 def test_a_signature_that_gemini_left_out_is_added_where_something_is_mended() -> None:
-    """Older models sign nothing; what is valid without stays as it is."""
+    """Older models sign nothing, so valid contents without signatures stay as they are."""
     unsigned = [user(text()), model(call(signature=None)), user(result())]
     assert repair_messages(unsigned, "gemini").messages == unsigned
     repaired = repair_messages([*unsigned, user(result())], "gemini")
@@ -213,37 +234,56 @@ def test_a_signature_that_gemini_left_out_is_added_where_something_is_mended() -
     assert ("added", "GE06") in {(r.what, r.rule) for r in repaired.repairs}
 
 
-def test_what_stood_beside_a_response_stands_behind_it(chat: Conversation) -> None:
-    """In a content of its own, where anything is mended at all."""
+def test_text_beside_a_response_moves_after_it(chat: Conversation) -> None:
+    """If anything is repaired, the text moves to its own content."""
     contents = [user(text()), model(call()), user(result(), text("go on"))]
     assert repair_messages(contents, "gemini").messages == contents
     chat.record_messages(contents, "gemini")
     assert shown(chat) == [*contents[:2], user(result()), user(text("go on"))]
     assert mended(user(text()), model(call()), user(text("hm"), result()), model(call())) == [
-        user(text()), model(call()), user(result()), user(text("hm")), model(call()),
-        user(result(response={"error": "[No result was recorded for this call: whether it ran is "
-                                       "not known.]"})),
-    ]  # fmt: skip
+        user(text()),
+        model(call()),
+        user(result()),
+        user(text("hm")),
+        model(call()),
+        user(
+            result(
+                response={
+                    "error": "[No result was recorded for this call: whether it ran is not known.]"
+                }
+            )
+        ),
+    ]
 
 
-def test_a_call_has_somebody_before_it() -> None:
-    """It joins what the model said before; at the start, an opening is put there."""
+def test_a_call_never_opens_the_contents() -> None:
+    """A leading call joins the model's content before it, or a user's content is added."""
     assert mended(model(call()), user(result())) == [
-        user(text(OPENING)), model(call()), user(result()),
-    ]  # fmt: skip
+        user(text(OPENING)),
+        model(call()),
+        user(result()),
+    ]
     assert mended(model(text("a")), model(text("b")), model(call()), user(result())) == [
-        user(text(OPENING)), model(text("a"), text("b"), call()), user(result()),
-    ]  # fmt: skip
+        user(text(OPENING)),
+        model(text("a"), text("b"), call()),
+        user(result()),
+    ]
 
 
-def test_of_a_turn_that_lost_a_call_no_signature_stays() -> None:
-    """Thoughts and signatures are one with the whole of their turn."""
+def test_a_turn_that_lost_a_call_loses_its_signatures() -> None:
+    """Thoughts and signatures are valid only with the whole turn."""
     contents = [
         user(text()),
-        model({"text": "hm", "thought": True}, {"text": "so", "thoughtSignature": "s"},
-              {"text": "", "thoughtSignature": "s"}, call("a"), call("b", None), call("a")),
+        model(
+            {"text": "hm", "thought": True},
+            {"text": "so", "thoughtSignature": "s"},
+            {"text": "", "thoughtSignature": "s"},
+            call("a"),
+            call("b", None),
+            call("a"),
+        ),
         user(result("a", {"error": "no"}), result("b"), result("a", {"output": "yes"})),
-    ]  # fmt: skip
+    ]
     repaired = repair_messages(contents, "gemini", collapse="failed")
     assert ("dropped", "reasoning") in {(r.what, r.rule) for r in repaired.repairs}
     collapsed = repaired.messages
@@ -256,15 +296,16 @@ def test_of_a_turn_that_lost_a_call_no_signature_stays() -> None:
 
 
 def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
-    """With the arguments in force, and under the id that it has."""
+    """The call has the edited arguments and its own id."""
     made = chat.record_messages([user(text()), model(call(id="1"), call(id="2"))], "gemini")
     chat.approve(made[0].id, edited_arguments={"x": 2})
     for tool in made:
         chat.complete(tool.id, "R")
     parts = shown(chat)[1]["parts"]
     assert parts[0] == {
-        "functionCall": {"id": "1", "name": "f", "args": {"x": 2}}, "thoughtSignature": UNSIGNED,
-    }  # fmt: skip
+        "functionCall": {"id": "1", "name": "f", "args": {"x": 2}},
+        "thoughtSignature": UNSIGNED,
+    }
     assert parts[1] == call(id="2", signature=None)
 
 
@@ -283,8 +324,8 @@ def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
         17,
     ],
 )
-def test_a_part_that_is_none_is_mended_beside_those_that_are(broken: Any) -> None:
-    """The rest of its content stays as it was."""
+def test_an_invalid_part_is_repaired_beside_valid_ones(broken: Any) -> None:
+    """The other parts of its content stay as they were."""
     repaired = mended(user(text()), model(text("so"), broken, call("g")), user(result("g")))
     parts = repaired[1]["parts"]
     assert parts[0] == text("so")
@@ -308,7 +349,7 @@ def test_a_part_that_is_none_is_mended_beside_those_that_are(broken: Any) -> Non
     ],
 )
 def test_anything_that_says_something_is_read(content: Any, role: str) -> None:
-    """Text, parts alone, whole responses, other roles."""
+    """Text, single parts, whole responses and other roles are read."""
     (item,) = parse([content], "gemini")
     assert item.role == role  # type: ignore[union-attr]
     assert item.parts == (Text("hello"),)  # type: ignore[union-attr]
@@ -317,17 +358,17 @@ def test_anything_that_says_something_is_read(content: Any, role: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [None, {}, "", user(), user({}), user(None), {"candidates": [{}]}, {"role": "user"}],
-)  # fmt: skip
-def test_what_says_nothing_is_left_out(content: Any) -> None:
-    """Empty contents, and parts of nothing."""
+)
+def test_empty_contents_are_left_out(content: Any) -> None:
+    """A content with only empty parts is left out, too."""
     assert [item for item in parse([content], "gemini") if item.parts] == []  # type: ignore[union-attr]
     repaired = repair_messages([content, model(call())], "gemini")
     assert [each["role"] for each in repaired.messages] == ["user", "model", "user"]
     assert repaired.messages[0] == user(text(OPENING))
 
 
-def test_a_call_in_the_users_words_is_the_models() -> None:
-    """And a response in the model's is one all the same."""
+def test_a_call_in_a_users_content_is_read_as_the_models() -> None:
+    """A response in the model's content is read as a response, too."""
     moved = mended(user(text(), call()), user(result()))
     made = moved[1]["parts"][0]
     assert made["thoughtSignature"] == UNSIGNED
@@ -340,7 +381,7 @@ def test_a_call_in_the_users_words_is_the_models() -> None:
 
 
 def test_images_travel_and_uploaded_files_stay() -> None:
-    """Bytes and public links go to any provider; Google's own files are named."""
+    """Bytes and public links go to any provider; Google's own files are only named."""
     content = user(
         {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
         {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}},
@@ -377,8 +418,8 @@ def test_images_travel_and_uploaded_files_stay() -> None:
     ]
 
 
-def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
-    """Into the result, or after it, as the user's, which is listed."""
+def test_images_of_a_result_cross_where_they_can_be_shown() -> None:
+    """Images stand in the result, or after it in the user's message, which is listed."""
     image = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
     contents = [user(text()), model(call()), user(result(parts=[image]))]
     assert repair_messages(contents, "gemini").messages == contents
@@ -390,11 +431,17 @@ def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
     assert ("moved", "foreign-part") in {(r.what, r.rule) for r in chat.repairs}
     back = repair_messages(anthropic, "anthropic", "gemini").messages
     assert back[2:] == [
-        user({"functionResponse": {**result()["functionResponse"],
-                                   "id": back[1]["parts"][0]["functionCall"]["id"],
-                                   "response": {"output": "R\n[image]"}}}),
+        user(
+            {
+                "functionResponse": {
+                    **result()["functionResponse"],
+                    "id": back[1]["parts"][0]["functionCall"]["id"],
+                    "response": {"output": "R\n[image]"},
+                }
+            }
+        ),
         user(text("[Shown by f:]"), image),
-    ]  # fmt: skip
+    ]
     file = {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://b/f"}}
     (item, _) = parse([user(result(response={}, parts=[file, {}, 5]))], "gemini")
     assert item.text == "[application/pdf]\n[file]\n[file]"  # type: ignore[union-attr]
@@ -403,14 +450,18 @@ def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
     assert error["content"] == "no\n[image/png]"
 
 
-def test_code_that_google_ran_is_told_as_text() -> None:
-    """Other providers read what was run and what came of it; thoughts they do not."""
-    contents = [user(text()), model(
-        {"text": "hm", "thought": True}, {"thoughtSignature": "s"},
-        {"executableCode": {"language": "PYTHON", "code": "print(6*7)"}},
-        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}},
-        {"toolCall": {"toolType": "GOOGLE_SEARCH"}},
-    )]  # fmt: skip
+def test_code_that_google_ran_becomes_text() -> None:
+    """Other providers get the code and its result as text, and no thoughts."""
+    contents = [
+        user(text()),
+        model(
+            {"text": "hm", "thought": True},
+            {"thoughtSignature": "s"},
+            {"executableCode": {"language": "PYTHON", "code": "print(6*7)"}},
+            {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}},
+            {"toolCall": {"toolType": "GOOGLE_SEARCH"}},
+        ),
+    ]
     repaired = repair_messages(contents, "gemini", "openai")
     said = "".join(part["text"] for part in repaired.messages[1]["content"])
     assert "print(6*7)" in said
@@ -421,12 +472,18 @@ def test_code_that_google_ran_is_told_as_text() -> None:
 
 
 def test_a_log_cut_anywhere_gives_valid_contents(chat: Conversation) -> None:
-    """The strict rules included, also where the turns are Gemini's own."""
+    """The contents keep the strict rules, too, also in Gemini's own turns."""
     chat.record_messages(
-        [user(text()), model(text("so"), call(id="1"), call("g", None, id="1")), user(text("wait")),
-         user(result("g", id="1")), model(call(signature=None)), user(result(), text())],
+        [
+            user(text()),
+            model(text("so"), call(id="1"), call("g", None, id="1")),
+            user(text("wait")),
+            user(result("g", id="1")),
+            model(call(signature=None)),
+            user(result(), text()),
+        ],
         "gemini",
-    )  # fmt: skip
+    )
     events = list(chat.events())
     for count in range(len(events) + 1):
         contents = model_history(events[:count]).render("gemini")["contents"]
@@ -434,7 +491,7 @@ def test_a_log_cut_anywhere_gives_valid_contents(chat: Conversation) -> None:
 
 
 def test_googles_own_objects_are_recorded(chat: Conversation) -> None:
-    """A whole response, a content, and parts inside a dict; what is rendered, the SDK takes."""
+    """Responses, contents and parts are recorded, and the SDK accepts what is rendered."""
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
     part = types.Part(
         function_call=types.FunctionCall(name="f", args={"a": 1}), thought_signature=b"sig"
@@ -444,8 +501,13 @@ def test_googles_own_objects_are_recorded(chat: Conversation) -> None:
     chat.record(types.Content(role="user", parts=[types.Part(text="q")]), "gemini")
     (made,) = chat.record(response, "gemini")
     assert made.call.arguments == {"a": 1}
-    chat.record({"role": "user", "parts": [types.Part.from_function_response(
-        name="f", response={"output": "R"})]}, "gemini")  # fmt: skip
+    chat.record(
+        {
+            "role": "user",
+            "parts": [types.Part.from_function_response(name="f", response={"output": "R"})],
+        },
+        "gemini",
+    )
     assert isinstance(chat.tools[made.id].status, Completed)
     chat.record(content, "gemini")
     contents = shown(chat)
@@ -463,8 +525,8 @@ def test_our_own_compact_form_is_stored_for_what_is_plain(chat: Conversation) ->
     assert natives == [None, None, model(call())]
 
 
-def test_keys_that_are_no_text_can_be_imported(chat: Conversation) -> None:
-    """What JSON cannot say is read for what it holds, in an import as in a recording."""
+def test_keys_that_are_not_text_can_be_imported(chat: Conversation) -> None:
+    """Values that JSON cannot express are read in their nearest form."""
     contents = [user(text()), model(call(args={1: 2})), user({3: 4})]
     chat.import_messages(contents, "gemini")
     assert chat.import_messages(contents, "gemini").added == 0
@@ -500,7 +562,7 @@ def test_the_system_instruction_goes_into_the_clients_config(chat: Conversation)
 
 
 def test_a_content_in_the_form_of_a_chat_is_read() -> None:
-    """Its text is not lost for the name it stands under."""
+    """Text under the name `content` is not lost."""
     moved = mended({"role": "model", "content": "hello there"}, user(text()))
     assert moved[0] == model(text("hello there"))
     assert mended({"role": "user", "content": [text()]}) == [user(text())]
@@ -508,13 +570,13 @@ def test_a_content_in_the_form_of_a_chat_is_read() -> None:
 
 @pytest.mark.parametrize("parts", [None, "", []])
 def test_content_is_read_where_the_parts_are_empty(parts: object) -> None:
-    """Neither name hides what stands under the other."""
+    """Neither of the two names hides the text under the other."""
     assert mended({"role": "user", "parts": parts, "content": "hello"}) == [user(text())]
     assert mended({"role": "user", "parts": parts, "content": None}, user(text())) == [user(text())]
 
 
-def test_what_stands_beside_the_parts_is_named_for_other_providers() -> None:
-    """Nothing goes unsaid; where there are no parts, the content is what is said."""
+def test_members_beside_the_parts_are_listed_for_other_providers() -> None:
+    """Every dropped member is listed; without parts, `content` is the text."""
     beside = repair_messages(
         [{"role": "user", "parts": [{"text": "a"}], "content": "x"}], "gemini", to="openai"
     )

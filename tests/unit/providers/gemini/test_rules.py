@@ -1,4 +1,4 @@
-"""The rules of Gemini: what each refuses, what it allows, and their algebra."""
+"""The rules of Gemini: what each refuses, what it allows, and their properties."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.wire.rules import Violation, gemini, is_valid, validate
+from eventstore.providers.gemini import rules as gemini
+from eventstore.providers.validation import Violation, is_valid, validate
 
 Content = dict[str, Any]
 
 
 def user(*parts: object) -> Content:
-    """A user's content."""
+    """Return a user's content."""
     return {"role": "user", "parts": list(parts)}
 
 
 def model(*parts: object) -> Content:
-    """A content of the model's."""
+    """Return a content of the model's."""
     return {"role": "model", "parts": list(parts)}
 
 
 def text(value: object = "hello", **more: object) -> Content:
-    """A text part."""
+    """Return a text part."""
     return {"text": value, **more}
 
 
 def call(name: object = "search", *, signed: bool = True, **more: object) -> Content:
-    """A part with a call."""
+    """Return a part with a call."""
     part = {"functionCall": {"name": name, "args": {}, **more}}
     return {**part, "thoughtSignature": "c2ln"} if signed else part
 
 
 def result(name: object = "search", **more: object) -> Content:
-    """A part with a response."""
+    """Return a part with a response."""
     return {"functionResponse": {"name": name, "response": {"output": "12C"}, **more}}
 
 
@@ -43,7 +44,7 @@ ASK = user(text())
 
 
 def found(contents: object) -> list[tuple[str, str]]:
-    """Code and place of each violation."""
+    """Return the code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(contents, "gemini")]
 
 
@@ -233,13 +234,13 @@ SOUND = [
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], contents: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert found(contents) == [(code.rstrip("*"), place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "contents"), SOUND)
-def test_what_a_rule_allows_passes(code: str, contents: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, contents: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in gemini.RULES
     assert found(contents) == []
 
@@ -264,7 +265,7 @@ def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str)
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """Without the strict rules the API itself answers; of two of them repair is not due."""
+    """A rule is strict where the API answers although it is broken."""
     strict = {code for code, row in gemini.RULES.items() if row[0] == "strict"}
     assert strict == {"GE01*", "GE06", "GE08"}
     assert strict - gemini.TOLERATED == {"GE01*"}
@@ -272,8 +273,8 @@ def test_the_levels_are_those_of_the_specification() -> None:
     assert not is_valid([ASK, model(call(signed=False))], "gemini")
 
 
-def test_a_call_that_is_no_object_has_no_name_to_answer_to() -> None:
-    """It is named as what it is; the response to it answers another name."""
+def test_a_call_that_is_not_an_object_has_no_name() -> None:
+    """The violation shows the call's value; its response has no call with that name."""
     contents = [ASK, model({"functionCall": "f", "thoughtSignature": "c2ln"}), user(result())]
     assert found(contents) == [
         ("GE04", "contents[2].parts[0].functionResponse.name"),
@@ -285,7 +286,7 @@ def test_a_call_that_is_no_object_has_no_name_to_answer_to() -> None:
     "value", [10**9, "\ud800", "x" * 1_000_000, b"bytes", float("nan"), {"a"}, object()]
 )
 def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    """Any value at any place gives violations that are short and can be written as UTF-8."""
     for contents in (
         value,
         [value],
@@ -334,8 +335,8 @@ CONTENT = st.fixed_dictionaries(
 
 
 @given(st.lists(CONTENT | JUNK, max_size=6) | JUNK)
-def test_judging_is_total_deterministic_and_leaves_its_input_alone(contents: object) -> None:
-    """Whatever the contents are, they are judged, twice alike, and not changed."""
+def test_validation_is_total_deterministic_and_leaves_its_input_alone(contents: object) -> None:
+    """Any contents are validated, with the same result each time, and are not changed."""
     before = repr(contents)
     violations = validate(contents, "gemini")
     assert validate(contents, "gemini") == violations
@@ -346,7 +347,7 @@ def test_judging_is_total_deterministic_and_leaves_its_input_alone(contents: obj
 
 @st.composite
 def valid_histories(draw: st.DrawFn) -> list[Content]:
-    """Histories of any number of turns, each with any number of calls, all answered."""
+    """Generate histories of any number of turns and calls, all answered."""
     history: list[Content] = []
     for _ in range(draw(st.integers(0, 4))):
         history.append(ASK)
@@ -371,6 +372,7 @@ def test_a_lost_response_breaks_one_rule_alone(history: list[Content], data: st.
     if not answers:
         return
     place = data.draw(st.sampled_from(answers))
-    history[place] = user(*history[place]["parts"][1:], *([] if history[place]["parts"][1:]
-                                                         else [text()]))  # fmt: skip
+    history[place] = user(
+        *history[place]["parts"][1:], *([] if history[place]["parts"][1:] else [text()])
+    )
     assert found(history) == [("GE01", f"contents[{place - 1}]")]

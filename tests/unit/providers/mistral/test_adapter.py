@@ -1,71 +1,90 @@
-"""Mistral's messages in and out."""
+"""Mistral's messages: parsed and rendered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from eventstore import Conversation, EventStore, Image, Opaque, Text, validate
-from eventstore.wire import parse
-from eventstore.wire.naming import nine_characters
+from eventstore import Conversation, Image, Opaque, Text, validate
+from eventstore.providers import parse
+from eventstore.providers.identifiers import nine_characters
 from projections import model_history, repair_messages
 
 ID = "abcDEF123"
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def user(content: Any = "q") -> dict[str, Any]:
-    """A user message."""
+    """Return a user message."""
     return {"role": "user", "content": content}
 
 
 def calling(*ids: Any, content: Any = "", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    """An assistant message with a call for each id."""
+    """Return an assistant message with a call for each id."""
     calls = [{"id": i, "function": {"name": "f", "arguments": arguments}} for i in ids]
     return {"role": "assistant", "content": content, "tool_calls": calls, **more}
 
 
 def result(call_id: Any = ID, content: Any = "R", **more: Any) -> dict[str, Any]:
-    """A tool message."""
+    """Return a tool message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
 
 
 @pytest.mark.parametrize(
     "messages",
     [
-        pytest.param([user(), calling(ID, content=[THINKING, {"type": "text", "text": "so"}]),
-                      result()], id="thinking"),
-        pytest.param([user(), calling(ID, content=[], prefix=False, index=0), result(), user()],
-                     id="no chunks, a prefix that is none, and a member that we do not know"),
-        pytest.param([user(), calling(ID, arguments={"a": 1}), result(content=[])],
-                     id="arguments that are an object"),
-        pytest.param([user(), calling(ID, arguments="cut off"), result(name="f")],
-                     id="arguments that are no JSON"),
-        pytest.param([user([{"type": "document_url", "document_url": "https://a.b/c.pdf"}])],
-                     id="a document"),
-        pytest.param([user([{"type": "image_url", "image_url": "https://a.b/c.png"}]),
-                      {"role": "assistant", "content": "It is", "prefix": True}],
-                     id="an image and a prefix"),
-        pytest.param([{"role": "system", "content": [{"type": "text", "text": "be brief"}]},
-                      user()], id="system chunks"),
-        pytest.param([user(), calling(ID), result(content=[
-            {"type": "image_url", "image_url": {"url": "https://a.b/c.png", "detail": "low"}}])],
-            id="a result that shows something"),
+        pytest.param(
+            [user(), calling(ID, content=[THINKING, {"type": "text", "text": "so"}]), result()],
+            id="thinking",
+        ),
+        pytest.param(
+            [user(), calling(ID, content=[], prefix=False, index=0), result(), user()],
+            id="no chunks, a prefix that is none, and a member that we do not know",
+        ),
+        pytest.param(
+            [user(), calling(ID, arguments={"a": 1}), result(content=[])],
+            id="arguments that are an object",
+        ),
+        pytest.param(
+            [user(), calling(ID, arguments="cut off"), result(name="f")],
+            id="arguments that are no JSON",
+        ),
+        pytest.param(
+            [user([{"type": "document_url", "document_url": "https://a.b/c.pdf"}])], id="a document"
+        ),
+        pytest.param(
+            [
+                user([{"type": "image_url", "image_url": "https://a.b/c.png"}]),
+                {"role": "assistant", "content": "It is", "prefix": True},
+            ],
+            id="an image and a prefix",
+        ),
+        pytest.param(
+            [{"role": "system", "content": [{"type": "text", "text": "be brief"}]}, user()],
+            id="system chunks",
+        ),
+        pytest.param(
+            [
+                user(),
+                calling(ID),
+                result(
+                    content=[
+                        {
+                            "type": "image_url",
+                            "image_url": {"url": "https://a.b/c.png", "detail": "low"},
+                        }
+                    ]
+                ),
+            ],
+            id="a result that shows something",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_turn_that_nothing_changed_goes_back_as_it_came(
     chat: Conversation, messages: list[Any]
 ) -> None:
-    """From a log and from a list: every byte."""
+    """The log and the list give back every byte."""
     assert validate(messages, "mistral") == []
     chat.record_messages(messages, "mistral")
     history = model_history(chat.events())
@@ -75,14 +94,21 @@ def test_a_turn_that_nothing_changed_goes_back_as_it_came(
 
 
 def test_ids_become_nine_characters_the_same_on_both_halves() -> None:
-    """Stable, different, and left alone where they are legal."""
+    """Ids are stable and different, and legal ids do not change."""
     given = [
-        {"role": "assistant", "content": None, "tool_calls": [
-            {"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}}
-            for i in ("call_1", "call_2", "null", ID)]},
-        *({"role": "tool", "tool_call_id": i, "content": i} for i in
-          ("call_1", "call_2", "null", ID)),
-    ]  # fmt: skip
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+                for i in ("call_1", "call_2", "null", ID)
+            ],
+        },
+        *(
+            {"role": "tool", "tool_call_id": i, "content": i}
+            for i in ("call_1", "call_2", "null", ID)
+        ),
+    ]
     repaired = repair_messages([user(), *given], "openai", "mistral")
     (_, asked, *results) = repaired.messages
     ids = [call["id"] for call in asked["tool_calls"]]
@@ -95,14 +121,17 @@ def test_ids_become_nine_characters_the_same_on_both_halves() -> None:
 
 
 def test_the_spelling_of_an_id_stays() -> None:
-    """Written down, so that no release changes the ids that are in caches."""
+    """The expected ids are written down, so that no release changes ids in caches."""
     assert nine_characters("call_1") == "Xg25RsGKd"
     assert nine_characters("abcdefghi") == "abcdefghi"
     assert nine_characters("") != nine_characters("\ud800")
 
 
-def test_the_last_message_can_be_gone_on_from() -> None:
-    """An assistant's becomes a prefix, and is none any more once somebody speaks."""
+def test_the_last_message_can_be_continued() -> None:
+    """A last assistant message is marked as a prefix.
+
+    The mark goes when another message follows.
+    """
     said = {"role": "assistant", "content": "It is"}
     ended = repair_messages([user(), said], "openai", "mistral")
     assert ended.messages == [user(), {**said, "prefix": True}]
@@ -114,15 +143,15 @@ def test_the_last_message_can_be_gone_on_from() -> None:
     assert [message["role"] for message in alone.messages] == ["system", "user"]
 
 
-def test_a_call_in_the_first_message_gets_one_before_it() -> None:
-    """Its result would not be counted."""
+def test_a_call_in_the_first_message_gets_a_message_before_it() -> None:
+    """Without a message before it the API would not count its result."""
     repaired = repair_messages([calling(ID), result()], "mistral")
     assert [message["role"] for message in repaired.messages] == ["user", "assistant", "tool"]
     assert [(repair.what, repair.rule) for repair in repaired.repairs] == [("added", "MI02")]
 
 
 def test_system_text_stands_before_the_assistants(chat: Conversation) -> None:
-    """What comes later is the user's to say; images in it are named."""
+    """Later system messages become the user's text; images in them are named."""
     chat.add_message("system", [Text("be brief"), Image("https://a.b/c.png"), Image(data="AAE=")])
     chat.add_message("developer", "really")
     chat.add_message("user", "q")
@@ -130,17 +159,23 @@ def test_system_text_stands_before_the_assistants(chat: Conversation) -> None:
     chat.add_message("system", "it rains")
     shown = model_history(chat.events()).render("mistral")["messages"]
     assert [message["role"] for message in shown] == [
-        "system", "system", "user", "assistant", "user",
-    ]  # fmt: skip
+        "system",
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert [chunk["text"] for chunk in shown[0]["content"]] == [
-        "be brief", "[image https://a.b/c.png]", "[image]",
-    ]  # fmt: skip
+        "be brief",
+        "[image https://a.b/c.png]",
+        "[image]",
+    ]
     assert shown[-1]["content"] == "[system] it rains"
     assert validate(shown, "mistral") == []
 
 
 def test_images_and_foreign_parts_become_chunks(chat: Conversation) -> None:
-    """An address or the data of the image; another provider's document is named."""
+    """An image becomes its address or data; another provider's document is named."""
     document = Opaque("anthropic", {"type": "document", "source": {}})
     chat.add_message("user", [Image("https://a.b/c.png"), Image(data="AAE="), Text(""), document])
     (shown,) = model_history(chat.events()).render("mistral")["messages"]
@@ -162,16 +197,17 @@ def test_images_and_foreign_parts_become_chunks(chat: Conversation) -> None:
     ],
 )
 def test_images_are_read_in_every_form(given: Any, image: Image | None) -> None:
-    """With an address or with data; what has more to it is kept whole."""
+    """An image has an address or data; one with more members is kept whole."""
     chunk = {"type": "image_url", "image_url": given}
     (item,) = parse([user([chunk])], "mistral")
     assert item.parts == (image or Opaque("mistral", chunk),)  # type: ignore[union-attr]
 
 
 def test_thinking_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) -> None:
-    """A call that is left out takes it along; another provider never sees it."""
-    chat.record_messages([user(), calling(ID, "zzzzzzzz9", content=[THINKING]), result()],
-                         "mistral")  # fmt: skip
+    """Thinking is dropped with a call that is left out; another provider never gets it."""
+    chat.record_messages(
+        [user(), calling(ID, "zzzzzzzz9", content=[THINKING]), result()], "mistral"
+    )
     dropped = model_history(chat.events(), open_calls="drop")
     assert "hm" not in str(dropped.render("mistral"))
     assert "reasoning" in {repair.rule for repair in dropped.repairs_for("mistral")}
@@ -181,16 +217,18 @@ def test_thinking_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) -> 
 
 
 def test_members_that_we_do_not_know_stay_with_a_message_that_is_mended() -> None:
-    """As long as all of its calls are shown."""
+    """Unknown members stay as long as all calls of the message are shown."""
     repaired = repair_messages([user(), calling("call_1", metadata={"a": 1})], "mistral")
     assert repaired.messages[1]["metadata"] == {"a": 1}
-    kept = repair_messages([{**user(17), "metadata": 1}, "text", 5, None, {},
-                            {"choices": [5]}, {"choices": 5}], "mistral").messages  # fmt: skip
+    kept = repair_messages(
+        [{**user(17), "metadata": 1}, "text", 5, None, {}, {"choices": [5]}, {"choices": 5}],
+        "mistral",
+    ).messages
     assert kept == [{"metadata": 1, "role": "user", "content": "17"}, user("text"), user("5")]
 
 
-def test_errors_and_notes_are_told_in_the_text(chat: Conversation) -> None:
-    """There is no flag for them."""
+def test_errors_and_notes_are_part_of_the_text(chat: Conversation) -> None:
+    """The API has no flag for errors."""
     for number in (1, 2):
         call = chat.request("f", {})
         attempt = chat.start(call.id)
@@ -205,8 +243,9 @@ def test_errors_and_notes_are_told_in_the_text(chat: Conversation) -> None:
     assert every[2]["content"] == '{"error":"no"}'
     other = repair_messages(
         [user(), calling(ID), result(content="no", is_error=True), calling(ID), result()],
-        "mistral", collapse="failed",
-    ).messages  # fmt: skip
+        "mistral",
+        collapse="failed",
+    ).messages
     assert other[2]["content"].startswith("R\n[1 other attempt failed: no")
 
 
@@ -219,14 +258,14 @@ def test_errors_and_notes_are_told_in_the_text(chat: Conversation) -> None:
         ({"role": "model", "content": "hi"}, "assistant"),
     ],
 )
-def test_a_role_is_told_from_what_a_message_holds(message: dict[str, Any], role: str) -> None:
-    """Where it is missing or unknown."""
+def test_a_missing_role_is_detected_from_the_message(message: dict[str, Any], role: str) -> None:
+    """An unknown role is replaced in the same way."""
     (item,) = parse([message], "mistral")
     assert getattr(item, "role", "tool") == role
 
 
-def test_what_a_result_shows_travels_where_it_can() -> None:
-    """To a provider whose results hold images; older models here take text alone."""
+def test_images_of_a_result_cross_where_they_can_be_shown() -> None:
+    """Providers whose results hold images get them; older Mistral models take only text."""
     chunks = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": "https://a.b/c"}]
     given = [user(), calling(ID), result(content=chunks)]
     crossed = repair_messages(given, "mistral", "anthropic").messages
@@ -238,7 +277,7 @@ def test_what_a_result_shows_travels_where_it_can() -> None:
 
 
 def test_mistrals_own_objects_are_recorded(chat: Conversation) -> None:
-    """What the SDK gives goes in as it is, and back."""
+    """The SDK's objects are recorded and rendered unchanged."""
     models = pytest.importorskip("mistralai.client.models", reason="mistralai is not installed")
     function = models.FunctionCall(name="f", arguments={"a": 1})
     message = models.AssistantMessage(
@@ -248,23 +287,31 @@ def test_mistrals_own_objects_are_recorded(chat: Conversation) -> None:
     chat.record(models.UserMessage(content="q"), "mistral")
     choice = models.ChatCompletionChoice(index=0, message=message, finish_reason="tool_calls")
     response = models.ChatCompletionResponse(
-        id="r", object="chat.completion", model="m", usage=models.UsageInfo(), created=1,
+        id="r",
+        object="chat.completion",
+        model="m",
+        usage=models.UsageInfo(),
+        created=1,
         choices=[choice],
-    )  # fmt: skip
+    )
     (call,) = chat.record(response, "mistral")
     chat.record(models.ToolMessage(content="R", tool_call_id=ID), "mistral")
     assert (call.id, call.call.arguments) == (ID, {"a": 1})
     shown = model_history(chat.events()).render("mistral")["messages"]
     assert validate(shown, "mistral") == []
-    assert [models.UserMessage(**shown[0]), models.AssistantMessage(**shown[1]),
-            models.ToolMessage(**shown[2])] == [
-        models.UserMessage(content="q"), message,
+    assert [
+        models.UserMessage(**shown[0]),
+        models.AssistantMessage(**shown[1]),
+        models.ToolMessage(**shown[2]),
+    ] == [
+        models.UserMessage(content="q"),
+        message,
         models.ToolMessage(content="R", tool_call_id=ID),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_call_that_the_sdk_gave_no_id_gets_one(chat: Conversation) -> None:
-    """It writes the word null instead."""
+    """The SDK writes the word null as the missing id."""
     (call,) = chat.record(calling("null"), "mistral")
     assert call.provider_call_id is None
     chat.record(result("null"), "mistral")
@@ -273,8 +320,8 @@ def test_a_call_that_the_sdk_gave_no_id_gets_one(chat: Conversation) -> None:
     assert shown[-1] == result(nine_characters(call.id))
 
 
-def test_what_is_no_form_of_mistrals_is_read_for_what_it_says(chat: Conversation) -> None:
-    """Calls without a wrapper, texts of a wrong type, chunks that say nothing."""
+def test_messages_in_another_form_are_parsed_for_their_content(chat: Conversation) -> None:
+    """Calls without a wrapper, texts of a wrong type and unknown chunks are read."""
     thinking = {"type": "thinking"}
     chat.record_messages(
         [
@@ -300,7 +347,7 @@ def test_what_is_no_form_of_mistrals_is_read_for_what_it_says(chat: Conversation
 
 
 def test_parts_made_by_hand_are_sent_as_they_are(chat: Conversation) -> None:
-    """Also those that are no chunks: what they hold is their maker's business."""
+    """Parts that are not valid chunks are sent unchanged, too."""
     chat.add_message("assistant", [Opaque("mistral", "x"), Text("a")])
     chat.add_message("system", [])
     chat.add_message("user", [])

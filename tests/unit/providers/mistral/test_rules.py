@@ -1,4 +1,4 @@
-"""The rules of Mistral: what each refuses, what it allows, and their algebra."""
+"""The rules of Mistral: what each refuses, what it allows, and their properties."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventstore import validate
-from eventstore.wire.rules import mistral
+from eventstore.providers.mistral import rules as mistral
 
 Message = dict[str, Any]
 ID = "abcDEF123"
@@ -15,32 +15,32 @@ OTHER = "zzzzzzzz9"
 
 
 def user(content: object = "hello") -> Message:
-    """A user message."""
+    """Return a user message."""
     return {"role": "user", "content": content}
 
 
 def call(call_id: object = ID, name: object = "search", arguments: object = "{}") -> Message:
-    """A call of a function."""
+    """Return a call of a function."""
     return {"id": call_id, "function": {"name": name, "arguments": arguments}}
 
 
 def calling(*calls: object, content: object = "", **more: object) -> Message:
-    """An assistant message with these calls."""
+    """Return an assistant message with these calls."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
 
 
 def says(content: object = "done", **more: object) -> Message:
-    """An assistant message without calls."""
+    """Return an assistant message without calls."""
     return {"role": "assistant", "content": content, **more}
 
 
 def result(call_id: object = ID, content: object = "12C", **more: object) -> Message:
-    """A tool message."""
+    """Return a tool message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
 
 
 def found(messages: object) -> list[tuple[str, str, str]]:
-    """Code, level and place of each violation."""
+    """Return the code, level and place of each violation."""
     return [(each.code, each.level, each.place) for each in validate(messages, "mistral")]
 
 
@@ -48,76 +48,164 @@ SYSTEM = {"role": "system", "content": "be brief"}
 FIRST = "messages[1].tool_calls[0]"
 
 BROKEN = [
-    pytest.param("MI01", [f"{FIRST}.id", "messages[2].tool_call_id"],
-                 [user(), calling(call("call_1")), result("call_1")], id="another provider's id"),
-    pytest.param("MI01", [f"{FIRST}.id", "messages[2].tool_call_id"],
-                 [user(), calling(call("abcdefgh_")), result("abcdefgh_")], id="an underscore"),
-    pytest.param("MI01", [f"{FIRST}.id", "messages[2].tool_call_id"],
-                 [user(), calling(call("abcdefghi\n")), result("abcdefghi\n")], id="a newline"),
-    pytest.param("MI01", [f"{FIRST}.id", "messages[2].tool_call_id"],
-                 [user(), calling(call("null")), result("null")], id="the SDK's word for no id"),
-    pytest.param("MI01", [f"{FIRST}.id", "messages[2].tool_call_id"],
-                 [user(), calling(call(None)), result(None)], id="no ids"),
-    pytest.param("MI01", [f"{FIRST}.function.name"],
-                 [user(), calling(call(name="a.b")), result()], id="a dot in the name"),
-    pytest.param("MI01", [f"{FIRST}.function.name"],
-                 [user(), calling(call(name=None)), result()], id="no name"),
-    pytest.param("MI01", ["messages[2].name"],
-                 [user(), calling(call()), result(name="a b")], id="a blank in a result's name"),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.id", "messages[2].tool_call_id"],
+        [user(), calling(call("call_1")), result("call_1")],
+        id="another provider's id",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.id", "messages[2].tool_call_id"],
+        [user(), calling(call("abcdefgh_")), result("abcdefgh_")],
+        id="an underscore",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.id", "messages[2].tool_call_id"],
+        [user(), calling(call("abcdefghi\n")), result("abcdefghi\n")],
+        id="a newline",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.id", "messages[2].tool_call_id"],
+        [user(), calling(call("null")), result("null")],
+        id="the SDK's word for no id",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.id", "messages[2].tool_call_id"],
+        [user(), calling(call(None)), result(None)],
+        id="no ids",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.function.name"],
+        [user(), calling(call(name="a.b")), result()],
+        id="a dot in the name",
+    ),
+    pytest.param(
+        "MI01",
+        [f"{FIRST}.function.name"],
+        [user(), calling(call(name=None)), result()],
+        id="no name",
+    ),
+    pytest.param(
+        "MI01",
+        ["messages[2].name"],
+        [user(), calling(call()), result(name="a b")],
+        id="a blank in a result's name",
+    ),
     pytest.param("MI02", ["messages[1]"], [user(), calling(call()), user()], id="no result"),
-    pytest.param("MI02", ["messages[1]"],
-                 [user(), calling(call(), call(OTHER)), result()], id="one of two results"),
+    pytest.param(
+        "MI02",
+        ["messages[1]"],
+        [user(), calling(call(), call(OTHER)), result()],
+        id="one of two results",
+    ),
     pytest.param("MI02", ["messages[1].tool_call_id"], [user(), result()], id="no call"),
     pytest.param("MI02", ["messages[0].tool_call_id"], [result()], id="a result at the start"),
-    pytest.param("MI02", ["messages[1]", "messages[2].tool_call_id"],
-                 [user(), calling(call()), result(OTHER)], id="a result of another id"),
-    pytest.param("MI02", ["messages[3].tool_call_id"],
-                 [user(), calling(call()), result(), result()], id="two results of a call"),
-    pytest.param("MI02", ["messages[1].tool_calls[1].id"],
-                 [user(), calling(call(), call()), result()], id="one id for two calls"),
-    pytest.param("MI02", ["messages[1]", "messages[3].tool_call_id"],
-                 [user(), calling(call()), user(), result()], id="a user in between"),
-    pytest.param("MI02", ["messages[1].tool_calls"],
-                 [user(), says(tool_calls={}), user()], id="an object of calls"),
-    pytest.param("MI02", ["messages[1].tool_calls[0]"],
-                 [user(), says(tool_calls=["search"]), user()], id="a call that is text"),
-    pytest.param("MI02", [f"{FIRST}.function.arguments"],
-                 [user(), calling(call(arguments=None)), result()], id="no arguments"),
-    pytest.param("MI02", [f"{FIRST}.function.arguments"],
-                 [user(), calling(call(arguments=[1])), result()], id="a list of arguments"),
+    pytest.param(
+        "MI02",
+        ["messages[1]", "messages[2].tool_call_id"],
+        [user(), calling(call()), result(OTHER)],
+        id="a result of another id",
+    ),
+    pytest.param(
+        "MI02",
+        ["messages[3].tool_call_id"],
+        [user(), calling(call()), result(), result()],
+        id="two results of a call",
+    ),
+    pytest.param(
+        "MI02",
+        ["messages[1].tool_calls[1].id"],
+        [user(), calling(call(), call()), result()],
+        id="one id for two calls",
+    ),
+    pytest.param(
+        "MI02",
+        ["messages[1]", "messages[3].tool_call_id"],
+        [user(), calling(call()), user(), result()],
+        id="a user in between",
+    ),
+    pytest.param(
+        "MI02",
+        ["messages[1].tool_calls"],
+        [user(), says(tool_calls={}), user()],
+        id="an object of calls",
+    ),
+    pytest.param(
+        "MI02",
+        ["messages[1].tool_calls[0]"],
+        [user(), says(tool_calls=["search"]), user()],
+        id="a call that is text",
+    ),
+    pytest.param(
+        "MI02",
+        [f"{FIRST}.function.arguments"],
+        [user(), calling(call(arguments=None)), result()],
+        id="no arguments",
+    ),
+    pytest.param(
+        "MI02",
+        [f"{FIRST}.function.arguments"],
+        [user(), calling(call(arguments=[1])), result()],
+        id="a list of arguments",
+    ),
     pytest.param("MI03", ["messages[1]"], [user(), says()], id="the assistant has the last word"),
     pytest.param("MI03", ["messages[1]"], [user(), says(prefix=False)], id="and is no prefix"),
     pytest.param("MI03", ["messages[1]"], [user(), says(prefix=True), user()], id="prefix before"),
     pytest.param("MI03", ["messages[2]"], [user(), says(), SYSTEM, user()], id="a late system"),
-    pytest.param("MI03", ["messages[3]"],
-                 [user(), calling(call()), result(), SYSTEM, user()], id="system after a result"),
-    pytest.param("MI03", ["messages[0].role"],
-                 [{"role": "developer", "content": "a"}, user()], id="a role it does not know"),
+    pytest.param(
+        "MI03",
+        ["messages[3]"],
+        [user(), calling(call()), result(), SYSTEM, user()],
+        id="system after a result",
+    ),
+    pytest.param(
+        "MI03",
+        ["messages[0].role"],
+        [{"role": "developer", "content": "a"}, user()],
+        id="a role it does not know",
+    ),
     pytest.param("MI03", ["messages[0].role"], [{"content": "a"}, user()], id="no role"),
     pytest.param("MI03", ["messages[0]"], ["hello", user()], id="a message that is text"),
     pytest.param("MI03", ["messages[0].content"], [user(17)], id="a number"),
     pytest.param("MI03", ["messages[0].content[0]"], [user(["a"])], id="a chunk that is text"),
-    pytest.param("MI03", ["messages[0].content[0].text"],
-                 [user([{"type": "text"}])], id="a text chunk without text"),
+    pytest.param(
+        "MI03",
+        ["messages[0].content[0].text"],
+        [user([{"type": "text"}])],
+        id="a text chunk without text",
+    ),
     pytest.param("MI03", ["messages"], {"messages": []}, id="an object instead of the list"),
-]  # fmt: skip
+]
 
 FROWNED_AT = [
     pytest.param("MI02", ["messages[0]"], [calling(call()), result()], id="a call comes first"),
-    pytest.param("MI03", ["messages[0].content"], [user(None)], id="a user who says null"),
+    pytest.param("MI03", ["messages[0].content"], [user(None)], id="a user message that is null"),
     pytest.param("MI03", ["messages[1].content"], [user(), says(""), user()], id="nothing said"),
-    pytest.param("MI03", ["messages[1].content"],
-                 [user(), says(None, tool_calls=[]), user()], id="neither text nor calls"),
+    pytest.param(
+        "MI03",
+        ["messages[1].content"],
+        [user(), says(None, tool_calls=[]), user()],
+        id="neither text nor calls",
+    ),
     pytest.param("MI03", ["messages[0]"], [SYSTEM], id="the system has the last word"),
-]  # fmt: skip
+]
 
 SOUND = [
     pytest.param("MI01", [user(), calling(call()), result()], id="nine characters"),
     pytest.param("MI01", [user(), calling(call(name="x" * 64)), result(name="f")], id="names"),
-    pytest.param("MI02", [user(), calling(call(), call(OTHER)), result(OTHER), result()],
-                 id="any order"),
-    pytest.param("MI02", [user(), calling(call()), result(), calling(call()), result()],
-                 id="an id again in a later turn"),
+    pytest.param(
+        "MI02", [user(), calling(call(), call(OTHER)), result(OTHER), result()], id="any order"
+    ),
+    pytest.param(
+        "MI02",
+        [user(), calling(call()), result(), calling(call()), result()],
+        id="an id again in a later turn",
+    ),
     pytest.param("MI02", [user(), calling(call(arguments={"a": 1})), result()], id="an object"),
     pytest.param("MI02", [user(), calling(call(arguments="no JSON")), result()], id="any text"),
     pytest.param("MI02", [SYSTEM, calling(call()), result()], id="a call after the system"),
@@ -130,28 +218,28 @@ SOUND = [
     pytest.param("MI03", [user(), calling(call(), content="One moment."), result()], id="and text"),
     pytest.param("MI03", [user([{"type": "thinking", "thinking": []}])], id="a thinking chunk"),
     pytest.param("MI03", [], id="no messages"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], messages: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert found(messages) == [(code, "hard", place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "places", "messages"), FROWNED_AT)
-def test_what_older_models_refuse_is_reported_as_strict(
+def test_a_fault_that_only_older_models_refuse_is_strict(
     code: str, places: list[str], messages: object
 ) -> None:
-    """The same code, at another level."""
+    """The code is the same, the level differs."""
     assert found(messages) == [(code, "strict", place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in mistral.RULES
     assert found(messages) == []
 
@@ -166,8 +254,8 @@ def test_every_rule_is_seen_to_refuse_and_to_allow() -> None:
     }
 
 
-def test_the_words_are_the_apis() -> None:
-    """They name the id at fault, short and printable."""
+def test_the_message_is_in_the_words_of_the_api() -> None:
+    """The message names the faulty id, short and printable."""
     (bad, _) = validate([user(), calling(call("x" * 99)), result("x" * 99)], "mistral")
     assert bad.message.endswith(
         f"Tool call id was {'x' * 77}... but must be a-z, A-Z, 0-9, with a length of 9."

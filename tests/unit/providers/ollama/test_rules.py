@@ -1,4 +1,4 @@
-"""The rule of Ollama: what it refuses, and what it allows."""
+"""The rules of Ollama: what they refuse and what they allow."""
 
 from __future__ import annotations
 
@@ -12,105 +12,129 @@ Message = dict[str, Any]
 
 
 def user(content: object = "hello", **more: object) -> Message:
-    """A user message."""
+    """Return a user message."""
     return {"role": "user", "content": content, **more}
 
 
 def call(name: object = "search", arguments: object = None) -> Message:
-    """A call of a function."""
+    """Return a call of a function."""
     return {"function": {"name": name, "arguments": {} if arguments is None else arguments}}
 
 
 def calling(*calls: object, **more: object) -> Message:
-    """An assistant message with these calls."""
+    """Return an assistant message with these calls."""
     return {"role": "assistant", "content": "", "tool_calls": list(calls), **more}
 
 
 def result(name: object = "search", content: object = "12C", **more: object) -> Message:
-    """A tool message."""
+    """Return a tool message."""
     return {"role": "tool", "tool_name": name, "content": content, **more}
 
 
 def found(messages: object) -> list[tuple[str, str, str]]:
-    """Code, level and place of each violation."""
+    """Return the code, level and place of each violation."""
     return [(each.code, each.level, each.place) for each in validate(messages, "ollama")]
 
 
 FIRST = "messages[0].tool_calls[0]"
 
 BROKEN = [
-    pytest.param([f"{FIRST}.function.arguments"],
-                 [calling(call(arguments="{}")), result()], id="arguments as text"),
-    pytest.param([f"{FIRST}.function.arguments"],
-                 [calling({"function": {"name": "search"}}), result()], id="no arguments"),
+    pytest.param(
+        [f"{FIRST}.function.arguments"],
+        [calling(call(arguments="{}")), result()],
+        id="arguments as text",
+    ),
+    pytest.param(
+        [f"{FIRST}.function.arguments"],
+        [calling({"function": {"name": "search"}}), result()],
+        id="no arguments",
+    ),
     pytest.param([f"{FIRST}.function.name"], [calling(call("")), result("")], id="no name"),
-    pytest.param([FIRST], [calling("search")],
-                 id="a call that is text"),
-    pytest.param(["messages[0].tool_calls"],
-                 [{"role": "assistant", "content": "", "tool_calls": {}}], id="an object of calls"),
+    pytest.param([FIRST], [calling("search")], id="a call that is text"),
+    pytest.param(
+        ["messages[0].tool_calls"],
+        [{"role": "assistant", "content": "", "tool_calls": {}}],
+        id="an object of calls",
+    ),
     pytest.param(["messages[1].tool_name"], [calling(call()), result("f")], id="another name"),
-    pytest.param(["messages[1].tool_name", "messages[2].tool_name"],
-                 [calling(call("a"), call("b")), result("b"), result("a")], id="another order"),
+    pytest.param(
+        ["messages[1].tool_name", "messages[2].tool_name"],
+        [calling(call("a"), call("b")), result("b"), result("a")],
+        id="another order",
+    ),
     pytest.param(["messages[0]"], [result()], id="a result without a call"),
     pytest.param(["messages[2]"], [calling(call()), result(), result()], id="a second result"),
     pytest.param(["messages[0].content"], [user([{"type": "text", "text": "a"}])], id="parts"),
     pytest.param(["messages[0].images"], [user(images="AAE=")], id="one image without a list"),
     pytest.param(["messages[0].images"], [user(images=[{"url": "x"}])], id="an image of a kind"),
-    pytest.param(["messages[0].thinking"],
-                 [{"role": "assistant", "content": "a", "thinking": True}], id="a flag"),
+    pytest.param(
+        ["messages[0].thinking"],
+        [{"role": "assistant", "content": "a", "thinking": True}],
+        id="a flag",
+    ),
     pytest.param(["messages[0].role"], [{"role": "developer", "content": "a"}], id="a stranger"),
     pytest.param(["messages[0].role"], [{"content": "a"}], id="no role"),
     pytest.param(["messages[0]"], ["hello"], id="a message that is text"),
     pytest.param(["messages"], None, id="no list"),
-]  # fmt: skip
+]
 
-FROWNED_AT = [
+STRICT = [
     pytest.param(["messages[0]"], [calling(call())], id="a call at the end"),
     pytest.param(["messages[0]"], [calling(call(), call()), result(), user()], id="one of two"),
-    pytest.param(["messages[1].tool_name"],
-                 [calling(call()), {"role": "tool", "content": "12C"}], id="no tool_name"),
+    pytest.param(
+        ["messages[1].tool_name"],
+        [calling(call()), {"role": "tool", "content": "12C"}],
+        id="no tool_name",
+    ),
     pytest.param(["messages[1].tool_name"], [calling(call()), result("")], id="a blank one"),
-    pytest.param(["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
-                 [calling({**call(), "id": "c1"}), result(tool_call_id="c1")], id="ids"),
-]  # fmt: skip
+    pytest.param(
+        ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
+        [calling({**call(), "id": "c1"}), result(tool_call_id="c1")],
+        id="ids",
+    ),
+]
 
 SOUND = [
     pytest.param([calling(call("a"), call("b")), result("a"), result("b")], id="in order"),
-    pytest.param([calling(call("get weather.v2", {"a": [1]})), result("get weather.v2")],
-                 id="any name"),
+    pytest.param(
+        [calling(call("get weather.v2", {"a": [1]})), result("get weather.v2")], id="any name"
+    ),
     pytest.param([user(images=["AAE=", b"\x00"])], id="images as base64 or bytes"),
     pytest.param([calling(call(), thinking="hm", content=None), result(content="")], id="thoughts"),
     pytest.param([user(), {"role": "system", "content": "a"}, user(), user()], id="any order"),
-    pytest.param([{"role": "assistant", "content": "the last word", "tool_calls": None}],
-                 id="the last word"),
+    pytest.param(
+        [{"role": "assistant", "content": "the last word", "tool_calls": None}], id="the last word"
+    ),
     pytest.param([], id="no messages"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("places", "messages"), BROKEN)
 def test_a_fault_is_reported_at_its_place(places: list[str], messages: object) -> None:
-    """What cannot be decoded, and a result that goes to another call or to none, is hard."""
+    """A value that cannot be decoded and a result without its call are hard faults."""
     hard = [place for _, level, place in found(messages) if level == "hard"]
     assert hard == places
     assert {code for code, _, _ in found(messages)} == {"OL01"}
 
 
-@pytest.mark.parametrize(("places", "messages"), FROWNED_AT)
-def test_what_only_some_refuse_is_strict(places: list[str], messages: object) -> None:
-    """The local server fills its template with calls that nobody answered, too."""
+@pytest.mark.parametrize(("places", "messages"), STRICT)
+def test_a_fault_that_only_some_servers_refuse_is_strict(
+    places: list[str], messages: object
+) -> None:
+    """The local server accepts calls without an answer."""
     assert found(messages) == [("OL01", "strict", place) for place in places]
 
 
 @pytest.mark.parametrize("messages", SOUND)
-def test_what_the_rule_allows_passes(messages: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_the_rule_passes(messages: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert found(messages) == []
 
 
-def test_the_words_show_the_value_at_fault() -> None:
-    """Text is quoted and cut, anything else named by its type."""
+def test_the_message_shows_the_value_at_fault() -> None:
+    """Text is quoted and cut, any other value is named by its type."""
     (named,) = validate([calling(call()), result("x" * 99)], "ollama")
     assert named.message == f"messages[1].tool_name: expected 'search', but got '{'x' * 77}...'"
     (typed,) = validate([user(17)], "ollama")
-    assert typed.message == "messages[0].content: cannot unmarshal int into a string"
+    assert typed.message == "messages[0].content: cannot unmarshal an integer into a string"
     assert "right after the message" in typed.remedy

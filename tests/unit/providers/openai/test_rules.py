@@ -1,4 +1,4 @@
-"""The rules of OpenAI Chat Completions: what each refuses, what it allows, and their algebra."""
+"""The rules of OpenAI Chat Completions: what each refuses, what it allows, and their properties."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.wire.rules import PROVIDERS, Violation, openai, validate
+from eventstore.providers import registry
+from eventstore.providers.openai import rules as openai
+from eventstore.providers.validation import Violation, validate
 
 Message = dict[str, Any]
 
 
 def user(content: object = "hello") -> Message:
-    """A user message."""
+    """Return a user message."""
     return {"role": "user", "content": content}
 
 
 def call(call_id: object = "call_1", name: object = "search", arguments: object = "{}") -> Message:
-    """A call of a function."""
+    """Return a call of a function."""
     function = {"name": name, "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
 
 
 def custom(name: object = "shell", text: object = "ls -l") -> Message:
-    """A call of a custom tool."""
+    """Return a call of a custom tool."""
     return {"id": "call_1", "type": "custom", "custom": {"name": name, "input": text}}
 
 
 def calling(*calls: object, content: object = None, **more: object) -> Message:
-    """An assistant message with these calls."""
+    """Return an assistant message with these calls."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
 
 
 def says(content: object = "done", **more: object) -> Message:
-    """An assistant message without calls."""
+    """Return an assistant message without calls."""
     return {"role": "assistant", "content": content, **more}
 
 
 def result(call_id: object = "call_1", content: object = "12C") -> Message:
-    """A tool message."""
+    """Return a tool message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def found(messages: object) -> list[tuple[str, str]]:
-    """Code and place of each violation."""
+    """Return the code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(messages, "openai")]
 
 
@@ -248,7 +250,7 @@ BROKEN = [
         ],
         id="a system's file, another API's text",
     ),
-    pytest.param("OA12", [CONTENT], [user(None)], id="a user who says null"),
+    pytest.param("OA12", [CONTENT], [user(None)], id="a user message that is null"),
     pytest.param("OA12", [CONTENT], [{"role": "system"}], id="a system message without content"),
     pytest.param("OA12", ["messages[0].content[0]"], [user([None])], id="a null part"),
     pytest.param(
@@ -337,13 +339,13 @@ SOUND = [
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], messages: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert found(messages) == [(code, place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_what_a_rule_allows_passes(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in openai.RULES
     assert found(messages) == []
 
@@ -372,7 +374,7 @@ def test_the_levels_are_those_of_the_specification() -> None:
 
 
 def test_the_message_lists_only_the_unanswered_ids() -> None:
-    """Of a turn half answered, the other half is named, in the order of the calls."""
+    """If a turn is half answered, the unanswered calls are named in their order."""
     [violation] = validate([calling(call("a"), call("b"), call("c")), result("b")], "openai")
     assert violation.message.endswith("did not have response messages: a, c")
 
@@ -384,7 +386,7 @@ def test_a_result_without_an_id_answers_nothing_and_leaves_its_call_open() -> No
 
 
 def test_a_call_list_without_a_call_carries_nothing() -> None:
-    """No calls, or calls that are no list, do not stand in for content."""
+    """An empty list of calls, or a value that is not a list, does not replace content."""
     empty: list[object] = [[], {"id": "call_1"}]
     for calls in empty:
         assert [code for code, _ in found([says(None, tool_calls=calls)])] == ["OA04", "OA11"]
@@ -407,28 +409,28 @@ def test_a_call_list_without_a_call_carries_nothing() -> None:
     ],
 )
 def test_the_message_shows_the_value_at_fault(value: object, shown: str) -> None:
-    """Text is quoted and cut, null and the empty list are named, anything else by its type."""
+    """Text is quoted and cut, null and the empty list are named, other values by their type."""
     messages = [calling(call(name=value)), result()]
     [message] = [each.message for each in validate(messages, "openai") if each.code == "OA07"]
     assert message.endswith(f"but got {shown}.")
 
 
 def test_the_message_prints_ids_bare_where_they_can_be_read() -> None:
-    """A legible id stands as it is, an empty or unprintable one is quoted, no id is null."""
+    """A legible id is printed as it is; an empty or unprintable one is quoted."""
     messages = [calling(call("call_1"), call(""), call("a\n"), call(None))]
     violation = validate(messages, "openai")[0]
     assert violation.message.endswith(r"response messages: call_1, '', 'a\n', null")
 
 
 def test_any_other_message_ends_the_run_of_results() -> None:
-    """A system message, or one that is no message, between call and result separates them."""
+    """A system message, or an invalid one, between call and result separates them."""
     for between in ({"role": "system", "content": "Be brief."}, None):
         codes = {code for code, _ in found([calling(call()), between, result()])}
         assert {"OA01", "OA02"} <= codes
 
 
 def test_one_id_for_two_calls_and_two_results_is_two_faults() -> None:
-    """Two calls that share an id are answered, but twice under one id."""
+    """The calls are answered, but calls and results each use the id twice."""
     messages = [calling(call(), call()), result(), result()]
     assert [code for code, _ in found(messages)] == ["OA03", "OA10"]
 
@@ -448,7 +450,7 @@ def test_violations_come_in_the_order_of_rules_and_places() -> None:
 
 
 def test_an_unknown_provider_is_named_beside_the_known_ones() -> None:
-    """A provider without rules is refused with the choice there is."""
+    """The error lists the providers that have rules."""
     with pytest.raises(ValueError, match=r"'acme': choose one of .*anthropic.*openai"):
         validate([], "acme")
 
@@ -463,12 +465,12 @@ def test_a_violation_is_a_value() -> None:
 
 def test_the_registry_takes_another_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule book put into the registry is applied like the built-in ones."""
-    monkeypatch.setitem(PROVIDERS, "acme", openai)
+    monkeypatch.setitem(registry._providers, "acme", registry._Provider("", rules=openai))
     assert validate(None, "acme") == validate(None, "openai")
 
 
 def nested(depth: int) -> object:
-    """A value with as many levels."""
+    """Return a value nested to this depth."""
     value: object = "x"
     for _ in range(depth):
         value = [{"content": value}]
@@ -489,7 +491,7 @@ def nested(depth: int) -> object:
     ],
 )
 def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    """Any value at any place gives violations that are short and can be written as UTF-8."""
     places: list[object] = [
         value,
         [value],
@@ -504,7 +506,7 @@ def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
 
 
 def work(messages: list[Message]) -> int:
-    """The number of Python and C calls that judging takes."""
+    """Return the number of Python and C calls that validation takes."""
     calls = 0
 
     def count(*_: object) -> None:
@@ -531,7 +533,7 @@ class Id(str):
 
 
 def ids(count: int) -> list[Id]:
-    """As many ids, none of them the same object as another."""
+    """Return this number of ids; none of them is the same object as another."""
     return [Id(f"call_{index}") for index in range(count)]
 
 
@@ -551,6 +553,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SIZES)
 def test_twice_the_history_is_twice_the_work(shape: str) -> None:
     """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
@@ -561,7 +564,7 @@ def test_twice_the_history_is_twice_the_work(shape: str) -> None:
 
 @st.composite
 def valid_histories(draw: st.DrawFn) -> list[Message]:
-    """Histories of any number of turns, each with any number of calls, all answered."""
+    """Generate histories of any number of turns and calls, all answered."""
     history: list[Message] = []
     for turn in range(draw(st.integers(0, 4))):
         history.append(user())
@@ -595,7 +598,7 @@ def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.Da
 def test_a_repeated_result_breaks_one_rule_alone(
     history: list[Message], data: st.DataObject
 ) -> None:
-    """A result said twice in its run breaks OA03 once."""
+    """A result that is repeated in its run breaks OA03 once."""
     results = [index for index, message in enumerate(history) if message["role"] == "tool"]
     if not results:
         return
@@ -627,7 +630,7 @@ KIND = st.sampled_from(["text", "image_url", "refusal", "function", "custom"])
 
 
 def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Objects with some of these fields, each sometimes junk."""
+    """Generate objects with some of these fields, each sometimes junk."""
     return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
 
 
@@ -651,8 +654,8 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES | JUNK)
-def test_judging_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
-    """Whatever the messages are, they are judged, twice alike, and not changed."""
+def test_validation_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
+    """Any messages are validated, with the same result each time, and are not changed."""
     before = repr(messages)
     violations = validate(messages, "openai")
     assert validate(messages, "openai") == violations

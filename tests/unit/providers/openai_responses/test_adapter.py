@@ -1,10 +1,9 @@
-"""The items of OpenAI Responses in and out."""
+"""The items of OpenAI Responses: parsed and rendered."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from eventstore import (
     Text,
     validate,
 )
-from eventstore.wire import PROVIDERS, Answer, Call, Turn, list_key, parse, render
+from eventstore.providers import PROVIDERS, Answer, Call, Turn, list_key, parse, render
 from projections import model_history, repair_messages
 
 Item = dict[str, Any]
@@ -27,40 +26,43 @@ OURS = "openai-responses"
 URL = "https://example.com/a.png"
 
 
-@pytest.fixture
-def chat() -> Iterator[Conversation]:
-    """An empty conversation."""
-    with EventStore.open("sqlite://") as store:
-        yield store.conversation("c")
-
-
 def says(role: str = "user", content: Any = "hello", **more: Any) -> Item:
-    """A message."""
+    """Return a message."""
     return {"role": role, "content": content, **more}
 
 
 def call(call_id: str = "call_1", name: str = "f", arguments: Any = "{}", **more: Any) -> Item:
-    """A call of a function."""
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments,
-            **more}  # fmt: skip
+    """Return a call of a function."""
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": name,
+        "arguments": arguments,
+        **more,
+    }
 
 
 def output(call_id: str = "call_1", text: Any = "R", **more: Any) -> Item:
-    """The output of a call."""
+    """Return the output of a call."""
     return {"type": "function_call_output", "call_id": call_id, "output": text, **more}
 
 
 def reasoning(item_id: str | None = "rs_1") -> Item:
-    """A reasoning item."""
+    """Return a reasoning item."""
     given = {} if item_id is None else {"id": item_id}
     return {"type": "reasoning", **given, "summary": [], "encrypted_content": "gAAAA"}
 
 
 def output_text(text: str = "so", **more: Any) -> Item:
-    """An assistant's message as the API gives it."""
+    """Return an assistant's message as the API gives it."""
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "message", "role": "assistant", "status": "completed", "content": [part],
-            **more}  # fmt: skip
+    return {
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+        **more,
+    }
 
 
 SHELL = {"type": "custom_tool_call", "call_id": "call_9", "name": "shell", "input": "ls -l"}
@@ -72,12 +74,12 @@ TOOLS = {"type": "additional_tools", "role": "developer", "tools": []}
 
 
 def shown(chat: Conversation) -> Any:
-    """The input that the log renders."""
+    """Return the input that the log renders."""
     return model_history(chat.events()).render(OURS)["input"]
 
 
 def mended(*items: Any, **options: Any) -> list[Item]:
-    """Items repaired, which must be valid and stay as they are."""
+    """Return the repaired items, which must be valid and stay as they are."""
     repaired = repair_messages(list(items), OURS, **options)
     assert validate(repaired.messages, OURS) == []
     assert repair_messages(repaired.messages, OURS).messages == repaired.messages
@@ -85,28 +87,70 @@ def mended(*items: Any, **options: Any) -> list[Item]:
 
 
 HISTORIES = [
-    pytest.param([says(), reasoning(), call(id="fc_1"), output(), output_text(id="msg_1")],
-                 id="reasoning and ids"),
-    pytest.param([says(), call("a"), call("b"), output("a"), output("b"), says("assistant")],
-                 id="parallel calls"),
-    pytest.param([says(), reasoning("rs_1"), call("a"), reasoning("rs_2"), call("b"), output("a"),
-                  output("b", [{"type": "input_image", "image_url": URL, "detail": "low"}])],
-                 id="reasoning between calls, an image given"),
-    pytest.param([says("system", "s"), says("developer", "d"), says(), FIND, FOUND, call(),
-                  output(), TOOLS, says()], id="a search for tools"),
-    pytest.param([says(), reasoning(), SEARCH, output_text(id="msg_1", phase="final_answer"),
-                  says(), SHELL, SHELL_OUTPUT], id="a server's search, a custom tool"),
-    pytest.param([says(), says("assistant", ""), call(namespace="n", status=None), output()],
-                 id="empty words, unknown members"),
-    pytest.param([says("user", [{"type": "input_text", "text": "a"}, {"type": "input_file"}]),
-                  says("assistant", [{"type": "refusal", "refusal": "no"}]),
-                  says("user", id="msg_7")], id="parts"),
-]  # fmt: skip
+    pytest.param(
+        [says(), reasoning(), call(id="fc_1"), output(), output_text(id="msg_1")],
+        id="reasoning and ids",
+    ),
+    pytest.param(
+        [says(), call("a"), call("b"), output("a"), output("b"), says("assistant")],
+        id="parallel calls",
+    ),
+    pytest.param(
+        [
+            says(),
+            reasoning("rs_1"),
+            call("a"),
+            reasoning("rs_2"),
+            call("b"),
+            output("a"),
+            output("b", [{"type": "input_image", "image_url": URL, "detail": "low"}]),
+        ],
+        id="reasoning between calls, an image given",
+    ),
+    pytest.param(
+        [
+            says("system", "s"),
+            says("developer", "d"),
+            says(),
+            FIND,
+            FOUND,
+            call(),
+            output(),
+            TOOLS,
+            says(),
+        ],
+        id="a search for tools",
+    ),
+    pytest.param(
+        [
+            says(),
+            reasoning(),
+            SEARCH,
+            output_text(id="msg_1", phase="final_answer"),
+            says(),
+            SHELL,
+            SHELL_OUTPUT,
+        ],
+        id="a server's search, a custom tool",
+    ),
+    pytest.param(
+        [says(), says("assistant", ""), call(namespace="n", status=None), output()],
+        id="empty words, unknown members",
+    ),
+    pytest.param(
+        [
+            says("user", [{"type": "input_text", "text": "a"}, {"type": "input_file"}]),
+            says("assistant", [{"type": "refusal", "refusal": "no"}]),
+            says("user", id="msg_7"),
+        ],
+        id="parts",
+    ),
+]
 
 
 @pytest.mark.parametrize("items", HISTORIES)
-def test_what_nothing_changed_goes_back_as_it_came(chat: Conversation, items: list[Item]) -> None:
-    """Through the log, too, byte for byte, and also where it was imported item by item."""
+def test_unchanged_items_go_back_as_they_came(chat: Conversation, items: list[Item]) -> None:
+    """The log, too, gives back every byte, even if the items were imported one by one."""
     assert validate(items, OURS) == []
     chat.record_messages(items, OURS)
     assert json.dumps(shown(chat)) == json.dumps(items)
@@ -119,67 +163,103 @@ def test_what_nothing_changed_goes_back_as_it_came(chat: Conversation, items: li
 
 
 def test_items_that_follow_each_other_are_one_turn(chat: Conversation) -> None:
-    """So that parallel calls are parallel for every other provider."""
-    chat.record_messages([says(), reasoning(), output_text(), call("a"), call("b"), output("b"),
-                          output("a"), call("c"), output("c")], OURS)  # fmt: skip
+    """Therefore parallel calls are parallel for every other provider."""
+    chat.record_messages(
+        [
+            says(),
+            reasoning(),
+            output_text(),
+            call("a"),
+            call("b"),
+            output("b"),
+            output("a"),
+            call("c"),
+            output("c"),
+        ],
+        OURS,
+    )
     assert [(t.turn, t.index) for t in chat.tools.values()] == [(1, 0), (1, 1), (2, 0)]
     messages = model_history(chat.events()).render("openai")["messages"]
-    assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "assistant",
-                                             "tool"]  # fmt: skip
+    assert [m["role"] for m in messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+    ]
     assert messages[1]["content"] == [{"type": "text", "text": "so"}]
     assert [m["tool_call_id"] for m in messages[2:4]] == ["a", "b"]
 
 
-def test_what_stands_between_parts_turns(chat: Conversation) -> None:
-    """A user's words, or an output, begin a new turn."""
+def test_an_item_between_two_calls_separates_their_turns(chat: Conversation) -> None:
+    """A user's message or an output begins a new turn."""
     chat.record_messages([call("a"), says(), call("b")], OURS)
     assert [tool.turn for tool in chat.tools.values()] == [1, 2]
 
 
-def test_a_call_that_was_left_out_takes_the_reasoning_of_its_turn_along() -> None:
-    """And the ids under which the provider knows that there was some."""
-    items = [says(), reasoning(), output_text(id="msg_1"), SEARCH, call("a", id="fc_1"),
-             call("b", name="g", id="fc_2"), output("a", '{"error":"no"}', is_error=True),
-             output("b"), call("c", id="fc_3"), output("c")]  # fmt: skip
+def test_a_call_that_is_left_out_removes_the_reasoning_of_its_turn() -> None:
+    """The ids that require the reasoning are removed with it."""
+    items = [
+        says(),
+        reasoning(),
+        output_text(id="msg_1"),
+        SEARCH,
+        call("a", id="fc_1"),
+        call("b", name="g", id="fc_2"),
+        output("a", '{"error":"no"}', is_error=True),
+        output("b"),
+        call("c", id="fc_3"),
+        output("c"),
+    ]
     repaired = repair_messages(items, OURS, collapse="failed")
     assert validate(repaired.messages, OURS) == []
     assert repaired.messages == [
-        says(), output_text(), call("b", name="g"), output("b"), call("c", id="fc_3"),
+        says(),
+        output_text(),
+        call("b", name="g"),
+        output("b"),
+        call("c", id="fc_3"),
         output("c", 'R\n[1 other attempt failed: {"error":"no"}]'),
-    ]  # fmt: skip
+    ]
     assert ("dropped", "OR04") in {(r.what, r.rule) for r in repaired.repairs}
 
 
 def test_an_edited_call_is_written_anew(chat: Conversation) -> None:
-    """With the arguments in force, without what was thought for the others."""
+    """The call has the edited arguments, and the reasoning of its turn is dropped."""
     made = chat.record_messages([says(), reasoning(), call(id="fc_1")], OURS)
     chat.approve(made[0].id, edited_arguments={"x": 2})
     chat.complete(made[0].id, "R")
     assert shown(chat) == [says(), call(arguments='{"x":2}'), output()]
 
 
-def test_reasoning_before_a_message_without_an_id_goes_without_its_own() -> None:
-    """The API would look for the message by an id; not where what was thought is in the item."""
+def test_reasoning_before_a_message_without_an_id_loses_its_own_id() -> None:
+    """The API would use the id to look for the message that belongs to it."""
     kept = {"type": "reasoning", "id": "rs_1", "summary": []}
     nameless = {"type": "reasoning", "summary": []}
     assert mended(says(), kept, says("assistant")) == [says(), nameless, says("assistant")]
 
 
-def test_reasoning_that_brings_what_was_thought_needs_no_id_behind_it(chat: Conversation) -> None:
-    """So it was answered, with `store` set to false."""
+def test_encrypted_reasoning_needs_no_id_after_it(chat: Conversation) -> None:
+    """A real answer with `store` set to false has this form."""
     items = [says(), reasoning(), says("assistant")]
     assert repair_messages(items, OURS).repairs == []
     chat.record_messages(items, OURS)
     assert shown(chat) == items
 
 
-def test_parts_that_the_api_knows_elsewhere_are_sent_as_it_knows_them() -> None:
-    """Those of Chat Completions, of the other speaker, of a message in an output."""
+def test_parts_in_the_wrong_place_are_sent_in_the_form_of_their_place() -> None:
+    """Parts of Chat Completions, of the other speaker and of messages in outputs are converted."""
     shown = {"type": "image_url", "image_url": {"url": URL}}
     assert mended(says("user", [{"type": "text", "text": "a"}, shown])) == [
-        says("user", [{"type": "input_text", "text": "a"},
-                      {"type": "input_image", "image_url": URL, "detail": "auto"}]),
-    ]  # fmt: skip
+        says(
+            "user",
+            [
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "image_url": URL, "detail": "auto"},
+            ],
+        ),
+    ]
     given = [{"type": "input_text", "text": "a"}, {"type": "input_file", "filename": "f.pdf"}]
     assert mended(says(), says("assistant", given))[1:] == [
         says("assistant", "a"),
@@ -190,7 +270,7 @@ def test_parts_that_the_api_knows_elsewhere_are_sent_as_it_knows_them() -> None:
 
 
 def test_reasoning_gets_the_summary_that_the_api_asks_for() -> None:
-    """An empty one, where it has none."""
+    """Reasoning without a summary gets an empty one."""
     bare = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAAA"}
     assert mended(says(), bare, says("assistant"))[1] == {**bare, "summary": []}
     (change,) = repair_messages([says(), bare, says("assistant")], OURS).repairs
@@ -198,16 +278,18 @@ def test_reasoning_gets_the_summary_that_the_api_asks_for() -> None:
 
 
 @pytest.mark.parametrize("follower", [[], [says()], [output("zz")]])
-def test_reasoning_without_what_came_after_it_is_left_out(follower: list[Item]) -> None:
-    """A run that broke off behind it."""
+def test_reasoning_without_its_output_is_left_out(follower: list[Item]) -> None:
+    """The run ended before the model's output was recorded."""
     assert reasoning() not in mended(says(), reasoning(), *follower)
 
 
-def test_ids_that_were_used_or_are_none_are_left_out() -> None:
-    """Of items that need none; others go whole, and reasoning goes with what it belongs to."""
+def test_used_and_invalid_ids_are_left_out() -> None:
+    """Items that need an id are dropped whole, and their reasoning with them."""
     assert mended(says(id="item_1"), says(id="msg_1"), says(id="msg_1")) == [
-        says(), says(id="msg_1"), says(),
-    ]  # fmt: skip
+        says(),
+        says(id="msg_1"),
+        says(),
+    ]
     assert mended(says(), reasoning("x"), call(id="fc_1"), output()) == [says(), call(), output()]
     own = "76f8b89e-4a41-46fb-86ae-546cc1e4ba6c"  # as a compatible server gives them
     assert mended(says(), reasoning(own), call(), output(), output())[1] == reasoning(own)
@@ -216,16 +298,17 @@ def test_ids_that_were_used_or_are_none_are_left_out() -> None:
     ] == [call("b"), output("b")]
     assert mended(says(), SEARCH, SEARCH, output_text()) == [says(), SEARCH, output_text()]
     assert mended(says(), {**SEARCH, "id": []}, output_text(id=7)) == [
-        says(), says("assistant", "so"),
-    ]  # fmt: skip
+        says(),
+        says("assistant", "so"),
+    ]
     asked = {**SEARCH, "id": 7, "action": {"type": "search", "query": "otters"}}
     (_, told, answer) = mended(says(), reasoning(), asked, output_text(id="msg_1"))
     assert (told["role"], "otters" in told["content"]) == ("assistant", True)
     assert answer == {key: value for key, value in output_text().items() if key != "id"}
 
 
-def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
-    """Nothing that is said stands between the two."""
+def test_an_output_moves_to_its_call_and_text_after_it() -> None:
+    """No message stands between a call and its output."""
     said = [reasoning(), output_text(id="msg_1"), says()]
     assert mended(says(), call(), *said, output(), output()) == [says(), call(), output(), *said]
     assert mended(output(), call(), says(), output("zz", "lost"))[:2] == [call(), output()]
@@ -245,7 +328,7 @@ def test_an_output_moves_to_its_call_and_words_behind_it() -> None:
     ],
 )
 def test_a_call_of_a_wrong_form_is_mended(broken: Item, arguments: str) -> None:
-    """Its output finds it all the same."""
+    """Its output is still paired with it."""
     repaired = mended(says(), reasoning(), broken, output(broken["call_id"]))
     made = next(item for item in repaired if item.get("type") == "function_call")
     assert (made["arguments"], len(repaired)) == (
@@ -255,8 +338,8 @@ def test_a_call_of_a_wrong_form_is_mended(broken: Item, arguments: str) -> None:
     assert repaired[-1] == output(made["call_id"])
 
 
-def test_text_that_is_no_json_object_stays_as_the_model_wrote_it(chat: Conversation) -> None:
-    """The API passes it through, as it does the input of a custom tool."""
+def test_arguments_that_are_not_an_object_stay_as_the_model_wrote_them(chat: Conversation) -> None:
+    """The API accepts any text, as it does for the input of a custom tool."""
     items = [says(), call(arguments="not json"), output(), SHELL, SHELL_OUTPUT]
     chat.record_messages(items, OURS)
     assert shown(chat) == items
@@ -266,7 +349,7 @@ def test_text_that_is_no_json_object_stays_as_the_model_wrote_it(chat: Conversat
 
 
 def test_a_custom_call_without_an_output_gets_one_of_its_kind() -> None:
-    """And where the call had to be written anew, both halves are a function's."""
+    """If the call had to be rewritten, both halves are a function's."""
     repaired = mended(says(), SHELL)
     assert repaired[2]["type"] == "custom_tool_call_output"
     assert mended(says(), {**SHELL, "name": "s h"}, SHELL_OUTPUT)[2]["type"] == (
@@ -275,54 +358,73 @@ def test_a_custom_call_without_an_output_gets_one_of_its_kind() -> None:
 
 
 def test_turns_from_elsewhere_become_items() -> None:
-    """Parts as the role may say them; nobody else's reasoning."""
+    """Parts fit the role of their message, and foreign reasoning is dropped."""
     thinking = Opaque("anthropic", {"type": "thinking", "thinking": "hm"})
     image = Image(URL)
     turns = [
         Turn("system", (Text("s"),)),
         Turn("user", (Text("q"), image, Image(None, "AA"))),
-        Turn("assistant", (thinking, Text("so"), image), [
-            Call("a", "f", {"x": 1}, Answer("R")),
-            Call("b", "g.h", {}, Answer("E", is_error=True, note="[note]")),
-        ]),
+        Turn(
+            "assistant",
+            (thinking, Text("so"), image),
+            [
+                Call("a", "f", {"x": 1}, Answer("R")),
+                Call("b", "g.h", {}, Answer("E", is_error=True, note="[note]")),
+            ],
+        ),
         Turn("assistant", (thinking,)),
         Turn("assistant", (Text("a"), Text("b"))),
         Turn("user", (), hidden=True),
-    ]  # fmt: skip
+    ]
     rendered = render(turns, OURS)
     items = rendered.arguments["input"]
     assert validate(items, OURS) == []
     name = items[5]["name"]
     assert items == [
         says("system", "s"),
-        says("user", [
-            {"type": "input_text", "text": "q"},
-            {"type": "input_image", "image_url": URL, "detail": "auto"},
-            {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
-        ]),
-        says("assistant", "so"), says("assistant", f"[image {URL}]"),
-        call("a", arguments='{"x":1}'), call("b", name=name),
-        output("a"), output("b", '{"error":"E"}\n[note]'),
-        says("assistant", "a"), says("assistant", "b"),
-    ]  # fmt: skip
+        says(
+            "user",
+            [
+                {"type": "input_text", "text": "q"},
+                {"type": "input_image", "image_url": URL, "detail": "auto"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
+            ],
+        ),
+        says("assistant", "so"),
+        says("assistant", f"[image {URL}]"),
+        call("a", arguments='{"x":1}'),
+        call("b", name=name),
+        output("a"),
+        output("b", '{"error":"E"}\n[note]'),
+        says("assistant", "a"),
+        says("assistant", "b"),
+    ]
     assert {change.rule for change in rendered.changes} == {"reasoning", "foreign-part", "name"}
 
 
 def test_own_parts_without_their_native_form_are_items_again() -> None:
-    """As in a turn whose calls the log tells differently."""
-    parts = (Opaque(OURS, reasoning(None)), Opaque(OURS, {"type": "refusal", "refusal": "no"}),
-             Text("x"), Opaque(OURS, SEARCH))  # fmt: skip
+    """This is the case in a turn whose calls were changed in the log."""
+    parts = (
+        Opaque(OURS, reasoning(None)),
+        Opaque(OURS, {"type": "refusal", "refusal": "no"}),
+        Text("x"),
+        Opaque(OURS, SEARCH),
+    )
     turn = Turn("assistant", parts, [Call("a", "f", {}, Answer("R"))], OURS)
     assert render([turn], OURS).arguments["input"] == [
         reasoning(None),
-        says("assistant", [{"type": "refusal", "refusal": "no"},
-                           {"type": "output_text", "text": "x"}]),
-        SEARCH, call("a"), output("a"),
-    ]  # fmt: skip
+        says(
+            "assistant",
+            [{"type": "refusal", "refusal": "no"}, {"type": "output_text", "text": "x"}],
+        ),
+        SEARCH,
+        call("a"),
+        output("a"),
+    ]
 
 
-def test_what_is_only_about_openais_tools_is_not_told_to_others() -> None:
-    """It is listed; what a server did is named."""
+def test_items_about_openais_own_tools_do_not_cross() -> None:
+    """Each is listed; the work of a server is named in text."""
     items = [says(), reasoning(), FIND, FOUND, TOOLS, SEARCH, output_text(), says()]
     repaired = repair_messages(items, OURS, "anthropic")
     assert repaired.messages[1]["content"] == [
@@ -333,34 +435,45 @@ def test_what_is_only_about_openais_tools_is_not_told_to_others() -> None:
     assert (kinds.count("dropped"), kinds.count("wrapped")) == (4, 1)
 
 
-def test_what_a_result_shows_goes_where_it_can_be_shown() -> None:
-    """To Anthropic and back; to Gemini behind the response."""
-    parts = [{"type": "input_text", "text": "see"},
-             {"type": "input_image", "image_url": URL, "detail": "auto"}]  # fmt: skip
+def test_images_of_a_result_cross_where_they_can_be_shown() -> None:
+    """Images go to Anthropic and back; for Gemini they stand after the response."""
+    parts = [
+        {"type": "input_text", "text": "see"},
+        {"type": "input_image", "image_url": URL, "detail": "auto"},
+    ]
     items = [says(), call(), output(text=parts)]
     there = repair_messages(items, OURS, "anthropic").messages
     assert there[2]["content"][0]["content"] == [
-        {"type": "text", "text": "see"}, {"type": "image", "source": {"type": "url", "url": URL}},
-    ]  # fmt: skip
+        {"type": "text", "text": "see"},
+        {"type": "image", "source": {"type": "url", "url": URL}},
+    ]
     assert repair_messages(there, "anthropic", OURS).messages == items
     gemini = repair_messages(items, OURS, "gemini").messages
     assert gemini[3]["parts"][1] == {"fileData": {"fileUri": URL}}
     noted = repair_messages(
-        [*there[:2], {"role": "user", "content": [{**there[2]["content"][0], "is_error": True}]},
-         {**there[1], "content": [{**there[1]["content"][0], "id": "b"}]},
-         {"role": "user", "content": [{**there[2]["content"][0], "tool_use_id": "b"}]}],
-        "anthropic", OURS, collapse="failed",
-    ).messages  # fmt: skip
-    assert [part["type"] for part in noted[2]["output"]] == ["input_text", "input_image",
-                                                             "input_text"]  # fmt: skip
+        [
+            *there[:2],
+            {"role": "user", "content": [{**there[2]["content"][0], "is_error": True}]},
+            {**there[1], "content": [{**there[1]["content"][0], "id": "b"}]},
+            {"role": "user", "content": [{**there[2]["content"][0], "tool_use_id": "b"}]},
+        ],
+        "anthropic",
+        OURS,
+        collapse="failed",
+    ).messages
+    assert [part["type"] for part in noted[2]["output"]] == [
+        "input_text",
+        "input_image",
+        "input_text",
+    ]
     file = [{"type": "input_file", "file_id": "file_1"}]
     repaired = repair_messages([says(), call(), output(text=file)], OURS, "anthropic")
     assert ("wrapped", "foreign-part") in {(r.what, r.rule) for r in repaired.repairs}
 
 
 @pytest.mark.parametrize("target", [OURS, "gemini", "anthropic", "openai"])
-def test_an_image_is_kept_also_where_the_result_has_no_place(target: str) -> None:
-    """It follows the text that the result becomes."""
+def test_an_image_of_a_result_without_a_call_is_kept(target: str) -> None:
+    """The image follows the text that the result becomes."""
     parts = [{"type": "input_image", "image_url": URL, "detail": "auto"}]
     repaired = repair_messages([says(), output(text=parts)], OURS, target)
     assert URL in json.dumps(repaired.messages[-1])
@@ -378,32 +491,41 @@ def test_an_image_is_kept_also_where_the_result_has_no_place(target: str) -> Non
         (says(5), "user", (Text("hello"),)),  # type: ignore[arg-type]
         ({"content": "hello"}, "user", (Text("hello"),)),
         (says("ai", 7), "assistant", (Text("7"),)),
-        (says("user", ["a", "", {"type": "input_text"}, {"x": 1}, {}, 3]), "user",
-         (Text("a"), Text('{"x":1}'), Text("3"))),
+        (
+            says("user", ["a", "", {"type": "input_text"}, {"x": 1}, {}, 3]),
+            "user",
+            (Text("a"), Text('{"x":1}'), Text("3")),
+        ),
         (says("user", [{"type": "input_image", "image_url": URL}]), "user", (Image(URL),)),
-        (says("user", [{"type": "input_image", "image_url": "data:image/gif;base64,AA"}]), "user",
-         (Image(None, "AA", "image/gif"),)),
-        (says("user", [{"type": "input_image", "file_id": "f"}]), "user",
-         (Opaque(OURS, {"type": "input_image", "file_id": "f"}),)),
+        (
+            says("user", [{"type": "input_image", "image_url": "data:image/gif;base64,AA"}]),
+            "user",
+            (Image(None, "AA", "image/gif"),),
+        ),
+        (
+            says("user", [{"type": "input_image", "file_id": "f"}]),
+            "user",
+            (Opaque(OURS, {"type": "input_image", "file_id": "f"}),),
+        ),
         ({"x": 1}, "assistant", (Text('{"x":1}'),)),
         ({"output": [output_text()]}, "assistant", (Text("so"),)),
     ],
-)  # fmt: skip
+)
 def test_anything_that_says_something_is_read(item: Any, role: str, parts: Any) -> None:
-    """Text, other roles, other content, whole responses."""
+    """Text, other roles, other content and whole responses are read."""
     (found,) = parse([item], OURS)
     assert (found.role, found.parts) == (role, parts)  # type: ignore[union-attr]
     mended(item, call(), says())
 
 
 @pytest.mark.parametrize("item", [None, "", {}, says(content=None)])
-def test_what_says_nothing_is_left_out(item: Any) -> None:
-    """Empty items and messages."""
+def test_empty_items_are_left_out(item: Any) -> None:
+    """Empty items and empty messages are left out."""
     assert parse([item], OURS) == []
 
 
 def test_annotations_stay_and_say_their_text() -> None:
-    """A cited text is one part for us, and text for others."""
+    """A cited text is one part for us, and text for other providers."""
     cited = {"type": "output_text", "text": "so", "annotations": [{"type": "url_citation"}]}
     items = [says(), says("assistant", [cited])]
     (_, found) = parse(items, OURS)
@@ -414,23 +536,37 @@ def test_annotations_stay_and_say_their_text() -> None:
 
 
 def test_messages_of_chat_completions_lose_no_result() -> None:
-    """Somebody mixed the two forms."""
+    """A list that mixes both forms is repaired without a loss."""
     items = [says(), call(), {"role": "tool", "tool_call_id": "call_1", "content": "R"}]
     assert mended(*items) == [says(), call(), output()]
 
 
 def test_a_system_message_stands_where_it_stood() -> None:
-    """Neither role is a parameter of the request."""
+    """`system` and `developer` messages are items, not a parameter of the request."""
     items = [says("system"), says(), says("developer")]
     repaired = repair_messages(items, "openai", OURS)
     assert (repaired.messages, repaired.system) == (items, None)
 
 
 def test_a_log_cut_anywhere_gives_a_valid_input(chat: Conversation) -> None:
-    """By all rules, and the same from the list."""
-    chat.record_messages([says(), reasoning(), call("a"), SEARCH, call("b"), says("assistant"),
-                          says(), output("b"), reasoning("rs_2"), SHELL, output_text(id="msg_1"),
-                          SHELL_OUTPUT], OURS)  # fmt: skip
+    """The input breaks no rule, and repairing the list gives the same."""
+    chat.record_messages(
+        [
+            says(),
+            reasoning(),
+            call("a"),
+            SEARCH,
+            call("b"),
+            says("assistant"),
+            says(),
+            output("b"),
+            reasoning("rs_2"),
+            SHELL,
+            output_text(id="msg_1"),
+            SHELL_OUTPUT,
+        ],
+        OURS,
+    )
     events = list(chat.events())
     for count in range(len(events) + 1):
         items = model_history(events[:count]).render(OURS)["input"]
@@ -438,13 +574,20 @@ def test_a_log_cut_anywhere_gives_a_valid_input(chat: Conversation) -> None:
 
 
 def test_openais_own_objects_are_recorded(chat: Conversation) -> None:
-    """A whole response, and its items one by one."""
+    """A whole response and single items are recorded."""
     types = pytest.importorskip("openai.types.responses", reason="openai is not installed")
-    response = types.Response.model_validate({
-        "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "tools": [],
-        "parallel_tool_calls": True, "tool_choice": "auto",
-        "output": [reasoning(), output_text(id="msg_1"), call(id="fc_1")],
-    })  # fmt: skip
+    response = types.Response.model_validate(
+        {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1,
+            "model": "m",
+            "tools": [],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "output": [reasoning(), output_text(id="msg_1"), call(id="fc_1")],
+        }
+    )
     chat.record(says(), OURS)
     (made,) = chat.record(response, OURS)
     chat.record(output(), OURS)
@@ -452,30 +595,33 @@ def test_openais_own_objects_are_recorded(chat: Conversation) -> None:
     items = shown(chat)
     assert validate(items, OURS) == []
     assert [item.get("id") for item in items] == [None, "rs_1", "msg_1", "fc_1", None]
-    assert items[1:4] == [item.model_dump(mode="json", exclude_none=True)
-                          for item in response.output]  # fmt: skip
+    assert items[1:4] == [
+        item.model_dump(mode="json", exclude_none=True) for item in response.output
+    ]
     again = chat.record_messages(response.output, OURS)
     assert [tool.id for tool in again] == ["call_1_2"]
 
 
-def test_plain_words_of_a_user_are_stored_once(chat: Conversation) -> None:
-    """The log needs no second copy of what our own form gives back."""
+def test_plain_text_of_a_user_is_stored_once(chat: Conversation) -> None:
+    """The log needs no second copy of a message that our own form gives back."""
     chat.record_messages([says(), call(), output(), says("user", id="msg_1")], OURS)
     natives = [r.event.native for r in chat.events() if isinstance(r.event, MessageAdded)]
     assert natives == [None, [call()], says("user", id="msg_1")]
 
 
 HELD = [
-    says(), {"type": "item_reference", "id": "fc_1"},
-    {"type": "function_call_output", "call_id": "held", "output": "held words"}, says(),
-]  # fmt: skip
+    says(),
+    {"type": "item_reference", "id": "fc_1"},
+    {"type": "function_call_output", "call_id": "held", "output": "held words"},
+    says(),
+]
 
 
 @pytest.mark.parametrize("more", [{}, {"status": "completed"}])
 def test_the_output_of_a_call_that_the_server_keeps_stays_one(
     chat: Conversation, more: dict[str, Any]
 ) -> None:
-    """Where an item reference stands for the call; for other providers it is text."""
+    """An item reference stands for the call; for other providers it is text."""
     items = copy.deepcopy(HELD)
     items[2] |= more
     assert validate(items, OURS) == []
@@ -491,7 +637,7 @@ def test_the_output_of_a_call_that_the_server_keeps_stays_one(
 
 
 def test_an_output_is_text_where_its_reference_is_not_shown(chat: Conversation) -> None:
-    """Cut off by a window, or never there: the call would not be found."""
+    """Without the reference the API would not find the call."""
     chat.record_messages(HELD, OURS)
     cut = model_history(chat.events(), since=3)
     shown, repairs = cut.rendered(OURS)
@@ -505,21 +651,36 @@ def test_an_output_is_text_where_its_reference_is_not_shown(chat: Conversation) 
 
 
 def test_a_text_is_a_whole_input(chat: Conversation) -> None:
-    """It stays one where nothing changed; a log shows it as a message."""
+    """An unchanged text stays a text; a log shows it as a message."""
     assert repair_messages("hello", OURS).messages == "hello"  # type: ignore[arg-type]
     assert repair_messages("hello", OURS, "openai").messages == [says(content="hello")]  # type: ignore[arg-type]
     chat.record_messages("hello", OURS)  # type: ignore[arg-type]
     assert shown(chat) == [says(content="hello")]
 
 
-def test_what_was_said_and_done_stays_when_reasoning_goes() -> None:
-    """As text: its id would be missed without the reasoning."""
-    done = {"type": "mcp_call", "id": "mcp_1", "name": "f", "server_label": "s", "arguments": "{}",
-            "output": "real words"}  # fmt: skip
-    asked = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "server_label": "s",
-             "arguments": '{"a": "asked words"}'}  # fmt: skip
-    given = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True,
-             "reason": "given words"}  # fmt: skip
+def test_items_become_text_when_their_reasoning_is_dropped() -> None:
+    """Their ids would require the reasoning, so they become text without ids."""
+    done = {
+        "type": "mcp_call",
+        "id": "mcp_1",
+        "name": "f",
+        "server_label": "s",
+        "arguments": "{}",
+        "output": "real words",
+    }
+    asked = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "name": "f",
+        "server_label": "s",
+        "arguments": '{"a": "asked words"}',
+    }
+    given = {
+        "type": "mcp_approval_response",
+        "approval_request_id": "mcpr_1",
+        "approve": True,
+        "reason": "given words",
+    }
     items = mended(says(), reasoning("null"), done, asked, given, output_text(id="msg_1"))
     assert not [item for item in items if item.get("type") in ("mcp_call", given["type"])]
     for words in ("real words", "asked words", "given words"):
@@ -529,17 +690,23 @@ def test_what_was_said_and_done_stays_when_reasoning_goes() -> None:
 @pytest.mark.parametrize(
     "item", [{"role": "model", "content": "hello"}, {"type": {"a": {}}, "id": "ig_1"}]
 )
-def test_an_item_of_no_form_is_made_into_one(item: dict[str, Any]) -> None:
-    """Another's role; what is no reference."""
+def test_an_invalid_item_becomes_a_valid_one(item: dict[str, Any]) -> None:
+    """This holds for a role of another provider and for an invalid type."""
     mended(says(), item)
 
 
 @pytest.mark.parametrize("item_id", [7, "ws_1"])
-def test_what_was_searched_stays_when_its_id_is_none(item_id: Any) -> None:
-    """Or is another's: it is told as text."""
-    first, second = ({"type": "web_search_call", "id": given, "status": "completed",
-                      "action": {"type": "search", "query": f"otters {given}"}}
-                     for given in ("ws_1", item_id))  # fmt: skip
+def test_a_search_with_an_illegal_or_used_id_becomes_text(item_id: Any) -> None:
+    """The query of the search is kept as text."""
+    first, second = (
+        {
+            "type": "web_search_call",
+            "id": given,
+            "status": "completed",
+            "action": {"type": "search", "query": f"otters {given}"},
+        }
+        for given in ("ws_1", item_id)
+    )
     second["action"]["query"] = "otters in oslo"
     items = mended(says(), first, second, output_text(id="msg_1"))
     assert "otters in oslo" in json.dumps(items)
@@ -547,7 +714,7 @@ def test_what_was_searched_stays_when_its_id_is_none(item_id: Any) -> None:
 
 
 def test_the_output_of_a_call_that_is_here_too_is_text_beside_a_reference() -> None:
-    """One id, one output: the server keeps no call of an id that was made here."""
+    """A call in the list is not kept by the server, so a second output of its id becomes text."""
     kept = {"type": "item_reference", "id": "fc_kept"}
     items = [says(), call(), output(), kept, output(text="held words"), call(), output(text="S")]
     shown = mended(*items)
@@ -557,15 +724,15 @@ def test_the_output_of_a_call_that_is_here_too_is_text_beside_a_reference() -> N
 
 
 @pytest.mark.parametrize("kind", ["message", "function_call", "custom_tool_call"])
-def test_an_output_of_a_wrong_type_is_one(kind: str) -> None:
-    """What an item holds says what it is."""
+def test_an_output_of_a_wrong_type_is_read_as_an_output(kind: str) -> None:
+    """The members of an item decide what it is."""
     shown = mended(says(), call(), output(text="real words", type=kind), says())
     assert [item["output"] for item in shown if "output" in item] == ["real words"]
 
 
 @pytest.mark.parametrize("role", ["assistant", "system", "user"])
-def test_a_message_of_a_calls_type_is_one(role: str) -> None:
-    """Nothing is called by it."""
+def test_a_message_with_the_type_of_a_call_is_read_as_a_message(role: str) -> None:
+    """The item has a role and content, and calls nothing."""
     shown = mended(says(), says(role, "real words", type="function_call"))
     assert [item for item in shown if item.get("content") == "real words"] != []
     assert not [item for item in shown if item.get("type") == "function_call"]
@@ -573,13 +740,13 @@ def test_a_message_of_a_calls_type_is_one(role: str) -> None:
 
 @pytest.mark.parametrize("message", [{}, {"id": "fc_1"}])
 def test_content_without_a_role_is_a_message_whatever_its_type(message: dict[str, Any]) -> None:
-    """It says something, and names no call."""
+    """The item has content, and does not name a call."""
     shown = mended(says(), {"type": "function_call", "content": "real words", **message})
     assert shown == [says(), says(content="real words")]
 
 
 def test_a_message_for_an_item_whose_id_is_used_comes_after_the_outputs() -> None:
-    """What it says would stand between the calls and their outputs."""
+    """Otherwise the message would separate the calls from their outputs."""
     item = {"type": "x_call", "id": "x_1", "name": "real words"}
     shown = mended(says(), call(), item, item, call("call_2"), output(), output("call_2"))
     assert shown[:4] == [says(), call(), output(), item]

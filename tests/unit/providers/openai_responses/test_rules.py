@@ -1,4 +1,4 @@
-"""The rules of OpenAI Responses: what each refuses, what it allows, and their algebra."""
+"""The rules of OpenAI Responses: what each refuses, what it allows, and their properties."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore.wire.rules import Violation, is_valid, responses, validate
+from eventstore.providers.openai_responses import rules as responses
+from eventstore.providers.validation import Violation, is_valid, validate
 
 Item = dict[str, Any]
 OURS = "openai-responses"
 
 
 def says(role: str = "user", content: object = "hello", **more: object) -> Item:
-    """A message."""
+    """Return a message."""
     return {"role": role, "content": content, **more}
 
 
 def call(call_id: object = "call_1", **more: object) -> Item:
-    """A call of a function."""
+    """Return a call of a function."""
     fields = {"type": "function_call", "call_id": call_id, "name": "search", "arguments": "{}"}
     return {**fields, **more}
 
 
 def output(call_id: object = "call_1", **more: object) -> Item:
-    """The output of a call."""
+    """Return the output of a call."""
     return {"type": "function_call_output", "call_id": call_id, "output": "12C", **more}
 
 
 def reasoning(**more: object) -> Item:
-    """A reasoning item."""
+    """Return a reasoning item."""
     return {"type": "reasoning", "summary": [], **more}
 
 
 def custom(kind: str = "custom_tool_call", **more: object) -> Item:
-    """A call of a custom tool, or the output of it."""
+    """Return a call of a custom tool, or its output."""
     return {"type": kind, "call_id": "call_1", **more}
 
 
@@ -46,7 +47,7 @@ UUID = "76f8b89e-4a41-46fb-86ae-546cc1e4ba6c"
 
 
 def found(items: object) -> list[tuple[str, str]]:
-    """Code and place of each violation."""
+    """Return the code and place of each violation."""
     return [(violation.code, violation.place) for violation in validate(items, OURS)]
 
 
@@ -174,22 +175,25 @@ SOUND = [
     pytest.param(
         "OR05", [says("assistant", [{"type": "output_text"}, {"type": "refusal"}])], id="said"
     ),
-    pytest.param("OR06", [says("assistant"), call("a"), reasoning(), call("b"), output("a"),
-                          output("b"), says()], id="calls between"),
-]  # fmt: skip
+    pytest.param(
+        "OR06",
+        [says("assistant"), call("a"), reasoning(), call("b"), output("a"), output("b"), says()],
+        id="calls between",
+    ),
+]
 
 
 @pytest.mark.parametrize(("code", "places", "items"), BROKEN)
 def test_a_fault_is_reported_once_and_at_its_place(
     code: str, places: list[str], items: object
 ) -> None:
-    """A history with one kind of fault gives that rule's code, at each place, and no other."""
+    """A history with one kind of fault gives that rule's code at each place, and no other."""
     assert found(items) == [(code, place) for place in places]
 
 
 @pytest.mark.parametrize(("code", "items"), SOUND)
-def test_what_a_rule_allows_passes(code: str, items: object) -> None:
-    """A history that comes close to a fault, but is none, breaks no rule."""
+def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, items: object) -> None:
+    """A history that comes close to a fault, but has none, breaks no rule."""
     assert code in responses.RULES
     assert found(items) == []
 
@@ -212,7 +216,7 @@ def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str)
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """One rule is strict: the API itself answers without it, so that repair is not due."""
+    """One rule is strict, because the API answers although it is broken."""
     strict = {code for code, row in responses.RULES.items() if row[0] == "strict"}
     assert strict == responses.TOLERATED == {"OR06"}
     assert is_valid([call(), says("assistant"), output()], OURS)
@@ -229,7 +233,7 @@ def test_the_levels_are_those_of_the_specification() -> None:
     ],
 )
 def test_the_message_is_in_the_words_of_the_api(items: object, said: str) -> None:
-    """So that whoever has the refusal in a log finds the rule by it."""
+    """Therefore a refusal in a log leads to the rule."""
     assert said in validate(items, OURS)[0].message
 
 
@@ -237,7 +241,7 @@ def test_the_message_is_in_the_words_of_the_api(items: object, said: str) -> Non
     "value", [10**9, "\ud800", "x" * 1_000_000, b"bytes", float("nan"), {"a"}, [], {}, object()]
 )
 def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Whatever stands at whatever place, the violations are short and can be written as UTF-8."""
+    """Any value at any place gives violations that are short and can be written as UTF-8."""
     for items in (
         value,
         [value],
@@ -251,7 +255,7 @@ def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
 
 
 def work(items: list[Item]) -> int:
-    """The number of Python and C calls that judging takes."""
+    """Return the number of Python and C calls that validation takes."""
     calls = 0
 
     def count(*_: object) -> None:
@@ -267,6 +271,7 @@ def work(items: list[Item]) -> int:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", [True, False])
 def test_twice_the_history_is_twice_the_work(answered: bool) -> None:
     """The work grows in proportion, also where thousands of calls share one id."""
@@ -280,7 +285,7 @@ def test_twice_the_history_is_twice_the_work(answered: bool) -> None:
 
 @st.composite
 def valid_histories(draw: st.DrawFn) -> list[Item]:
-    """Histories of any number of turns, each with any number of calls, all answered."""
+    """Generate histories of any number of turns and calls, all answered."""
     history: list[Item] = []
     for turn in range(draw(st.integers(0, 4))):
         history.append(says())
@@ -337,8 +342,8 @@ ITEM = st.fixed_dictionaries(
 
 
 @given(st.lists(ITEM | JUNK, max_size=6) | JUNK)
-def test_judging_is_total_deterministic_and_leaves_its_input_alone(items: object) -> None:
-    """Whatever the items are, they are judged, twice alike, and not changed."""
+def test_validation_is_total_deterministic_and_leaves_its_input_alone(items: object) -> None:
+    """Any items are validated, with the same result each time, and are not changed."""
     before = repr(items)
     violations = validate(items, OURS)
     assert validate(items, OURS) == violations

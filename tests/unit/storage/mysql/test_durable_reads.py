@@ -1,8 +1,9 @@
-"""Readers on InnoDB without a binary log: nothing is given out that a crash could take back."""
+"""Readers on InnoDB without a binary log never return an event that a crash could remove."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -10,34 +11,61 @@ import pytest
 from sqlalchemy import make_url
 
 from eventstore.errors import StoreBusy, StoreCorrupt, StoreFull
-from eventstore.storage import flushed
-from eventstore.storage.flushed import FlushedStorage
-from eventstore.storage.opening import open_storage
-from eventstore.storage.sql import SqlStorage
+from eventstore.storage.factory import open_storage
+from eventstore.storage.mysql.backend import Mysql
+from eventstore.storage.mysql.durable_reads import DurableReadStorage
+from eventstore.storage.sql.storage import SqlStorage
 from eventstore.testing import append, draft, message
 
 if TYPE_CHECKING:
-    from servers import MariaDB, MySQL
+    from support.servers import MariaDB, MySQL
 
-    from eventstore.events import Recorded
+    from eventstore.domain.events import Recorded
 
-Open = Callable[..., SqlStorage]
+Open = Callable[..., "ObservedStorage"]
+
+
+Hooks = list[Callable[[SqlStorage], None]]
+
+
+class ObservedStorage(DurableReadStorage):
+    """A storage that calls hooks before each commit that it makes for the sake of what it read."""
+
+    hooks: Hooks
+
+    def flush(self, cursor: Any) -> None:
+        """Call the hooks first."""
+        for hook in self.hooks:
+            hook(self)
+        super().flush(cursor)
 
 
 @pytest.fixture
 def url(mariadb: MariaDB) -> str:
-    """A database with a store."""
+    """Return the URL of a database with a store."""
     return mariadb.database(migrated=True)
 
 
 @pytest.fixture
-def opened(url: str) -> Iterator[Open]:
-    """Opens storages."""
+def hooks() -> Hooks:
+    """Return what is called before a commit for the sake of what was read."""
+    return []
+
+
+@pytest.fixture
+def opened(url: str, hooks: Hooks) -> Iterator[Callable[..., ObservedStorage]]:
+    """Return a function that opens storages."""
     storages: list[SqlStorage] = []
 
-    def opened(at: str = url, durability: str = "full") -> SqlStorage:
-        storages.append(open_storage(at, "", durability, 30.0))
-        return storages[-1]
+    def opened(at: str = url, **statements: str) -> ObservedStorage:
+        backend = Mysql(make_url(at), "full", 30.0)
+        backend.upgrade(new=False)
+        storage = ObservedStorage(backend, "")
+        storages.append(storage)
+        storage.hooks = hooks
+        for name, statement in statements.items():
+            setattr(storage, name, statement)
+        return storage
 
     yield opened
     for storage in storages:
@@ -45,26 +73,20 @@ def opened(url: str) -> Iterator[Open]:
 
 
 @pytest.fixture
-def flushes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Which storages made a commit for the sake of what they read."""
-    seen: list[Any] = []
-    whole = FlushedStorage._flush
-
-    def flush(self: FlushedStorage, cursor: Any) -> None:
-        seen.append(self)
-        whole(self, cursor)
-
-    monkeypatch.setattr(FlushedStorage, "_flush", flush)
+def flushes(hooks: Hooks) -> list[SqlStorage]:
+    """Return a list of the storages that make a commit to flush the log before they return."""
+    seen: list[SqlStorage] = []
+    hooks.append(seen.append)
     return seen
 
 
 def versions(events: Iterable[Recorded]) -> list[int]:
-    """Of all that is given out."""
+    """Return the versions of the events."""
     return [recorded.version for recorded in events]
 
 
-def test_what_others_have_appended_is_waited_for_once(opened: Open, flushes: list[Any]) -> None:
-    """Until there is more."""
+def test_appends_of_others_are_waited_for_once(opened: Open, flushes: list[Any]) -> None:
+    """A reader flushes the log again only when there are newer events."""
     writer, reader = opened(), opened()
     append(writer, "chat", message("a"), message("b"))
     assert versions(reader.feed({})) == [1, 2]
@@ -83,8 +105,8 @@ def test_what_others_have_appended_is_waited_for_once(opened: Open, flushes: lis
     assert flushes == [reader] * 3
 
 
-def test_what_one_has_appended_is_on_disk(opened: Open, flushes: list[Any]) -> None:
-    """And all that stands before it."""
+def test_own_appends_are_on_disk(opened: Open, flushes: list[Any]) -> None:
+    """An own append makes all events before it durable, too."""
     writer, other = opened(), opened()
     append(other, "chat", message("a"))
     append(writer, "chat", message("b"), version=1)
@@ -93,24 +115,20 @@ def test_what_one_has_appended_is_on_disk(opened: Open, flushes: list[Any]) -> N
     assert flushes == []
 
 
-def test_what_comes_meanwhile_is_given_out_the_next_time(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is behind what the commit has made sure of."""
+def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hooks: Hooks) -> None:
+    """An event that was stored after the flush is not covered by it."""
     writer, reader = opened(), opened()
     append(writer, "chat", message("a"))
-    whole = FlushedStorage._flush
     late = [3, 2, 1]
 
-    def flush(self: FlushedStorage, cursor: Any) -> None:
+    def append_late(_: SqlStorage) -> None:
         if late:
             append(writer, "chat", message("late"), version=late.pop())
-        whole(self, cursor)
 
-    monkeypatch.setattr(FlushedStorage, "_flush", flush)
+    hooks.append(append_late)
     assert versions(reader.feed({})) == [1]
     assert versions(reader.conversation("chat")) == [1, 2]
-    assert versions(chain.from_iterable(reader.outlines({}))) == [1, 2, 3]
+    assert versions(chain.from_iterable(reader.headers({}))) == [1, 2, 3]
     assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1, 2, 3, 4]
     late.append(5)
     append(writer, "chat", message("b"), version=4)
@@ -123,7 +141,7 @@ def test_what_comes_meanwhile_is_given_out_the_next_time(
 
 
 def test_versions_are_of_what_is_on_disk(opened: Open, flushes: list[Any]) -> None:
-    """They say nothing of how far they go, so it is made sure of once they are read."""
+    """Versions have no positions to compare, so the reader flushes after it has read them."""
     writer, reader = opened(), opened()
     assert reader.versions(["chat"]) == dict(reader.conversations()) == {}
     assert flushes == []
@@ -139,30 +157,22 @@ def test_versions_are_of_what_is_on_disk(opened: Open, flushes: list[Any]) -> No
     assert flushes == [reader] * 2
 
 
-def test_versions_do_not_tell_of_what_comes_meanwhile(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are read before."""
+def test_versions_do_not_include_later_appends(opened: Open, hooks: Hooks) -> None:
+    """The versions are read before the flush."""
     writer, reader = opened(), opened()
     append(writer, "chat", message("a"))
-    whole = FlushedStorage._flush
     late = [2, 1]
-
-    def flush(self: FlushedStorage, cursor: Any) -> None:
-        append(writer, "chat", message("late"), version=late.pop())
-        whole(self, cursor)
-
-    monkeypatch.setattr(FlushedStorage, "_flush", flush)
+    hooks.append(lambda _: append(writer, "chat", message("late"), version=late.pop()) and None)
     assert reader.versions(["chat"]) == {"chat": 1}
     assert list(reader.conversations()) == [("chat", 2)]
     assert late == []
 
 
 def test_ids_that_are_known_are_on_disk(opened: Open, flushes: list[Any]) -> None:
-    """Who repeats an append is told that it is stored."""
+    """A repeated append learns that it is stored, so that must be durable."""
     writer, reader = opened(), opened()
-    known = draft(message("a"))
-    writer.append_all([flushed_append("chat", known)])
+    known = draft(message("a"), b"fedcba9876543210")
+    writer.append([flushed_append("chat", known)])
     assert reader.known_ids("chat", [b"0123456789abcdef"]) == {}
     assert flushes == []
     assert reader.known_ids("chat", [known.event_id]) == {known.event_id: 1}
@@ -170,15 +180,15 @@ def test_ids_that_are_known_are_on_disk(opened: Open, flushes: list[Any]) -> Non
 
 
 def flushed_append(name: str, known: Any) -> Any:
-    """An append of one draft."""
-    from eventstore.storage import Append  # noqa: PLC0415
+    """Append one draft and flush the log."""
+    from eventstore.storage.interface import Append
 
     return Append(name, 0, 0, (), lambda _: [known])
 
 
 @pytest.fixture
 def reading(mariadb: MariaDB, url: str) -> Iterator[str]:
-    """The URL for a user who may only read."""
+    """Return the URL for a user with read access only."""
     name = make_url(url).database
     mariadb.execute("CREATE USER reader", f"GRANT SELECT ON {name}.* TO reader")
     yield make_url(url).set(username="reader", password=None).render_as_string()
@@ -192,65 +202,70 @@ TELLS_NOTHING = "SELECT 'goes', 5 FROM toolledger_store WHERE id = 0"
 
 
 @pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("log", [flushed._LOG, WRITES])
-def test_who_cannot_commit_waits_for_the_log(
-    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch, full: bool, log: str
+@pytest.mark.parametrize("log", [DurableReadStorage.log_statement, WRITES])
+def test_a_reader_that_cannot_commit_waits_for_the_log(
+    url: str, reading: str, opened: Open, full: bool, log: str
 ) -> None:
-    """Where the disk is full, and for a user who may only read."""
+    """This holds for a full disk and for a user with read access only."""
     append(opened(), "chat", message("a"))
+    reader = opened(url if full else reading, log_statement=log)
     if full:
-        monkeypatch.setattr(flushed, "_INSERT", FULL)
-    monkeypatch.setattr(flushed, "_LOG", log)
-    reader = opened(url if full else reading)
+        reader.insert_statement = FULL
     assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1]
     if log == WRITES:
         assert reader.rows("SELECT @place") in ([(5,)], [(None,)])
 
 
 @pytest.mark.parametrize("full", [True, False])
-def test_a_log_that_is_not_written_is_told(
-    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch, full: bool
+def test_a_log_that_is_not_flushed_in_time_is_an_error(
+    url: str, reading: str, opened: Open, full: bool
 ) -> None:
-    """Nothing is given out."""
+    """No event is returned."""
     append(opened(), "chat", message("a"))
+    reader = opened(url if full else reading, log_statement=STANDS)
     if full:
-        monkeypatch.setattr(flushed, "_INSERT", FULL)
-    monkeypatch.setattr(flushed, "_LOG", STANDS)
-    reader = opened(url if full else reading)
-    monkeypatch.setattr(reader._database, "busy_timeout", 0.01)
+        reader.insert_statement = FULL
+    reader.backend.busy_timeout = 0.01
     with pytest.raises(StoreBusy, match="still not on disk: try again"):
         reader.versions(["chat"])
 
 
-def test_a_server_that_does_not_say_how_far_its_log_is(
-    url: str, reading: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_does_not_report_its_log_position(
+    url: str, reading: str, opened: Open
 ) -> None:
-    """Who may only read has no other way to wait; who may write needs space."""
+    """A read-only user gets the events.
+
+    A user with write access gets the error of the full disk.
+    """
     append(opened(), "chat", message("a"))
-    monkeypatch.setattr(flushed, "_LOG", TELLS_NOTHING)
-    assert versions(opened(reading).feed({})) == [1]
-    monkeypatch.setattr(flushed, "_INSERT", FULL)
+    assert versions(opened(reading, log_statement=TELLS_NOTHING).feed({})) == [1]
+    full = opened(url, log_statement=TELLS_NOTHING, insert_statement=FULL)
     with pytest.raises(StoreFull, match="free some space"):
-        list(opened(url).feed({}))
+        list(full.feed({}))
 
 
-def test_a_commit_that_fails_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is given out."""
+def test_a_flush_that_fails_is_an_error(opened: Open) -> None:
+    """No event is returned."""
     append(opened(), "chat", message("a"))
-    monkeypatch.setattr(flushed, "_INSERT", "INSERT INTO gone VALUES (%s)")
+    failing = opened(insert_statement="INSERT INTO gone VALUES (%s)")
     with pytest.raises(StoreCorrupt, match="gone"):
-        list(opened().feed({}))
+        list(failing.feed({}))
 
 
-def test_a_commit_leaves_nothing(mariadb: MariaDB, url: str, opened: Open) -> None:
-    """The store's own row is the only one."""
+def test_a_flush_leaves_no_row(mariadb: MariaDB, url: str, opened: Open) -> None:
+    """The table contains only the store's own row."""
     append(opened(), "chat", message("a"))
     assert versions(opened().feed({})) == [1]
     assert mariadb.execute("SELECT count(*) FROM toolledger_store", database=url) == [(1,)]
 
 
-def test_who_need_not_wait_does_not(mysql: MySQL, opened: Open) -> None:
-    """With a binary log, or where less than "full" is asked for."""
-    assert type(opened()) is FlushedStorage
-    assert type(opened(durability="normal")) is SqlStorage
-    assert type(opened(mysql.database(migrated=True))) is SqlStorage
+def test_no_reader_waits_where_commits_are_durable_first(mysql: MySQL, url: str) -> None:
+    """This holds with a binary log, and for less than "full" durability."""
+
+    def kind(at: str, durability: str) -> type:
+        with closing(open_storage(at, "", durability, 30.0)) as storage:
+            return type(storage)
+
+    assert kind(url, "full") is DurableReadStorage
+    assert kind(url, "normal") is SqlStorage
+    assert kind(mysql.database(migrated=True), "full") is SqlStorage

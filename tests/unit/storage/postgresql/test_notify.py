@@ -1,4 +1,4 @@
-"""PostgreSQL's hints: a follower hears at once what another process appends."""
+"""PostgreSQL's notifications: a follower is woken at once by appends of another process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from sqlalchemy import make_url
 
 from eventstore import EventStore, StoreCorrupt
-from eventstore.storage import notices
-from eventstore.storage.notices import CHANNEL, NotifyingStorage
+from eventstore.storage.postgresql import notify as notices
+from eventstore.storage.postgresql.notify import CHANNEL, NotifyingStorage
 from eventstore.testing import message
 
 if TYPE_CHECKING:
-    from servers import PostgreSQL
+    from support.servers import PostgreSQL
 
 APPENDING = """
 import sys
@@ -36,13 +36,13 @@ LONG = 3600.0
 
 @pytest.fixture
 def url(postgresql: PostgreSQL) -> str:
-    """A database with a store."""
+    """Return the URL of a database with a store."""
     return postgresql.database(migrated=True)
 
 
 @pytest.fixture
 def listening(url: str) -> Iterator[psycopg.Connection]:
-    """A connection that hears every hint."""
+    """Return a connection that receives every notification."""
     place = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(f"LISTEN {CHANNEL}")
@@ -50,20 +50,26 @@ def listening(url: str) -> Iterator[psycopg.Connection]:
 
 
 def append_elsewhere(url: str) -> None:
-    """One event, of another process that ends at once."""
+    """Append one event in another process, which ends at once."""
     subprocess.run([sys.executable, "-c", APPENDING, url], check=True, timeout=120)
 
 
 def hints(listening: psycopg.Connection, seconds: float) -> list[str]:
-    """Those that come within so many seconds of one another."""
+    """Return the notifications that come within so many seconds of one another."""
     found: list[str] = []
     while some := list(listening.notifies(timeout=seconds, stop_after=1)):
         found += [notice.payload for notice in some]
     return found
 
 
+def notifying(store: EventStore) -> NotifyingStorage:
+    """Return the storage of a store on PostgreSQL."""
+    assert isinstance(store.session.storage, NotifyingStorage)
+    return store.session.storage
+
+
 def listeners(listening: psycopg.Connection, but: int = 0) -> list[int]:
-    """Wait until others listen on the database, too: their processes."""
+    """Wait until other connections listen on the database; return their process ids."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = listening.execute(
@@ -76,12 +82,12 @@ def listeners(listening: psycopg.Connection, but: int = 0) -> list[int]:
     raise AssertionError("nobody listens")
 
 
-def test_who_follows_hears_at_once_what_another_process_appends(
-    url: str, listening: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+def test_a_follower_is_woken_by_appends_in_another_process(
+    url: str, listening: psycopg.Connection
 ) -> None:
-    """Long before it would look; also when the connection that listened was lost."""
-    monkeypatch.setattr(notices, "RETRY", 0.01)
+    """A follower does not wait for its next poll, even if the listening connection was lost."""
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
+        notifying(store).listen_retry_seconds = 0.01
         follow = store.follow(poll=LONG, timeout=120)
         awaited = pool.submit(next, follow)
         (listener,) = listeners(listening)
@@ -95,8 +101,8 @@ def test_who_follows_hears_at_once_what_another_process_appends(
         assert awaited.result(60).version == 2
 
 
-def test_many_appends_are_one_hint(url: str, listening: psycopg.Connection) -> None:
-    """The first is told at once, the others together."""
+def test_many_appends_send_few_notifications(url: str, listening: psycopg.Connection) -> None:
+    """The first append is notified at once, the others together."""
     with EventStore.open(url) as store:
         chat = store.conversation("told")
         for number in range(100):
@@ -104,48 +110,41 @@ def test_many_appends_are_one_hint(url: str, listening: psycopg.Connection) -> N
         assert 1 <= len(hints(listening, 1.0)) < 50
 
 
-def test_the_last_append_is_told_before_the_store_is_closed(
+def test_the_last_append_is_notified_before_the_store_is_closed(
     url: str, listening: psycopg.Connection
 ) -> None:
-    """Also by a process that ends then, and by the one that appended many together."""
+    """This holds for a process that ends then, and for many appends together."""
     append_elsewhere(url)
     (hint,) = hints(listening, 1.0)
     with EventStore.open(url) as store:
-        epoch = store._storage.epoch
+        epoch = store.session.storage.epoch
     assert hint.startswith(f"{epoch} ")
 
 
-def test_it_tells_nothing_where_nothing_was_appended(
-    url: str, listening: psycopg.Connection
-) -> None:
-    """Reading is silent."""
+def test_no_notification_is_sent_without_an_append(url: str, listening: psycopg.Connection) -> None:
+    """Opening and reading send none."""
     with EventStore.open(url) as store:
         assert list(store.read()) == []
     assert hints(listening, 0.5) == []
 
 
-def test_the_thread_ends_when_there_is_nothing_to_tell(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And another begins with the next append."""
-    monkeypatch.setattr(notices, "LINGER", 0.01)
+def test_the_notifying_thread_ends_when_it_is_idle(url: str) -> None:
+    """The next append starts another thread."""
     with EventStore.open(url) as store:
+        notifying(store).idle_seconds = 0.01
         chat = store.conversation("told")
         for number in range(2):
             chat.append(message(str(number)))
-            teller = store._storage._teller  # type: ignore[attr-defined]
+            teller = store.session.storage._notifier  # type: ignore[attr-defined]
             if teller is not None:
                 teller.join(60)
-            assert store._storage._teller is None  # type: ignore[attr-defined]
+            assert store.session.storage._notifier is None  # type: ignore[attr-defined]
 
 
-def test_who_listens_is_not_told_of_his_own_process(
-    url: str, listening: psycopg.Connection
-) -> None:
-    """The bell has told him already; nor of another log's."""
+def test_a_listener_ignores_its_own_process(url: str, listening: psycopg.Connection) -> None:
+    """Its notifier has woken the waiters already; notifications of another log are ignored, too."""
     with EventStore.open(url) as store:
-        storage = store._storage
-        assert isinstance(storage, NotifyingStorage)
+        storage = notifying(store)
         heard = Event()
         counted: list[int] = []
 
@@ -165,10 +164,13 @@ def test_who_listens_is_not_told_of_his_own_process(
         assert len(counted) == 2
 
 
-def test_what_is_stored_is_stored_where_no_thread_can_tell_of_it(
+def test_an_append_succeeds_where_no_notifying_thread_can_start(
     url: str, listening: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As while Python ends, or at the system's limit; the next append is told again."""
+    """Python may be ending, or the system may be at its limit.
+
+    The next append is notified again.
+    """
 
     def refuse(_: Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -178,7 +180,7 @@ def test_what_is_stored_is_stored_where_no_thread_can_tell_of_it(
         with monkeypatch.context() as limited:
             limited.setattr(Thread, "start", refuse)
             assert len(chat.append(message())) == 1
-            with store._storage.hints(pytest.fail):
+            with store.session.storage.hints(pytest.fail):
                 pass
         assert hints(listening, 0.2) == []
         assert len(chat.append(message())) == 1
@@ -186,15 +188,17 @@ def test_what_is_stored_is_stored_where_no_thread_can_tell_of_it(
 
 
 def test_a_store_without_its_row_is_named(url: str, postgresql: PostgreSQL) -> None:
-    """Before anything of it can be told."""
+    """The error is raised before any notification."""
     postgresql.execute("DELETE FROM toolledger_store", database=url)
     with pytest.raises(StoreCorrupt, match="toolledger_store is empty"):
         EventStore.open(url)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_tells_for_itself(url: str, listening: psycopg.Connection) -> None:
-    """Its parent's thread is not there."""
+def test_a_forked_child_sends_its_own_notifications(
+    url: str, listening: psycopg.Connection
+) -> None:
+    """The parent's thread does not exist in the child."""
     with EventStore.open(url) as store:
         store.conversation("told").add_message("user", "of the parent")
         parent = hints(listening, 1.0)

@@ -1,4 +1,4 @@
-"""PostgreSQL: what is read is found by an index, however little the server knows of the tables."""
+"""PostgreSQL: every read uses an index, however little the server knows of the tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eventstore import EventStore
 from eventstore.testing import message
 
 if TYPE_CHECKING:
-    from servers import PostgreSQL
+    from support.servers import PostgreSQL
 
 LONG = 3000
 """Events of each conversation."""
@@ -19,7 +19,10 @@ LONG = 3000
 
 @pytest.fixture(params=["never looked at", "looked at when small", "looked at"])
 def storage(postgresql: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A storage with three long conversations, and what the server knows of its tables."""
+    """Return a storage with three long conversations.
+
+    The server has no statistics of its tables.
+    """
     url = postgresql.database(migrated=True)
     tables = "toolledger_events, toolledger_conversations, toolledger_fingerprints"
     for table in tables.split(", "):  # it would look at them by itself, sooner or later
@@ -34,18 +37,18 @@ def storage(postgresql: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[
                 store.conversation(name).append(*[message("x" * 200)] * (LONG // 3))
         if request.param == "looked at":
             postgresql.execute(f"ANALYZE {tables}", database=url)
-        yield store._storage
+        yield store.session.storage
 
 
 def plan(storage: Any, statement: str, *parameters: Any) -> str:
-    """How the server goes about it on a connection of the storage's."""
-    with storage._reading() as cursor:
+    """Return the server's plan for a statement, on a connection of the storage."""
+    with storage.cursor() as cursor:
         cursor.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement, parameters or None)
         return "\n".join(line for (line,) in cursor.fetchall())
 
 
 def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
-    """Not the whole conversation for each of its pages."""
+    """A page does not read the whole conversation."""
     lane, key = storage._keys["a"]
     for statement in (
         plan(storage, storage._sql.tail, lane, key, LONG - 500),
@@ -57,14 +60,14 @@ def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
 
 
 def test_a_page_of_the_feed_is_read_in_its_order(storage: Any) -> None:
-    """Nothing is sorted."""
+    """The plan has no sort."""
     found = plan(storage, storage._sql.feed, storage._keys["a"][0], LONG - 500, 1000)
     assert "toolledger_events_pk" in found
     assert "Sort" not in found
 
 
 def test_names_and_last_versions_are_looked_up(storage: Any) -> None:
-    """No table is read for one row."""
+    """No table is scanned for one row."""
     lane, key = storage._keys["a"]
     sql = storage._sql
     plans = [

@@ -1,27 +1,28 @@
-"""The ids of the conversations that a feed is of: looked up many at a time."""
+"""The conversation ids of a feed are looked up many at a time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.storages import open_limited
+
 from eventstore import EventStore
-from eventstore.storage import reading
 
 if TYPE_CHECKING:
     import pytest
 
 
-def test_a_feed_looks_names_up_many_at_a_time(
+def test_a_feed_looks_up_many_conversation_ids_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each once, whoever's it is; another tenant's are passed over, on every read."""
-    monkeypatch.setattr(reading, "NAMED", 4)
+    """Each id is read once; those of another tenant are skipped on every read."""
     url = f"sqlite:///{tmp_path}/log.db"
-    with EventStore.open(url) as store, EventStore.open(url, tenant="other") as other:
+    limited = open_limited(url, ids_per_query=4)
+    with EventStore(limited) as store, EventStore.open(url, tenant="other") as other:
         for n in range(20):
             (store if n % 3 else other).conversation(f"chat-{n}").add_message("user", "hello")
-        storage: Any = store._storage
+        storage: Any = store.session.storage
         asked: list[tuple[Any, ...]] = []
         rows = storage.rows
 

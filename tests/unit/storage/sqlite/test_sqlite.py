@@ -1,4 +1,4 @@
-"""SQLite's own ways, and the SQL storage when its database misbehaves."""
+"""SQLite's own behaviour, and the SQL storage when its database fails."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import make_url
+from support.storages import open_limited
 
-from eventstore import EventStore, migrate
+from eventstore import EventStore
 from eventstore.errors import (
     EventStoreError,
     NotAStore,
@@ -27,22 +28,36 @@ from eventstore.errors import (
     StoreReadOnly,
     VersionConflict,
 )
-from eventstore.storage import Append, Appended, connections, files, reading, sqlite
-from eventstore.storage.files import open_storage
-from eventstore.storage.sql import SqlStorage
-from eventstore.storage.sqlite import Sqlite
-from eventstore.testing import append, completed, draft, instead, message, pending, refuse, together
+from eventstore.storage import migrations as migrate
+from eventstore.storage.factory import open_storage
+from eventstore.storage.interface import Append, Appended
+from eventstore.storage.sql import connections
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite import driver as sqlite
+from eventstore.storage.sqlite import files
+from eventstore.storage.sqlite.backend import Sqlite
+from eventstore.testing import (
+    append,
+    append_one,
+    completed,
+    draft,
+    forbid_rebase,
+    message,
+    pending,
+    rebase_with,
+    run_concurrently,
+)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is to be."""
+    """Return the path of the file to be created."""
     return tmp_path / "agent.db"
 
 
 @pytest.fixture
 def opened(path: Path) -> Iterator[Callable[..., SqlStorage]]:
-    """Opens storages on the file."""
+    """Return a function that opens storages on the file."""
     storages: list[SqlStorage] = []
 
     def opened(tenant: str = "", durability: str = "full", timeout: float = 30.0) -> SqlStorage:
@@ -56,17 +71,17 @@ def opened(path: Path) -> Iterator[Callable[..., SqlStorage]]:
 
 @pytest.fixture
 def storage(opened: Callable[..., SqlStorage]) -> SqlStorage:
-    """One storage on the file."""
+    """Return one storage on the file."""
     return opened()
 
 
 def connect(path: Path) -> Any:
-    """A connection behind the library's back, by its driver: one copy of SQLite a process."""
+    """Return a connection of the library's driver: a process may use only one copy of SQLite."""
     return sqlite.driver().connect(str(path), isolation_level=None)
 
 
 def execute(path: Path, *statements: str) -> list[Any]:
-    """Run statements behind the library's back; what the last one gave."""
+    """Run statements without the library; return the rows of the last one."""
     connection = connect(path)
     rows: list[Any] = []
     for statement in statements:
@@ -76,7 +91,7 @@ def execute(path: Path, *statements: str) -> list[Any]:
 
 
 def pragma(storage: SqlStorage, name: str) -> Any:
-    """A setting of the connection that writes."""
+    """Return a setting of the connection that writes."""
     return storage._connection().execute(f"PRAGMA {name}").fetchone()[0]
 
 
@@ -87,7 +102,7 @@ def pragma(storage: SqlStorage, name: str) -> Any:
 def test_connections_are_durable(
     opened: Callable[..., SqlStorage], durability: str, synchronous: int
 ) -> None:
-    """WAL, synchronous as asked, no memory mapping, and no transaction begun by the driver."""
+    """WAL and `synchronous` are set, memory mapping is off, the driver begins no transaction."""
     storage = opened(durability=durability)
     assert pragma(storage, "journal_mode") == "wal"
     assert pragma(storage, "synchronous") == synchronous
@@ -112,12 +127,12 @@ def test_connections_are_durable(
     ],
 )
 def test_the_versions_that_can_lose_rows_are_known(version: tuple[int, ...], loses: bool) -> None:
-    """The WAL-reset bug, and where it was mended."""
+    """The list has the versions with the WAL-reset bug and those that fixed it."""
     assert sqlite.loses_rows(version) is loses
 
 
 def test_the_newer_sqlite_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else Python's own."""
+    """Otherwise Python's own SQLite is used."""
     newer = type(sys)("pysqlite3")
     newer.dbapi2 = type(sys)("dbapi2")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pysqlite3", newer)
@@ -126,8 +141,8 @@ def test_the_newer_sqlite_is_used_where_it_is_installed(monkeypatch: pytest.Monk
     assert sqlite.driver() is sqlite3
 
 
-def test_pythons_own_sqlite_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing newer is needed."""
+def test_pythons_own_sqlite_is_enough(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library needs no newer version."""
     monkeypatch.setattr(sqlite, "driver", lambda: sqlite3)
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("chat")
@@ -138,19 +153,23 @@ def test_pythons_own_sqlite_will_do(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:?uri=true",
-     "sqlite:///file:x?mode=memory&cache=shared&uri=true"],
-)  # fmt: skip
+    [
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file::memory:?uri=true",
+        "sqlite:///file:x?mode=memory&cache=shared&uri=true",
+    ],
+)
 def test_a_database_in_memory_is_one_connection(url: str) -> None:
-    """Shared by all threads, however it is spelt."""
+    """All threads share it, however its URL is spelt."""
     with EventStore.open(url) as store:
-        together(*[lambda: store.conversation("chat").append(message())] * 4)
+        run_concurrently(*[lambda: store.conversation("chat").append(message())] * 4)
         assert store.conversation("chat").version == 4
 
 
 @pytest.mark.parametrize("name", ["a b.db", "50%.db", "ä.db", "a+b.db", "memory", "file.db"])
 def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
-    """The file that was named, and no other."""
+    """Exactly the file that was named is opened."""
     with EventStore.open(f"sqlite:///{tmp_path / name}") as store:
         store.conversation("chat").append(message())
         assert [r.version for r in store.read()] == [1]
@@ -158,7 +177,7 @@ def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_may_be_named_as_a_uri(tmp_path: Path) -> None:
-    """With SQLite's own options."""
+    """The URI may have SQLite's own options."""
     for n in (1, 2):
         with EventStore.open(f"sqlite:///file:{tmp_path}/a%20b.db?cache=private&uri=true") as store:
             store.conversation("chat").append(message())
@@ -169,23 +188,23 @@ def test_a_file_may_be_named_as_a_uri(tmp_path: Path) -> None:
 def test_a_relative_path_is_of_the_folder_where_it_was_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon changes its folder; connections made later find the same file."""
+    """Later connections find the same file after the process changed its folder, as daemons do."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     with EventStore.open("sqlite:///agent.db") as store:
         store.conversation("chat").append(message())
         monkeypatch.chdir(tmp_path / "elsewhere")
-        store._storage._let_go()  # type: ignore[attr-defined]
-        store._storage._engine.dispose()  # type: ignore[attr-defined]
+        store.session.storage._release_writer()  # type: ignore[attr-defined]
+        store.session.storage._engine.dispose()  # type: ignore[attr-defined]
         assert store.conversation("chat").append(message())[0].version == 2
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_to_open_again_keeps_the_locks_of_the_store_that_is_open(path: Path) -> None:
-    """POSIX drops a process's locks when any handle on the file closes: SQLite alone opens it.
+def test_a_second_open_keeps_the_locks_of_the_open_store(path: Path) -> None:
+    """POSIX drops a process's locks when any handle on the file closes, so only SQLite opens it.
 
-    Without its lock, another program that looked at the file took the log away on closing it,
-    and what was appended afterwards was gone.
+    Without its lock, another program that looked at the file removed the log when it closed the
+    file, and later appends were lost.
     """
     look = (
         "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('{}').fetchall(); c.close()"
@@ -206,13 +225,13 @@ def test_to_open_again_keeps_the_locks_of_the_store_that_is_open(path: Path) -> 
 
 
 def test_a_file_is_created_whole(path: Path) -> None:
-    """Nothing is left of its making."""
+    """No temporary file is left."""
     open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_who_creates_second_uses_what_is_there(path: Path) -> None:
-    """Of two, one file stands."""
+def test_the_second_creator_of_a_file_uses_the_first_ones(path: Path) -> None:
+    """If two processes create the file, one of the two stays."""
 
     def build(draft: Path) -> None:
         draft.write_text("mine")
@@ -225,10 +244,10 @@ def test_who_creates_second_uses_what_is_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_file_system_without_links_will_do(
+def test_a_file_system_without_links_is_enough(
     path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    """The file is moved into place, unless one is there."""
+    """The new file is moved into place, unless one exists by then."""
 
     def no_links(*_: object) -> None:
         if there:
@@ -253,8 +272,8 @@ def test_a_store_is_not_created_where_that_is_not_wanted(path: Path) -> None:
     EventStore.open("sqlite://", create=False).close()
 
 
-def test_who_comes_second_upgrades_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was missing at the first look may be there at the second."""
+def test_the_second_opener_upgrades_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that were missing at the first look may exist at the second."""
     open_storage(f"sqlite:///{path}", "", "full", 30.0).close()
     looks = iter([None, migrate.REVISIONS[-1]])
     monkeypatch.setattr(migrate, "revision", lambda _: next(looks))
@@ -263,7 +282,7 @@ def test_who_comes_second_upgrades_nothing(path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_database_that_another_reads_is_waited_for(path: Path) -> None:
-    """Up to `busy_timeout`, where it has to become one with a write-ahead log."""
+    """Changing a database to WAL waits for readers, up to `busy_timeout`."""
     execute(path, "CREATE TABLE toolledger_ballast (a INTEGER)")
     reader = connect(path)
     reader.execute("BEGIN")
@@ -275,7 +294,7 @@ def test_a_database_that_another_reads_is_waited_for(path: Path) -> None:
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    """In the system's words."""
+    """The error has the words of the operating system."""
     name = tmp_path / ("x" * 5000)
     with pytest.raises(StorageError, match="cannot be read: File name too long"):
         open_storage(f"sqlite:///{name}", "", "full", 30.0)
@@ -284,18 +303,18 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
 # forks (with real ones in tests/torture)
 
 
-def test_while_a_fork_is_made_nothing_is_open_and_nobody_opens(storage: SqlStorage) -> None:
-    """The parent goes on behind it."""
+def test_no_connection_is_open_during_a_fork(storage: SqlStorage) -> None:
+    """No thread can open one either; the parent continues after the fork."""
     append(storage, "chat", message("a"))
     assert len(list(storage.conversation("chat"))) == 1
     connections._before_fork()
-    doors = partial(storage._door.acquire, blocking=False)
+    doors = partial(storage._open_lock.acquire, blocking=False)
     locks = partial(storage._lock.acquire, blocking=False)
     assert (
-        together(doors, locks, partial(connections._registry.acquire, blocking=False))
+        run_concurrently(doors, locks, partial(connections._registry.acquire, blocking=False))
         == [False] * 3
     )
-    assert storage._held is None
+    assert storage._writer_connection is None
     assert storage._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
     connections._after_fork_in_parent()
     assert append(storage, "chat", message("b"), version=1).version == 2
@@ -304,9 +323,9 @@ def test_while_a_fork_is_made_nothing_is_open_and_nobody_opens(storage: SqlStora
 def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection is left to it."""
+    """The reader keeps its connection."""
     monkeypatch.setattr(connections.time, "sleep", lambda _: None)
-    with storage._reading() as cursor:
+    with storage.cursor() as cursor:
         connections._before_fork()
         connections._after_fork_in_parent()
         assert cursor.execute("SELECT 1").fetchone() == (1,)
@@ -318,15 +337,15 @@ def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
 def test_a_child_begins_with_nothing_of_its_parents(
     opened: Callable[..., SqlStorage],
 ) -> None:
-    """Its locks are free, its connections new, and what was closed stays closed."""
+    """Its locks are free, its connections are new, and a closed storage stays closed."""
     storage, closed = opened(), opened()
     append(storage, "chat", message("a"))
     closed.close()
-    before = storage._engine, storage._lock, storage._door
+    before = storage._engine, storage._lock, storage._open_lock
     connections._before_fork()
     connections._after_fork_in_child()
-    assert not set(before) & {storage._engine, storage._lock, storage._door}
-    assert storage._heads == {}
+    assert not set(before) & {storage._engine, storage._lock, storage._open_lock}
+    assert storage._last_written == {}
     assert append(storage, "chat", message("b"), version=1).version == 2
     with pytest.raises(StoreClosed):
         closed.heads()
@@ -350,9 +369,9 @@ def test_a_child_begins_with_nothing_of_its_parents(
     ],
 )
 def test_a_drivers_error_becomes_the_librarys(text: str, kind: type[StorageError]) -> None:
-    """It names the file and says what to do; the driver's own is kept."""
+    """The error names the file and says what to do; the driver's error is its cause."""
     database = Sqlite(make_url("sqlite:////data/agent.db"), "full", 1.0)
-    translated = database.translate(database.module.OperationalError(text))
+    translated = database.translate(database.driver_module.OperationalError(text))
     assert type(translated) is kind
     assert str(translated).startswith(f"/data/agent.db: {text}")
     other = KeyError("x")
@@ -360,16 +379,16 @@ def test_a_drivers_error_becomes_the_librarys(text: str, kind: type[StorageError
 
 
 def test_an_error_in_memory_names_no_file() -> None:
-    """There is none."""
+    """A database in memory has no file."""
     database = Sqlite(make_url("sqlite://"), "full", 1.0)
-    translated = database.translate(database.module.OperationalError("database is locked"))
+    translated = database.translate(database.driver_module.OperationalError("database is locked"))
     assert str(translated).startswith("the database in memory: database is locked")
 
 
 def test_a_lock_that_another_keeps_is_waited_for(
     opened: Callable[..., SqlStorage], path: Path
 ) -> None:
-    """Up to `busy_timeout`; then nothing was written, and the next append is fine."""
+    """After `busy_timeout` the append fails, nothing is written, and the next append succeeds."""
     storage = opened(timeout=0.01)
     append(storage, "chat", message("a"))
     connection = connect(path)
@@ -397,7 +416,7 @@ class Cursor:
         return getattr(self.cursor, name)
 
     def execute(self, statement: str, *parameters: Any) -> Any:
-        """Run it, or fail."""
+        """Run the statement, or fail."""
         hit = statement.startswith(self.word)
         if hit and not self.after:
             raise self.error
@@ -409,7 +428,7 @@ class Cursor:
 
 def fail_at(storage: SqlStorage, word: str, error: BaseException, *, after: bool = False) -> None:
     """Let the next statement that begins with `word` fail."""
-    storage._cursor = Cursor(storage._writer(), word, error, after=after)
+    storage._writer_cursor = Cursor(storage._writer(), word, error, after=after)
 
 
 @pytest.mark.parametrize("word", ["BEGIN", "UPDATE", "INSERT INTO toolledger_events", "COMMIT"])
@@ -418,7 +437,7 @@ def fail_at(storage: SqlStorage, word: str, error: BaseException, *, after: bool
 def test_an_append_that_fails_anywhere_leaves_no_trace(
     storage: SqlStorage, word: str, interrupted: bool, after: bool
 ) -> None:
-    """Unless it was just the answer to the COMMIT that failed to come: then it is stored."""
+    """If only the answer to the COMMIT was lost, the append is stored and returns."""
     append(storage, "chat", message("a"))
     error: BaseException = storage._driver.OperationalError("disk I/O error")
     expected: type[BaseException] = StorageError
@@ -438,17 +457,17 @@ def test_an_append_that_fails_anywhere_leaves_no_trace(
     assert list(storage.verify()) == []
 
 
-def test_nothing_to_store_cannot_be_lost(storage: SqlStorage) -> None:
-    """A COMMIT without an answer and without events is no failure."""
+def test_an_append_without_events_cannot_be_lost(storage: SqlStorage) -> None:
+    """A COMMIT without an answer and without events is not an error."""
     append(storage, "chat", message("a"))
     fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
     assert append(storage, "chat", message("b"), rebase=lambda _: []).version == 1
 
 
-def test_a_commit_that_nobody_can_ask_about_is_an_error(
+def test_a_commit_that_cannot_be_checked_is_an_error(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller repeats it with its event ids."""
+    """The error tells the caller to repeat the append with its event ids."""
     append(storage, "chat", message("a"))
     fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
 
@@ -456,7 +475,7 @@ def test_a_commit_that_nobody_can_ask_about_is_an_error(
         raise StorageError("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "known_ids", gone)
+        patch.setattr(storage, "event_id_at", gone)
         with pytest.raises(StorageError, match="gone"):
             append(storage, "chat", message("b"), version=1)
     assert len(list(storage.conversation("chat"))) == 2
@@ -474,47 +493,49 @@ class Stubborn:
         return getattr(self.held, name)
 
     def rollback(self) -> None:
-        """Refuse."""
+        """Raise the error."""
         raise self.error
 
 
 def test_a_connection_that_cannot_roll_back_is_given_up(storage: SqlStorage) -> None:
-    """A new one takes its place, and nothing keeps the lock."""
+    """A new connection replaces it, and no lock remains."""
     append(storage, "chat", message("a"))
     fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
-    stubborn = Stubborn(storage._held, storage._driver.OperationalError("disk I/O error"))
-    storage._held = stubborn
+    stubborn = Stubborn(
+        storage._writer_connection, storage._driver.OperationalError("disk I/O error")
+    )
+    storage._writer_connection = stubborn
     with pytest.raises(StorageError):
         append(storage, "chat", message("b"), version=1)
-    assert storage._held is None
+    assert storage._writer_connection is None
     assert append(storage, "chat", message("b"), version=1).version == 2
 
 
 def test_an_interrupted_rollback_is_made_up_for(storage: SqlStorage) -> None:
-    """By the next append, before anything else."""
+    """The next append rolls back first."""
     append(storage, "chat", message("a"))
     fail_at(storage, "INSERT", KeyboardInterrupt(), after=True)
-    held = storage._held
-    storage._held = Stubborn(held, KeyboardInterrupt())
+    held = storage._writer_connection
+    storage._writer_connection = Stubborn(held, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         append(storage, "chat", message("b"), version=1)
-    storage._held = held
+    storage._writer_connection = held
     assert held.dbapi_connection.in_transaction
     assert append(storage, "chat", message("c"), version=1).version == 2
     assert [r.event for r in storage.conversation("chat")] == [message("a"), message("c")]
 
 
-def test_the_database_in_memory_survives_what_goes_wrong() -> None:
-    """To give up its one connection would be to give up the data."""
+def test_the_database_in_memory_survives_errors() -> None:
+    """Its one connection holds the data, so it is never closed."""
     storage = open_storage("sqlite://", "", "full", 30.0)
     append(storage, "chat", message("a"))
     fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
-    held = storage._held
-    storage._held = Stubborn(held, storage._driver.OperationalError("no"))
+    held = storage._writer_connection
+    storage._writer_connection = Stubborn(held, storage._driver.OperationalError("no"))
     with pytest.raises(StorageError):
         append(storage, "chat", message("b"), version=1)
     held.dbapi_connection.rollback()
-    storage._held = held
+    storage._writer_connection = held
     assert append(storage, "chat", message("b"), version=1).version == 2
     storage.close()
 
@@ -525,38 +546,38 @@ def test_the_database_in_memory_survives_what_goes_wrong() -> None:
 def test_a_storage_looks_only_when_others_have_written(
     opened: Callable[..., SqlStorage],
 ) -> None:
-    """Its own writes it knows; whose state is older than another's write is asked again."""
+    """Own writes are known; a state that is older than another process's write is read again."""
     one, other = opened(), opened()
-    first = one.append(Append("chat", 0, 0, [draft(message("a"))], refuse))
-    own = one.append(Append("chat", 1, first.position, [draft(message("b"))], refuse))
+    first = append_one(one, Append("chat", 0, 0, [draft(message("a"))], forbid_rebase))
+    own = append_one(one, Append("chat", 1, first.position, [draft(message("b"))], forbid_rebase))
     append(other, "elsewhere", message("x"))
-    again = one.append(Append("chat", 2, own.position, [draft(message("c"))], refuse))
+    again = append_one(one, Append("chat", 2, own.position, [draft(message("c"))], forbid_rebase))
     append(other, "chat", message("theirs"), version=3)
     late = [draft(message("late"))]
     with pytest.raises(AssertionError, match="others wrote"):
-        one.append(Append("chat", 3, again.position, late, refuse))
-    request = Append("chat", 3, again.position, late, partial(instead, message("d")))
-    assert one.append(request).version == 5
+        append_one(one, Append("chat", 3, again.position, late, forbid_rebase))
+    request = Append("chat", 3, again.position, late, partial(rebase_with, message("d")))
+    assert append_one(one, request).version == 5
 
 
 def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage) -> None:
-    """The key on the versions finds out; nothing is ever stored twice under one version."""
+    """The unique key on versions finds the error, so no version is stored twice."""
     last = append(storage, "chat", message("a"), message("b"))
     wrong = Append(
-        "chat", 1, last.position - 1, [draft(message("c"))], partial(instead, message("c"))
+        "chat", 1, last.position - 1, [draft(message("c"))], partial(rebase_with, message("c"))
     )
-    storage._quiet_since = {0: 0}
-    assert storage.append(wrong).version == 3
-    hopeless = Append("chat", 1, last.position + 1, [draft(message("d"))], refuse)
+    storage._ours_since = {0: 0}
+    assert append_one(storage, wrong).version == 3
+    hopeless = Append("chat", 1, last.position + 1, [draft(message("d"))], forbid_rebase)
     with pytest.raises(StorageError):
-        storage.append(hopeless)
+        storage.append([hopeless])
     assert list(storage.verify()) == []
 
 
-def test_whether_others_have_written_is_asked_once_for_many(
+def test_one_query_finds_the_conversations_that_others_wrote_to(
     opened: Callable[..., SqlStorage],
 ) -> None:
-    """Only where they have is that read."""
+    """Only the events of those conversations are read."""
     mine, other = opened(), opened()
     places = {name: append(mine, name, message(name)) for name in map(str, range(20))}
     append(other, "7", message("theirs"), version=1)
@@ -564,27 +585,29 @@ def test_whether_others_have_written_is_asked_once_for_many(
     mine._connection().set_trace_callback(
         lambda sql: reads.append(sql) if sql.startswith("SELECT") else None
     )
-    done = mine.append_all([
-        Append(name, 1, at.position, (), partial(instead, message(name)))
-        for name, at in places.items()
-    ])  # fmt: skip
+    done = mine.append(
+        [
+            Append(name, 1, at.position, (), partial(rebase_with, message(name)))
+            for name, at in places.items()
+        ]
+    )
     versions = [one.version for one in done if isinstance(one, Appended)]
     assert versions == [3 if name == "7" else 2 for name in places]
-    assert len(reads) == 3  # the counter, the versions, one tail
+    assert len(reads) == 4  # the counter, the versions, one tail, and the digest at its end
     assert list(other.verify()) == []
 
 
-def test_what_cannot_be_settled_is_told_with_the_file(storage: SqlStorage, path: Path) -> None:
-    """As of a COMMIT that nobody answered, where the lane is gone by now."""
-    storage._unsettled = {5}
+def test_an_unresolvable_commit_is_reported_with_the_file(storage: SqlStorage, path: Path) -> None:
+    """The COMMIT was not answered, and the lane has been deleted by then."""
+    storage._unresolved_lanes = {5}
     with pytest.raises(StoreCorrupt, match=f"{path.name}: lane 5 has no counter"):
         storage.known_ids("chat", [bytes(16)])
-    storage._unsettled = set()
+    storage._unresolved_lanes = set()
     assert storage.known_ids("chat", [bytes(16)]) == {}
 
 
 def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> None:
-    """As when a server fell back to a copy without the last commits: no gap is written."""
+    """A server may fall back to a copy without the last commits; no gap is written."""
     store = EventStore(storage)
     chat = store.conversation("chat")
     chat.append(message("a"))
@@ -600,45 +623,45 @@ def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> Non
     assert list(store.verify()) == []
 
 
-def test_what_is_remembered_of_conversations_is_bounded(
-    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many there are."""
-    monkeypatch.setattr(reading, "REMEMBERED", 5)
+def test_the_memory_of_conversations_is_bounded(path: Path) -> None:
+    """The limit holds for any number of conversations."""
+    storage = open_limited(f"sqlite:///{path}", cached_keys=5)
     for n in range(20):
         append(storage, f"chat-{n}", message())
         append(storage, f"chat-{n}", message(), version=1)
         assert len(list(storage.feed({}))) == 2 * n + 2
         assert len(storage._keys) <= 5
-        assert len(storage._names) <= 2 * (n + 1)
-    assert len(storage._names) <= 25
+        assert len(storage._conversation_ids) <= 2 * (n + 1)
+    assert len(storage._conversation_ids) <= 25
+    storage.close()
 
 
-def test_threads_may_read_while_names_are_forgotten(
-    storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody misses what he just looked up."""
-    monkeypatch.setattr(reading, "REMEMBERED", 1)
+def test_threads_may_read_while_names_are_forgotten(path: Path) -> None:
+    """A thread still finds a name that it has just looked up."""
+    storage = open_limited(f"sqlite:///{path}", cached_keys=1)
     for n in range(10):
         append(storage, f"chat-{n}", message())
-    read: list[Any] = together(*[lambda: [len(list(storage.feed({}))) for _ in range(20)]] * 4)
+    read: list[Any] = run_concurrently(
+        *[lambda: [len(list(storage.feed({}))) for _ in range(20)]] * 4
+    )
     assert read == [[10] * 20] * 4
+    storage.close()
 
 
 # a closed or damaged store
 
 
-def test_whoever_waits_while_the_store_is_closed_is_told(storage: SqlStorage) -> None:
-    """Not with a driver's error."""
+def test_an_append_that_waits_while_the_store_is_closed_raises(storage: SqlStorage) -> None:
+    """The error is `StoreClosed`, not one of the driver."""
     with storage._lock:
         jobs = [partial(append, storage, "chat", message())] * 2
 
         def close() -> None:
             storage._closed = True
 
-        together(close)
+        run_concurrently(close)
         results: list[Any] = []
-    results = together(*jobs)
+    results = run_concurrently(*jobs)
     assert [type(r) for r in results] == [StoreClosed] * 2
     storage._closed = False
 
@@ -658,7 +681,7 @@ DAMAGES = {
 def test_verify_finds_what_was_changed(
     opened: Callable[..., SqlStorage], path: Path, statement: str
 ) -> None:
-    """And says where."""
+    """The finding names the place."""
     storage = opened()
     append(storage, "chat", message("a"), message("b"), message("c"))
     assert list(storage.verify()) == []
@@ -668,7 +691,7 @@ def test_verify_finds_what_was_changed(
 
 
 def test_verify_finds_what_sqlite_finds(storage: SqlStorage, path: Path) -> None:
-    """Such as a row that an index does not have."""
+    """An example is a row that is missing in an index."""
     append(storage, "chat", message("a"))
     execute(
         path,
@@ -690,7 +713,7 @@ def test_a_store_without_its_one_row_is_refused(path: Path) -> None:
 
 
 def test_a_lane_without_its_counter_takes_no_events(storage: SqlStorage, path: Path) -> None:
-    """Positions would begin again."""
+    """Positions would start at 1 again."""
     chat = EventStore(storage).conversation("chat")
     chat.append(message())
     execute(path, "DELETE FROM toolledger_lanes")
@@ -701,7 +724,7 @@ def test_a_lane_without_its_counter_takes_no_events(storage: SqlStorage, path: P
 
 
 def test_a_counter_behind_its_events_takes_no_events(storage: SqlStorage, path: Path) -> None:
-    """Positions would be given twice."""
+    """Positions would be used twice."""
     append(storage, "chat", message("a"), message("b"))
     execute(path, "UPDATE toolledger_lanes SET position = 0")
     with pytest.raises(EventStoreError):
@@ -710,7 +733,7 @@ def test_a_counter_behind_its_events_takes_no_events(storage: SqlStorage, path: 
 
 
 def test_a_refusal_keeps_its_own_class(storage: SqlStorage) -> None:
-    """What `rebase` raises is not the database's."""
+    """An error that `rebase` raises is not translated into one of the database."""
     append(storage, "chat", message())
 
     def rebase(_: Any) -> Any:
@@ -726,7 +749,7 @@ def test_a_refusal_keeps_its_own_class(storage: SqlStorage) -> None:
 def test_events_are_only_ever_inserted_and_nothing_checkpoints(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No UPDATE or DELETE of an event, no explicit checkpoint beside writers."""
+    """No statement updates or deletes an event, or starts a checkpoint."""
     statements: list[str] = []
     prepare = Sqlite._prepare
 
@@ -735,7 +758,7 @@ def test_events_are_only_ever_inserted_and_nothing_checkpoints(
         connection.set_trace_callback(statements.append)
 
     monkeypatch.setattr(Sqlite, "_prepare", traced)
-    with EventStore.open(storage._database.url.render_as_string()) as store:  # type: ignore[attr-defined]
+    with EventStore.open(storage.backend.url.render_as_string()) as store:  # type: ignore[attr-defined]
         chat = store.conversation("chat")
         chat.add_message("user", "hello")
         tool = chat.request("search")

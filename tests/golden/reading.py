@@ -1,0 +1,147 @@
+"""What is read from a golden log, as text that can be compared byte for byte.
+
+`make.py` writes these texts with the version that made the log; the tests compare what later
+versions read.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from eventstore import EventStore, Recorded
+from projections import CurrentTools, Projector, error_statistics, model_history
+
+if TYPE_CHECKING:
+    from golden.dumps import Row
+
+PROVIDERS = (
+    "anthropic",
+    "bedrock",
+    "gemini",
+    "mistral",
+    "ollama",
+    "openai",
+    "openai-responses",
+)
+TENANTS = ("", "acme")
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "all": {"collapse": "none"},
+    "collapsed": {"collapse": "all", "open_calls": "drop"},
+    "window": {"last_turns": 2, "summary": "Order 7 was refunded."},
+    "since": {"since": 12},
+}
+"""Each way in which the conversation `support` is rendered, beside the default."""
+
+NOT_RENDERED = frozenset({"every-member"})
+"""Conversations whose events make no sense together."""
+
+
+LATER_NUMBERS = frozenset({"not_applicable", "pauses"})
+"""Numbers that the statistics have since after the first golden log; they are 0 for its calls."""
+
+
+def conversations(store: EventStore) -> list[str]:
+    """Return the ids of the conversations, in one order for every engine."""
+    return sorted(name for name, _ in store.conversations())
+
+
+def events(store: EventStore) -> Iterator[Recorded]:
+    """Yield the events of all conversations, in one order for every engine."""
+    for name in conversations(store):
+        yield from store.conversation(name).events()
+
+
+def lines(store: EventStore, rows: Iterable[Row]) -> str:
+    """Return the events as lines of JSON, each with what only its row in the database tells."""
+    stored = {(row.conversation_id, row.version): row for row in rows}
+    found = []
+    for recorded in events(store):
+        fields = msgspec.structs.asdict(recorded)
+        del fields["lane"], fields["position"], fields["event"]  # the engines differ in the places
+        assert fields.pop("occurred_at") is None  # which older logs do not have
+        row = stored[recorded.conversation_id, recorded.version]
+        fields |= {"tag": row.tag, "schema": row.schema, "payload": row.payload}
+        found.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    return "".join(found)
+
+
+def prompts(store: EventStore, conversation_id: str) -> str:
+    """Return the prompts that a conversation gives, for each provider."""
+    history = list(store.conversation(conversation_id).events())
+    found = {
+        "default": {name: model_history(history).render(name) for name in PROVIDERS},
+    }
+    if conversation_id == "support":
+        for way, options in OPTIONS.items():
+            view = model_history(history, **options)
+            found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
+    return _text(found)
+
+
+def statistics(store: EventStore) -> str:
+    """Return the error statistics of the log."""
+    found = _without_later_numbers(msgspec.to_builtins(error_statistics(events(store))))
+    for anomaly in found["anomalies"]:
+        del anomaly["position"]  # the engines differ in the places
+        del anomaly["problem"]  # a sentence for people, which may become a better one
+    return _text(found)
+
+
+def tools(store: EventStore) -> str:
+    """Return every call as it stands now."""
+    return _calls(CurrentTools().extend(events(store)).calls())
+
+
+def projected_tools(projector: Projector) -> str:
+    """Return every call as a projector's tables hold it."""
+    return _calls(projector.tools())
+
+
+def projected_statistics(projector: Projector) -> str:
+    """Return the statistics and the timeline that a projector's tables hold."""
+    found = {"statistics": projector.statistics(), "timeline": projector.timeline()}
+    return _text(_sorted(_without_later_numbers(msgspec.to_builtins(found))))
+
+
+def _calls(calls: Any) -> str:
+    found = sorted(calls, key=lambda item: (item[0], item[1].turn, item[1].index, item[1].id))
+    return _text([{"conversation_id": name, **msgspec.to_builtins(tool)} for name, tool in found])
+
+
+def _without_later_numbers(value: Any) -> Any:
+    """Return the value without `LATER_NUMBERS` that are 0."""
+    if isinstance(value, Mapping):
+        return {
+            key: _without_later_numbers(member)
+            for key, member in value.items()
+            if key not in LATER_NUMBERS or member != 0
+        }
+    if isinstance(value, list | tuple):
+        return [_without_later_numbers(item) for item in value]
+    return value
+
+
+def _sorted(value: Any) -> Any:
+    """Return the value with the keys of its objects in order: the tables have none."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_sorted(item) for item in value]
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return the value as JSON: members in their order, bytes as base64."""
+    return json.dumps(value, ensure_ascii=False, indent=1, default=_bytes) + "\n"
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"$bytes": b64encode(value).decode()}
+    raise TypeError(f"{value!r} is not JSON")

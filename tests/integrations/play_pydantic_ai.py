@@ -1,0 +1,77 @@
+"""The scenes as pydantic-ai plays them, with its `FunctionModel`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import wraps
+from typing import Any
+
+from integrations.scenes import CHAT, Play, Played, Said, Tools
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+
+from eventstore import AsyncEventStore
+from eventstore.integrations.pydantic_ai import Ledger
+
+
+def asking_again(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a tool whose lost connections let the model ask again, in pydantic-ai's own way."""
+
+    @wraps(tool)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return tool(*args, **kwargs)
+        except ConnectionError as lost:
+            raise ModelRetry("try again") from lost
+
+    return asked
+
+
+def fake_model(play: Play) -> FunctionModel:
+    """Return the model that follows the script."""
+
+    def next_said(messages: list[ModelMessage]) -> Said:
+        return play.script[sum(isinstance(message, ModelResponse) for message in messages)]
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        said = next_said(messages)
+        text = [TextPart(said.text)] if said.text else []
+        return ModelResponse([*text, *(ToolCallPart(n, a, i) for n, a, i in said.calls)])
+
+    async def stream(
+        messages: list[ModelMessage], _: AgentInfo
+    ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        said = next_said(messages)
+        if said.text:
+            yield said.text
+        for number, (name, arguments, call_id) in enumerate(said.calls, 1):
+            yield {number: DeltaToolCall(name, arguments[:5], tool_call_id=call_id)}
+            yield {number: DeltaToolCall(json_args=arguments[5:])}
+
+    return FunctionModel(answer, stream_function=stream)
+
+
+async def play(play: Play, tools: Tools) -> Played:
+    """Play a scene, or its second half."""
+    agent = Agent(
+        fake_model(play),
+        output_type=[str, DeferredToolRequests],
+        tools=[
+            Tool(asking_again(tools.find_order), name="find_order", sequential=play.kill),
+            Tool(tools.refund, sequential=play.kill),
+            Tool(tools.mail, requires_approval=True),
+            tools.ponder,
+        ],
+    )
+    async with AsyncEventStore.open(play.url) as store:
+        ledger = Ledger(store.conversation(CHAT))
+        if play.prompt is None:
+            result = await ledger.resume(agent)
+        elif play.streamed:
+            async with agent.run_stream(play.prompt, capabilities=[ledger]) as stream:
+                return Played("".join([piece async for piece in stream.stream_text(delta=True)]))
+        else:
+            history = await ledger.history()
+            result = await agent.run(play.prompt, message_history=history, capabilities=[ledger])
+        return Played(result.output if isinstance(result.output, str) else "")

@@ -1,0 +1,372 @@
+"""The seven scenes that every integration plays, offline, with the framework's own fake model.
+
+An integration has a module `play_FRAMEWORK.py` with one function, `play(play: Play) -> Played`, and
+a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lists what they play.
+
+1. two calls at once, of which one fails and is asked again;
+2. arguments that the tool refuses;
+3. an approval that is granted in another process, after a restart;
+4. a call that is rejected;
+5. `kill -9` inside the second tool, then a resume; a third call had not started;
+6. a streamed run;
+7. a run that is cancelled inside a tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from eventstore import (
+    Completed,
+    Conversation,
+    EventStore,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+    ToolPending,
+    ToolRunning,
+    validate,
+)
+from projections import model_history, pending_approvals
+
+TESTS = Path(__file__).parents[1]
+CHAT = "support-42"
+PROMPT = "Order 7 is lost, refund it."
+DONE = "Done."
+
+SCENES = {
+    "a call fails and is asked again": "test_a_failed_call_is_asked_again",
+    "bad arguments": "test_bad_arguments_start_nothing",
+    "an approval elsewhere": "test_an_approval_is_granted_elsewhere",
+    "a rejection": "test_a_rejected_call_never_runs",
+    "kill -9, then resume": "test_a_killed_run_is_resumed",
+    "streaming": "test_a_streamed_run_is_recorded",
+    "cancellation": "test_a_cancelled_run_is_recorded",
+}
+"""The scenes as the documentation names them, and their tests."""
+
+FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
+    "pydantic_ai": ("pydantic-ai", frozenset()),
+    "openai_agents": ("openai-agents", frozenset()),
+}
+"""Each framework's name in the documentation, and the scenes that it does not play."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One response of the fake model: words, and calls as (name, arguments as JSON text, id)."""
+
+    text: str = ""
+    calls: tuple[tuple[str, str, str], ...] = ()
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True):
+    """What a framework is to do in one process: start with a prompt, or resume without one.
+
+    The fake model gives the response whose number is that of the responses in its prompt.
+    """
+
+    url: str
+    script: tuple[Said, ...]
+    prompt: str | None = PROMPT
+    streamed: bool = False
+    kill: bool = False
+    """`refund` kills its process."""
+
+
+class Played(msgspec.Struct):
+    """What came of it: the final text, empty if the run waits for a decision."""
+
+    text: str = ""
+
+
+FIND_7 = ("find_order", '{"number": 7}')
+REFUND = ("refund", '{"number": 7, "amount": 1.5}')
+
+
+class Tools:
+    """The tools of all scenes. Each notes its effect together with what the log says then."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._path = effects_path(play.url)
+        self.pondering = asyncio.Event()
+        """Is set when `ponder` has begun."""
+
+    def find_order(self, number: int) -> str:
+        """Find an order; the carrier does not answer the first time."""
+        first = not self._path.exists()
+        self._note("find_order", number)
+        if first and self._play.script[0].text == "flaky":
+            raise ConnectionError("carrier down")
+        return json.dumps({"order": number, "status": "lost"})
+
+    def refund(self, number: int, amount: float) -> str:
+        """Refund an order."""
+        self._note("refund", number)
+        if self._play.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"refunded {amount}"
+
+    def mail(self, to: str) -> str:
+        """Send a mail, after a person's approval."""
+        self._note("mail", to)
+        return f"sent to {to}"
+
+    async def ponder(self, number: int) -> str:
+        """Wait until the run is cancelled."""
+        self._note("ponder", number)
+        self.pondering.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    def _note(self, name: str, argument: object) -> None:
+        """Write the effect down, with the status of every call on disk at that moment."""
+        with EventStore.open(self._play.url) as store:
+            tools = store.conversation(CHAT).tools
+        statuses = {tool.provider_call_id or tool.id: tool.status.name for tool in tools.values()}
+        with self._path.open("a") as file:
+            file.write(json.dumps([name, argument, statuses]) + "\n")
+
+
+def effects_path(url: str) -> Path:
+    """Return the file in which the tools note their effects."""
+    return Path(url.removeprefix("sqlite:///")).with_suffix(".effects")
+
+
+class Scenes:
+    """The contract of an integration; a subclass names its module of `play`."""
+
+    framework: ClassVar[str]
+    attempts_of_bad_arguments: ClassVar[int] = 0
+    """1 where the framework checks arguments inside the tool's own invocation."""
+
+    # the scenes
+
+    def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
+        """The model asks again for the one of two calls that failed; the tool's error is kept."""
+        script = (
+            Said("flaky", ((*FIND_7, "call_a"), (*REFUND, "call_b"))),
+            Said("", ((*FIND_7, "call_c"),)),
+            Said(DONE),
+        )
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            failed, refunded, found = chat.tools.values()
+            assert isinstance(failed.status, Failed)
+            assert failed.status.failure.exception == "ConnectionError"
+            assert failed.status.failure.message == "carrier down"
+            assert isinstance(refunded.status, Completed)
+            assert refunded.response is not None
+            assert refunded.response.result == "refunded 1.5"
+            assert isinstance(found.status, Completed)
+            check(url, chat, ["find_order", "find_order", "refund"])
+
+    def test_bad_arguments_start_nothing(self, tmp_path: Path) -> None:
+        """Arguments that do not fit the tool are a failure of kind validation."""
+        script = (Said("", (("find_order", '{"number": "x"}', "call_a"),)), Said(DONE))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            (tool,) = chat.tools.values()
+            assert isinstance(tool.status, Failed)
+            attempts = self.attempts_of_bad_arguments
+            assert (tool.status.failure.kind, tool.attempts) == ("validation", attempts)
+            check(url, chat, [])
+
+    def test_an_approval_is_granted_elsewhere(self, tmp_path: Path) -> None:
+        """The run ends at the call that waits; another process goes on with the decision."""
+        url = url_in(tmp_path)
+        with self._waiting(url) as chat:
+            chat.approve("call_m", by="grace")
+        again = self._play_elsewhere(Play(url=url, script=MAIL, prompt=None))
+        assert again.text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
+            check(url, chat, ["find_order", "mail"])
+
+    def test_a_rejected_call_never_runs(self, tmp_path: Path) -> None:
+        """The model reads that a person refused the call."""
+        url = url_in(tmp_path)
+        with self._waiting(url) as chat:
+            chat.reject("call_m", "not to this address", by="grace")
+        again = self._play_elsewhere(Play(url=url, script=MAIL, prompt=None))
+        assert again.text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert isinstance(chat.tools["call_m"].status, Rejected)
+            assert "not to this address" in str(model_history(chat.events()).render("openai"))
+            check(url, chat, ["find_order"])
+
+    def test_a_killed_run_is_resumed(self, tmp_path: Path) -> None:
+        """The call that was killed does not run again, and the third, which had not begun, runs."""
+        find_8 = ("find_order", '{"number": 8}', "call_c")
+        calls = ((*FIND_7, "call_a"), (*REFUND, "call_b"), find_8)
+        script = (Said("Let me look.", calls), Said(DONE))
+        url = url_in(tmp_path)
+        killed = self._process(Play(url=url, script=script, kill=True))
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        with EventStore.open(url) as store:
+            statuses = [type(tool.status) for tool in store.conversation(CHAT).tools.values()]
+            assert statuses == [Completed, Running, Pending]
+        again = self._play_elsewhere(Play(url=url, script=script, prompt=None))
+        assert again.text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            statuses = [type(tool.status) for tool in chat.tools.values()]
+            assert statuses == [Completed, Running, Completed]
+            assert "outcome unknown" in str(model_history(chat.events()).render("openai"))
+            check(url, chat, ["find_order", "find_order", "refund"])
+
+    def test_a_streamed_run_is_recorded(self, tmp_path: Path) -> None:
+        """The calls of a streamed response are pending before they run, as all are."""
+        script = (Said("", ((*FIND_7, "call_a"), (*REFUND, "call_b"))), Said(DONE))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script, streamed=True)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
+            check(url, chat, ["find_order", "refund"])
+
+    def test_a_cancelled_run_is_recorded(self, tmp_path: Path) -> None:
+        """The attempt ends as cancelled, and the next prompt is valid."""
+        script = (Said("", (("ponder", '{"number": 7}', "call_a"),)), Said(DONE))
+        url = url_in(tmp_path)
+        play, tools = self._prepared(Play(url=url, script=script))
+
+        async def main() -> None:
+            task = asyncio.ensure_future(play())
+            waiting = asyncio.ensure_future(tools.pondering.wait())
+            await asyncio.wait({task, waiting}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            assert tools.pondering.is_set(), task
+            task.cancel()
+            await asyncio.wait({task}, timeout=60)
+            assert task.cancelled()
+
+        asyncio.run(main())
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            (tool,) = chat.tools.values()
+            assert isinstance(tool.status, Failed)
+            assert tool.status.failure.exception == "asyncio.exceptions.CancelledError"
+            check(url, chat, ["ponder"])
+
+    # how they are played
+
+    def _prepared(self, play: Play) -> tuple[Callable[[], Awaitable[Played]], Tools]:
+        tools = Tools(play)
+        return (lambda: _player(self.framework)(play, tools)), tools
+
+    def _play(self, play: Play) -> Played:
+        run, _ = self._prepared(play)
+        return asyncio.run(as_coroutine(run()))
+
+    def _play_elsewhere(self, play: Play) -> Played:
+        done = self._process(play)
+        assert done.returncode == 0, done.stderr
+        return msgspec.json.decode(done.stdout.splitlines()[-1], type=Played)
+
+    def _process(self, play: Play) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "integrations.scenes", self.framework]
+        environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
+        given = msgspec.json.encode(play).decode()
+        return subprocess.run(
+            [*command, given], env=environment, capture_output=True, text=True, check=False
+        )
+
+    def _waiting(self, url: str) -> _Waiting:
+        """Play until a call waits for a person, in another process; return the conversation."""
+        assert self._play_elsewhere(Play(url=url, script=MAIL)).text == ""
+        return _Waiting(url)
+
+
+MAIL = (
+    Said("", ((*FIND_7, "call_a"), ("mail", '{"to": "ann"}', "call_m"))),
+    Said(DONE),
+)
+
+
+class _Waiting:
+    """The conversation whose call waits, as the person's process sees it."""
+
+    def __init__(self, url: str) -> None:
+        self._store = EventStore.open(url)
+
+    def __enter__(self) -> Conversation:
+        assert "call_m" in [waiting.call_id for waiting in pending_approvals(self._store)]
+        return self._store.conversation(CHAT)
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+
+def check(url: str, chat: Conversation, ran: list[str]) -> None:
+    """Check what must hold after every scene; `ran` are the tools that had an effect, sorted."""
+    effects = effects_of(url)
+    assert sorted(name for name, _, _ in effects) == ran
+    pending = {r.call_id: r.version for r in chat.events() if isinstance(r.event, ToolPending)}
+    for recorded in chat.events():
+        if isinstance(recorded.event, ToolRunning):
+            assert pending[recorded.call_id] < recorded.version
+    for name, _, statuses in effects:  # at the moment of the effect, on disk
+        by_name = {t.provider_call_id: t.call.name for t in chat.tools.values()}
+        assert "Running" in [s for call, s in statuses.items() if by_name[call] == name]
+    turns: dict[int | None, set[str | None]] = {}
+    for tool in chat.tools.values():
+        turns.setdefault(tool.turn, set()).add(tool.provider_call_id)
+        assert tool.attempts <= 1
+        assert tool.provider_call_id == tool.id  # the scenes' ids are unique
+    for calls in turns.values():  # no call of a turn has an effect before all are pending
+        for _, _, statuses in effects:
+            assert calls <= statuses.keys() or calls.isdisjoint(statuses.keys())
+    history = model_history(chat.events())
+    assert validate(history.render("openai")["messages"], "openai") == []
+    assert validate(history.render("anthropic")["messages"], "anthropic") == []
+
+
+def effects_of(url: str) -> list[tuple[str, Any, dict[str, str]]]:
+    """Return the effects that the tools have noted."""
+    path = effects_path(url)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def url_in(folder: Path) -> str:
+    """Return the URL of the scene's log."""
+    return f"sqlite:///{folder / 'agent.db'}"
+
+
+async def as_coroutine(played: Awaitable[Played]) -> Played:
+    """Await what a framework plays."""
+    return await played
+
+
+def _player(framework: str) -> Callable[[Play, Tools], Awaitable[Played]]:
+    player: Callable[[Play, Tools], Awaitable[Played]]
+    player = import_module(f"integrations.play_{framework}").play
+    return player
+
+
+def main(framework: str, given: str) -> None:
+    """Play in this process, and print what came of it."""
+    play = msgspec.json.decode(given, type=Play)
+    played = asyncio.run(as_coroutine(_player(framework)(play, Tools(play))))
+    print(msgspec.json.encode(played).decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

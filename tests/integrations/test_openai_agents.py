@@ -1,0 +1,132 @@
+"""openai-agents plays the scenes, and what it has of its own is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import Scenes, url_in
+from support.frameworks import required
+
+required("agents")
+
+from agents import Agent, ModelBehaviorError, function_tool, handoff, set_tracing_disabled
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from eventstore import AsyncEventStore, Completed, EventStore, Failed
+from eventstore.integrations.openai_agents import Ledger
+
+
+class TestOpenAIAgents(Scenes):
+    """The scenes with a `Ledger` as the session."""
+
+    framework = "openai_agents"
+    attempts_of_bad_arguments = 1
+
+
+def with_ledger(url: str, scene: Any) -> Any:
+    """Run a scene with a ledger on one conversation of a log, and return its result."""
+    set_tracing_disabled(disabled=True)
+
+    async def main() -> Any:
+        async with AsyncEventStore.open(url) as store:
+            return await scene(Ledger(store.conversation("c")))
+
+    return asyncio.run(main())
+
+
+@function_tool
+def lost(number: int) -> str:
+    """Find an order that was lost."""
+    return f"order {number} is lost"
+
+
+def test_the_next_run_gets_the_history(tmp_path: Path) -> None:
+    """The words, the call and its result are in the input of the next run, each once."""
+
+    async def scene(ledger: Ledger) -> None:
+        first = ScriptedModel(
+            [[function_call("lost", '{"number": 7}', call_id="a")], [assistant_message("Lost.")]]
+        )
+        await ledger.run(Agent("support", model=first, tools=[lost]), "Order 7?")
+        second = ScriptedModel([[assistant_message("You are welcome.")]])
+        await ledger.run(Agent("support", model=second, tools=[lost]), "Thanks.")
+        assert second.last_call is not None
+        shown = [
+            item.get("content") or item.get("output") or item.get("name")
+            for item in second.last_call.input
+            if isinstance(item, dict)
+        ]
+        assert [str(text) for text in shown][:3] == ["Order 7?", "lost", "order 7 is lost"]
+        assert "Lost." in str(shown[3])
+        assert shown[4:] == ["Thanks."]
+        said = [r.event.role async for r in ledger.chat.events() if r.event.tag == "message"]
+        assert (said.count("user"), len((await ledger.chat.tools).values())) == (2, 1)
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_handoff_does_not_stay_open(tmp_path: Path) -> None:
+    """A handoff is a call that no tool runs: it is completed with the SDK's output."""
+
+    async def scene(ledger: Ledger) -> None:
+        other = Agent("billing", model=ScriptedModel([[assistant_message("Refunded.")]]))
+        name = handoff(other).tool_name
+        model = ScriptedModel([[function_call(name, "{}", call_id="h")]])
+        result = await ledger.run(Agent("support", model=model, handoffs=[other]), "Refund it.")
+        assert result.final_output == "Refunded."
+        assert isinstance((await ledger.chat.tools)["h"].status, Completed)
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
+    """A tool without an error function lets the run end, and the kind is validation."""
+
+    @function_tool(failure_error_function=None)
+    def strict(number: int) -> str:
+        """Find an order, or end the run."""
+        return str(number)
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel([[function_call("strict", '{"number": "x"}', call_id="a")]])
+        with pytest.raises(ModelBehaviorError):
+            await ledger.run(Agent("support", model=model, tools=[strict]), "Order x?")
+        status = (await ledger.chat.tools)["a"].status
+        assert isinstance(status, Failed)
+        assert status.failure.kind == "validation"
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path) -> None:
+    """An approval by `RunState.approve` is in the log, before the tool runs."""
+    from agents import Runner
+
+    @function_tool(needs_approval=True)
+    def mail(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel(
+            [[function_call("mail", '{"to": "ann"}', call_id="m")], [assistant_message("Done.")]]
+        )
+        agent = ledger.wrapped(Agent("support", model=model, tools=[mail]))
+        result = await Runner.run(agent, "Write to ann.", session=ledger)
+        state = result.to_state()
+        state.approve(result.interruptions[0])
+        again = await Runner.run(agent, state, session=ledger)
+        assert again.final_output == "Done."
+        tags = [r.event.tag async for r in ledger.chat.events() if r.call_id == "m"]
+        assert tags == ["pending", "approved", "running", "completed"]
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_conversation_of_the_blocking_store_is_refused() -> None:
+    """The error names the store to open."""
+    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(store.conversation("c"))  # type: ignore[arg-type]

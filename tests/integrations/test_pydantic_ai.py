@@ -1,0 +1,204 @@
+"""pydantic-ai plays the scenes, and what it has of its own is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import Scenes, url_in
+from support.frameworks import required
+
+required("pydantic_ai")
+
+from pydantic import BaseModel
+from pydantic_ai import Agent, ApprovalRequired, BinaryContent, DeferredToolRequests, RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from eventstore import AsyncEventStore, Completed, EventStore, Image
+from eventstore.integrations.pydantic_ai import Ledger
+from projections import current_tools
+
+
+class TestPydanticAI(Scenes):
+    """The scenes with a `Ledger` as the agent's capability."""
+
+    framework = "pydantic_ai"
+
+
+def with_ledger(url: str, scene: Any) -> Any:
+    """Run a scene with a ledger on one conversation of a log, and return its result."""
+
+    async def main() -> Any:
+        async with AsyncEventStore.open(url) as store:
+            return await scene(Ledger(store.conversation("c")))
+
+    return asyncio.run(main())
+
+
+def says(*parts: Any) -> FunctionModel:
+    """Return a model that says these parts first, and then that it is done."""
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        asked = any(isinstance(message, ModelResponse) for message in messages)
+        return ModelResponse([TextPart("Done.")] if asked else [*parts])
+
+    return FunctionModel(answer)
+
+
+def test_the_next_run_gets_thinking_and_usage_back(tmp_path: Path) -> None:
+    """The history is what pydantic-ai had: thinking with its signature, usage, model."""
+    parts = (ThinkingPart("An order.", signature="c2ln"), TextPart("Lost."))
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(says(*parts), system_prompt="Be short.")
+        first = await agent.run("Order 7?", capabilities=[ledger])
+        history = await ledger.history()
+        (response,) = (m for m in history if isinstance(m, ModelResponse))
+        given = first.all_messages()[-1]
+        assert (response.parts, response.usage) == (given.parts, given.usage)
+        assert response.model_name == given.model_name
+        assert [type(part).__name__ for m in history[:-1] for part in m.parts] == [
+            "SystemPromptPart",
+            "UserPromptPart",
+        ]
+        await agent.run("And order 8?", message_history=history, capabilities=[ledger])
+        said = [p.content for m in await ledger.history() for p in m.parts if hasattr(p, "content")]
+        assert said == ["Be short.", "Order 7?", "An order.", "Lost.", "And order 8?", "Done."]
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_call_to_an_output_tool_does_not_stay_open(tmp_path: Path) -> None:
+    """Structured output is a call that no tool runs: it is completed with pydantic-ai's answer."""
+
+    class Order(BaseModel):
+        number: int
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(TestModel(), output_type=Order)
+        await agent.run("Order 7?", capabilities=[ledger])
+        (call,) = (await ledger.chat.tools).values()
+        assert isinstance(call.status, Completed)
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
+    """The call that pydantic-ai refuses by itself has failed with kind validation."""
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(says(ToolCallPart("nope", "{}", "call_a")), tools=[lost])
+        await agent.run("Order 7?", capabilities=[ledger])
+        status: Any = (await ledger.chat.tools)["call_a"].status
+        assert status.failure.kind == "validation"
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def lost(number: int) -> str:
+    """Find an order that was lost."""
+    return f"order {number} is lost"
+
+
+def test_ids_that_a_model_repeats_are_told_apart(tmp_path: Path) -> None:
+    """Each run's call has its own result, although the ids are equal."""
+
+    async def scene(ledger: Ledger) -> None:
+        for number in (7, 8):
+            agent = Agent(says(ToolCallPart("lost", {"number": number}, "call_a")), tools=[lost])
+            await agent.run("Order?", capabilities=[ledger])
+        results = [tool.response.result for tool in (await ledger.chat.tools).values()]
+        assert results == ["order 7 is lost", "order 8 is lost"]
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
+    """The call waits without having failed, and runs with the edit that a person approved."""
+    limits: list[float] = []
+
+    def refund(ctx: RunContext[None], amount: float) -> str:
+        """Refund an amount; above 500 a person has to approve it."""
+        if amount > 500 and not ctx.tool_call_approved:
+            raise ApprovalRequired
+        limits.append(amount)
+        return f"refunded {amount}"
+
+    model = says(ToolCallPart("refund", {"amount": 900.0}, "call_a"))
+    agent = Agent(model, tools=[refund], output_type=[str, DeferredToolRequests])
+
+    async def ask(ledger: Ledger) -> None:
+        result = await agent.run("Refund it.", capabilities=[ledger])
+        assert isinstance(result.output, DeferredToolRequests)
+        assert (await ledger.chat.tools)["call_a"].is_paused
+        again = await ledger.resume(agent)  # no person has decided
+        assert isinstance(again.output, DeferredToolRequests)
+
+    async def resume(ledger: Ledger) -> None:
+        assert (await ledger.resume(agent)).output == "Done."
+
+    with_ledger(url_in(tmp_path), ask)
+    with EventStore.open(url_in(tmp_path)) as store:
+        store.conversation("c").approve("call_a", {"amount": 800.0}, by="grace")
+    with_ledger(url_in(tmp_path), resume)
+    assert limits == [800.0]
+    with EventStore.open(url_in(tmp_path)) as store:
+        (tool,) = current_tools(store.read()).values()
+        assert (tool.attempts, type(tool.status)) == (2, Completed)
+
+
+def test_images_of_a_user_are_recorded(tmp_path: Path) -> None:
+    """The log has images, and the history the bytes again."""
+
+    async def scene(ledger: Ledger) -> None:
+        picture = BinaryContent(b"\x89PNG", media_type="image/png")
+        await Agent(says(TextPart("A dot."))).run(["What?", picture], capabilities=[ledger])
+        first = await anext(ledger.chat.events())
+        assert isinstance(first.event.parts[1], Image)
+        history = await ledger.history()
+        assert history[0].parts[0].content[1].data == b"\x89PNG"
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_conversation_of_the_blocking_store_is_refused() -> None:
+    """The error names the store to open."""
+    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(store.conversation("c"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["words first", "call alone"])
+def test_run_stream_records_the_response_before_its_tools(tmp_path: Path, early: bool) -> None:
+    """`run_stream` calls the hook after the tools, where words came first: nothing is lost."""
+
+    async def stream(messages: list[ModelMessage], _: AgentInfo) -> Any:
+        if any(isinstance(message, ModelResponse) for message in messages):
+            yield "Done."
+            return
+        if early:
+            yield "Let me look."
+        from pydantic_ai.models.function import DeltaToolCall
+
+        yield {1: DeltaToolCall("lost", '{"number": 7}', tool_call_id="call_a")}
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(FunctionModel(stream_function=stream), tools=[lost])
+        async with agent.run_stream("Order 7?", capabilities=[ledger]) as result:
+            await result.get_output()
+        tools = await ledger.chat.tools
+        assert list(tools) == ["call_a"]
+        tags = [recorded.event.tag async for recorded in ledger.chat.events()]
+        assert tags[:5] == ["message", "message", "pending", "running", "completed"]
+        assert "Let me look." in str(await ledger.history()) or not early
+
+    with_ledger(url_in(tmp_path), scene)

@@ -1,0 +1,52 @@
+"""The table of frameworks and scenes in the documentation is what the tests play."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from integrations.scenes import FRAMEWORKS, SCENES, Scenes
+
+MODULES = {"pydantic_ai": "pydantic_ai", "openai_agents": "agents"}
+PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
+
+
+def test_the_table_is_what_is_played() -> None:
+    """Each row has a mark for each scene: played, or a gap."""
+    rows = [
+        " | ".join([f"| {name}", *("○" if scene in gaps else "●" for scene in SCENES)]) + " |"
+        for name, gaps in FRAMEWORKS.values()
+    ]
+    text = PAGE.read_text("utf-8")
+    table = re.search(r"^\| \| (.*?) \|\n\|[-|]+\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    assert tuple(table[1].split(" | ")) == tuple(SCENES)
+    assert table[2].splitlines() == rows
+    assert {name for name in dir(Scenes) if name.startswith("test_")} == set(SCENES.values())
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_blocks_of_a_framework_run(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every block runs in one session, in an empty folder, as a reader would type it."""
+    pytest.importorskip(MODULES[framework])
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text("utf-8")
+    section = text.partition(f"## {FRAMEWORKS[framework][0]}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 2
+
+    async def read() -> None:
+        names: dict[str, object] = {}
+        for block in blocks:
+            code = compile(block, PAGE.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            done = eval(code, names)  # noqa: S307
+            if inspect.isawaitable(done):
+                await done
+
+    asyncio.run(read())

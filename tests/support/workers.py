@@ -1,0 +1,233 @@
+"""The work of the torture tests' processes; each process opens a store of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from support import tiers
+
+from eventstore import EventStore
+from eventstore.append.conversation_state import ConversationState
+from eventstore.errors import EventStoreError, IllegalTransition
+from eventstore.testing import message
+
+LONG = 10 if tiers.LONG else 1
+"""How many times as long the torture takes."""
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(
+    ["alembic.command", "alembic.config", "eventstore.storage.sqlite.backend", "eventstore.testing"]
+)
+
+
+def spawn(job: Callable[..., object], *args: Any) -> tuple[Any, Connection]:
+    """Start a process that runs `job(*args, pipe)`; return it and our end of its pipe."""
+    ours, theirs = _context.Pipe()
+    process = _context.Process(target=_untraced, args=(job, *args, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _untraced(job: Callable[..., object], *args: Any) -> None:
+    """Run a job without the tracer of coverage, whose lock a Ctrl-C leaves locked."""
+    sys.settrace(None)
+    threading.settrace(None)
+    job(*args)
+
+
+@contextmanager
+def children(jobs: list[Callable[..., object]]) -> Iterator[list[tuple[Any, Connection]]]:
+    """Start processes, and end all of them on exit."""
+    spawned = [spawn(job) for job in jobs]
+    try:
+        yield spawned
+    finally:
+        for process, pipe in spawned:
+            process.kill()
+            process.join()
+            pipe.close()
+
+
+def at_once(jobs: list[Callable[..., object]]) -> list[Any]:
+    """Run jobs in processes that begin at the same moment; return what each sent last."""
+    with children([partial(when_told, job) for job in jobs]) as spawned:
+        for _, pipe in spawned:
+            assert pipe.recv() == "ready"
+        for _, pipe in spawned:
+            pipe.send("go")
+        return [pipe.recv() for _, pipe in spawned]
+
+
+def when_told(job: Callable[..., Any], pipe: Connection) -> None:
+    """Run a job when a word comes through the pipe; send back its result or error."""
+    pipe.send("ready")
+    pipe.recv()
+    try:
+        pipe.send(job())
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        pipe.send(error)
+
+
+def received(pipe: Connection) -> Iterator[Any]:
+    """Yield what comes out of the pipe until its other end is closed."""
+    while True:
+        try:
+            yield pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return
+
+
+# jobs
+
+
+def append_without_end(url: str, seed: int, pipe: Connection) -> None:
+    """Append, and report each event after its append has returned."""
+    chance = random.Random(seed)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        number = 0
+        while True:
+            texts = [f"{seed}.{number + n}" for n in range(chance.choice([1, 1, 1, 3, 20]))]
+            number += len(texts)
+            padding = "x" * chance.choice([0, 100, 3000])
+            recorded = chat.append(*(message(f"{text} {padding}") for text in texts))
+            pipe.send([(r.version, text) for r, text in zip(recorded, texts, strict=True)])
+
+
+def run_calls(url: str, worker: str, calls: int) -> int:
+    """Run calls from request to result; return their number."""
+    with EventStore.open(url) as store:
+        live(store, worker, calls)
+    return calls
+
+
+def live(store: EventStore, worker: str, calls: int) -> None:
+    """Run some calls of one worker, from request to result, in the one conversation."""
+    chat = store.conversation("chat")
+    for n in range(calls):
+        tool = chat.request("work", {"worker": worker, "n": n})
+        chat.start(tool.id)
+        chat.complete(tool.id, [worker, n])
+
+
+def start_all(url: str, attempt: int, call_ids: list[str]) -> list[str]:
+    """Try to start the attempt of every call; return the ids of the started ones."""
+    got = []
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for call_id in call_ids:
+            try:
+                chat.start(call_id, attempt=attempt)
+            except IllegalTransition:
+                continue
+            got.append(call_id)
+    return got
+
+
+def open_and_append(url: str, worker: int) -> str:
+    """Open a store that may not exist yet, and append; return its epoch."""
+    with EventStore.open(url) as store:
+        store.conversation(f"chat-{worker}").append(message(), message())
+        return store.read().cursor.epoch
+
+
+def append_interrupted(url: str, rounds: int, longest: float = 0.004) -> int:
+    """Append with Ctrl-C at random moments, at most `longest` seconds apart.
+
+    Return how many appends returned.
+    """
+    chance = random.Random(11)
+    sure: list[str] = []
+    maybe: set[str] = set()
+
+    def append_on(number: int) -> None:
+        for n in range(100):  # Python may swallow the Ctrl-C, in a callback of its own
+            text = f"{number}.{n}"
+            maybe.add(text)
+            chat.append(message(text))
+            sure.append(text)
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for number in range(rounds):
+            if not sure:  # a slow machine
+                longest *= 1.1
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, longest))
+                append_on(number)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                pass
+            check_what_is_remembered(store)
+            stored: list[Any] = [recorded.event for recorded in chat.events()]
+            texts = [event.parts[0].text for event in stored]
+            assert len(set(texts)) == len(texts)
+            assert set(sure) <= set(texts) <= maybe
+        check_nothing_is_locked(store)
+        assert list(store.verify()) == []
+    return len(sure)
+
+
+def append_in_handler(url: str, rounds: int) -> list[str]:
+    """Append from a signal handler at random moments of other appends; return each outcome."""
+    chance = random.Random(5)
+    outcomes: list[str] = []
+
+    def handler(*_: object) -> None:
+        try:
+            chat.append(message("handler"))
+        except EventStoreError:
+            outcomes.append("refused")
+        else:
+            outcomes.append("stored")
+
+    signal.signal(signal.SIGALRM, handler)
+    appended = 0
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for number in range(rounds):
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.002))
+            while len(outcomes) == number:
+                chat.append(message("main"))
+                appended += 1
+        assert chat.version == appended + outcomes.count("stored")
+        check_what_is_remembered(store)
+        check_nothing_is_locked(store)
+        assert list(store.verify()) == []
+    return outcomes
+
+
+# checks
+
+
+def check_what_is_remembered(store: EventStore) -> None:
+    """Assert that the state in memory is the state that the log gives."""
+    for name, _ in store.conversations():
+        state = store.session.committer.remembered_state(name)
+        fresh = ConversationState(name, 0)
+        if state.version:  # otherwise the conversation is not remembered
+            fresh.extend(store.session.storage.conversation(name))
+        assert (state.version, state.known, state.open) == (fresh.version, fresh.known, fresh.open)
+        assert state.next_turn() == fresh.next_turn()
+
+
+def check_nothing_is_locked(store: EventStore) -> None:
+    """Assert that other threads can still append."""
+    chat = store.conversation("chat")
+    thread = threading.Thread(target=lambda: chat.append(message("thread")), daemon=True)
+    before = chat.version
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert chat.version == before + 1

@@ -1,0 +1,274 @@
+"""One flipped bit of a stored log: named by `verify`, or it means nothing."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from eventstore import EventStore, EventStoreError, ToolPending, ToolRunning
+from eventstore.errors import StoreCorrupt
+from eventstore.storage.sqlite.driver import driver
+from eventstore.testing import message
+from projections import resume_plan
+
+if TYPE_CHECKING:
+    from support.servers import Server
+
+FLIPS = 400
+TABLES = ("conversations", "event_ids", "events", "fingerprints", "lanes", "store")
+
+
+def fill(url: str) -> None:
+    """Write a log with events of all kinds that a row can differ in, of two tenants."""
+    for tenant in ("", "acme"):
+        with EventStore.open(url, tenant=tenant) as store:
+            for name in ("refund", "größe"):
+                chat = store.conversation(name)
+                chat.add_message("user", f"Please refund {name}.")
+                for number in range(3):
+                    tool = chat.request("refund", {"order": number, "why": "ü" * 40})
+                    chat.start(tool.id)
+                    if number:
+                        chat.complete(tool.id, {"ok": True})
+                given = [random.Random(f"{name} {n}").randbytes(16).hex() for n in range(2)]
+                chat.append(message("Thanks."), message("Bye."), event_ids=given)
+
+
+def is_told(url: str) -> bool:
+    """Return whether `verify`, or opening the store, says that something is wrong.
+
+    What is raised is always an error of the library.
+    """
+    try:
+        with EventStore.open(url, create=False) as store:
+            found = bool(list(store.verify()))
+            try:
+                for recorded in store.read():
+                    _ = recorded.event
+                for name, _ in store.conversations():
+                    list(store.conversation(name).events())
+            except EventStoreError:
+                assert found
+            return found
+    except EventStoreError:
+        return True
+
+
+def content(path: Path) -> list[Any]:
+    """Return every value of the tables, with its type, and what the library's indexes find."""
+    with closing(sqlite3.connect(path)) as file:
+        file.text_factory = bytes
+        found: list[Any] = []
+        for table in (*(f"toolledger_{name}" for name in TABLES), "toolledger_version"):
+            columns = [row[1].decode() for row in file.execute(f"PRAGMA table_info({table})")]
+            values = ", ".join(f'quote("{c}"), typeof("{c}")' for c in columns)
+            found.append(sorted(file.execute(f"SELECT {values} FROM {table}")))  # noqa: S608
+        by_version = "SELECT lane, conversation, version, position FROM toolledger_events "
+        by_version += "INDEXED BY sqlite_autoindex_toolledger_events_1"
+        found.append(sorted(file.execute(by_version)))
+        return found
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_of_a_file_is_told_or_means_nothing(tmp_path: Path) -> None:
+    """Anywhere in the file; what no reader ever sees (free space, statistics) means nothing."""
+    whole, path = tmp_path / "whole.db", tmp_path / "log.db"
+    fill(f"sqlite:///{whole}")
+    with closing(driver().connect(str(whole))) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before, sound = content(whole), whole.read_bytes()
+    chance = random.Random(2)
+    silent: list[tuple[int, int]] = []
+    for _ in range(FLIPS):
+        place, bit = chance.randrange(len(sound)), chance.randrange(8)
+        flipped = bytearray(sound)
+        flipped[place] ^= 1 << bit
+        for rest in ("", "-wal", "-shm"):
+            path.with_name(path.name + rest).unlink(missing_ok=True)
+        path.write_bytes(flipped)
+        shutil.copymode(whole, path)
+        if not is_told(f"sqlite:///{path}") and content(path) != before:
+            silent.append((place, bit))
+    assert silent == []
+
+
+def flipped(value: Any, chance: random.Random) -> Any:
+    """Return a value of a column with one bit flipped; of text, one that leaves it text."""
+    if isinstance(value, str):
+        while True:
+            raw = bytearray(value.encode())
+            raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(7)
+            try:
+                changed = raw.decode()
+            except UnicodeDecodeError:
+                continue
+            if "\x00" not in changed:
+                return changed
+    if isinstance(value, int):
+        return value ^ 1 << chance.randrange(max(1, value.bit_length()))
+    raw = bytearray(value)
+    raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+    return bytes(raw)
+
+
+def rows(url: str) -> Iterator[tuple[str, list[str], Any]]:
+    """Yield each table, its columns, and its rows."""
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for name in TABLES:
+            found = connection.execute(text(f"SELECT * FROM toolledger_{name}"))  # noqa: S608
+            yield f"toolledger_{name}", list(found.keys()), found.fetchall()
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_of_a_servers_rows_is_told(server: Server) -> None:
+    """In each column of each table, as long as the server takes the value."""
+    url = server.database()
+    fill(url)
+    assert not is_told(url)
+    chance = random.Random(3)
+    cells = [
+        (table, columns, row, place)
+        for table, columns, found in rows(url)
+        for row in found
+        for place in range(len(columns))
+        if row[place] is not None and row[place] != ""
+    ]
+    silent: list[Any] = []
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        quote = engine.dialect.identifier_preparer.quote
+        for table, columns, row, place in chance.sample(cells, FLIPS // 4):
+            old, new = row[place], flipped(row[place], chance)
+            if old == new:
+                continue
+            where = " AND ".join(
+                f"{quote(column)} {'IS NULL' if value is None else f'= :k{number}'}"
+                for number, (column, value) in enumerate(zip(columns, row, strict=True))
+            )
+            keys = {f"k{n}": v for n, v in enumerate(row) if v is not None}
+            change = f"UPDATE {table} SET {quote(columns[place])} = :new WHERE {where}"  # noqa: S608
+            try:
+                done = connection.execute(text(change), {"new": new, **keys}).rowcount
+            except Exception:  # noqa: BLE001, S112 - the server refuses the value
+                continue
+            assert done == 1
+            if not is_told(url):
+                silent.append((table, columns[place], old, new))
+            keys[f"k{place}"] = new
+            back = f"UPDATE {table} SET {quote(columns[place])} = :new WHERE {where}"  # noqa: S608
+            assert connection.execute(text(back), {**keys, "new": old}).rowcount == 1
+    engine.dispose()
+    assert silent == []
+    assert not is_told(url)
+
+
+DAMAGES: dict[str, Callable[[sqlite3.Connection], object]] = {
+    "tag": lambda file: file.execute(
+        "UPDATE toolledger_events SET tag = 'rujning' WHERE tag = 'running'"
+    ),
+    "schema": lambda file: file.execute(
+        "UPDATE toolledger_events SET schema = 0 WHERE tag = 'running'"
+    ),
+    "payload": lambda file: file.execute(
+        "UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE tag = 'running'"
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_nothing_is_started_where_an_event_cannot_be_read(tmp_path: Path, damage: str) -> None:
+    """The event may be the start of the very call: a refund is not made twice."""
+    path = tmp_path / "log.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("refunds")
+        tool = chat.request("refund", {"order": 7})
+        chat.start(tool.id)
+    with closing(driver().connect(str(path))) as file:
+        DAMAGES[damage](file)
+        file.commit()
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("refunds")
+        with pytest.raises(StoreCorrupt, match="nothing was started: run `toolledger verify`"):
+            chat.start(tool.id)
+        with pytest.raises(StoreCorrupt, match="version 2 of conversation 'refunds' is damaged"):
+            chat.append(ToolRunning(tool.id, 1))
+        assert type(next(chat.events()).event) is ToolPending
+        assert [found.version for found in store.verify()] == [2]
+        assert resume_plan(chat.events()) is not None
+        store.conversation("another").start(store.conversation("another").request("f", {}).id)
+
+
+NOT_TEXT = "cast(x'ff' AS TEXT)"
+NO_EVENT = {
+    "tag": f"events SET tag = {NOT_TEXT}",
+    "event_id": "events SET event_id = 7",
+    "fingerprint": "events SET fingerprint = 7",
+    "recorded_at": "events SET recorded_at = 'noon'",
+    "version": "events SET version = 'one'",
+    "conversation_id": f"conversations SET conversation_id = {NOT_TEXT}",
+    "tenant": f"conversations SET tenant = {NOT_TEXT}",
+}
+
+
+@pytest.mark.parametrize("change", NO_EVENT.values(), ids=NO_EVENT)
+def test_a_row_that_holds_what_no_event_can_be_is_told(tmp_path: Path, change: str) -> None:
+    """By an error of the library on every way of reading it, never by one of the driver."""
+    path = tmp_path / "log.db"
+    url = f"sqlite:///{path}"
+    with EventStore.open(url) as store:
+        store.conversation("chat").request("search", {"q": "x"})
+    with closing(driver().connect(str(path))) as file:
+        file.execute(f"UPDATE toolledger_{change}")
+        file.commit()
+    with EventStore.open(url) as store:
+        assert list(store.verify()) != []
+        for read in (
+            lambda: list(store.read()),
+            lambda: list(store.read().outlines()),
+            lambda: list(store.conversations()),
+            lambda: list(store.conversation("chat").events()),
+            lambda: store.conversation("chat").version,
+            lambda: store.conversation("chat").tools,
+            lambda: store.conversation("chat").add_message("user", "hello"),
+        ):
+            with suppress(EventStoreError):
+                read()
+
+
+@pytest.mark.parametrize("column", ["tag", "event_id", "fingerprint", "recorded_at", "version"])
+def test_an_event_that_cannot_be_returned_is_an_error(tmp_path: Path, column: str) -> None:
+    """Reading does not pass over it."""
+    path = tmp_path / "log.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        store.conversation("chat").request("search", {"q": "x"})
+        with closing(driver().connect(str(path))) as file:
+            file.execute(f"UPDATE toolledger_{NO_EVENT[column]}")
+            file.commit()
+        for read in (
+            lambda: list(store.read()),
+            lambda: list(store.conversation("chat").events()),
+            lambda: list(store.read().outlines()),
+        ):
+            with pytest.raises(StoreCorrupt, match="verify"):
+                read()
+
+
+def test_an_epoch_that_is_not_text_is_told(tmp_path: Path) -> None:
+    """The store cannot be opened, and the error says what to do."""
+    path = tmp_path / "log.db"
+    EventStore.open(f"sqlite:///{path}").close()
+    with closing(driver().connect(str(path))) as file:
+        file.execute("UPDATE toolledger_store SET epoch = cast(x'ff' AS TEXT)")
+        file.commit()
+    with pytest.raises(StoreCorrupt, match="run `toolledger verify`, restore it from a copy"):
+        EventStore.open(f"sqlite:///{path}")

@@ -1,0 +1,172 @@
+"""Arguments, tables and logs that a projector refuses."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.projected_logs import check, execute, run
+
+from eventstore import (
+    EventStore,
+    SchemaTooNew,
+    StorageError,
+)
+from projections import Projector
+from projections.projector.settings import ProjectorSettings
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"views": ["lost"]}, r"views are \('lost',\): pass some of statistics, tools"),
+        ({"views": []}, r"views are \(\): pass some of"),
+        ({"bucket": 0}, "bucket is 0: pass 1 or more"),
+        ({"batch": 0}, "batch is 0: pass 1 or more"),
+        ({"fingerprints": 0}, "fingerprints is 0: pass 1 or more"),
+        ({"url": "nonsense"}, "'nonsense' is not a database URL: for a file write for example"),
+        (
+            {"url": "oracle+nobody://me:secret@x"},
+            r"nobody://me:\*\*\*@x cannot be used .* pass for",
+        ),
+    ],
+)
+def test_invalid_arguments_are_refused(
+    store: EventStore, options: dict[str, Any], message: str
+) -> None:
+    """The error says what to pass."""
+    with pytest.raises(ValueError, match=message):
+        Projector(store, **options)
+
+
+def test_a_missing_driver_is_reported(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is raised before a connection is opened."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ValueError, match="with its driver installed"):
+        Projector(store, "postgresql://nobody@localhost/x")
+
+
+def test_invalid_times_are_refused(projector: Projector) -> None:
+    """Times need a time zone, and steps have to fit the buckets."""
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001
+    with pytest.raises(ValueError, match="has no time zone: pass for example"):
+        projector.timeline(since=naive)
+    for every in (timedelta(minutes=1), timedelta(minutes=90)):
+        with pytest.raises(ValueError, match="pass a multiple of the buckets of 3600 s"):
+            projector.timeline(every=every)
+
+
+def test_only_projected_views_can_be_read(store: EventStore, tmp_path: Path) -> None:
+    """The error names those that can be read.
+
+    Without arguments a projector takes the settings of the tables.
+    """
+    url = f"sqlite:///{tmp_path}/tables.db"
+    run(store, "a")
+    with Projector(store, url, views=["tools"], bucket=60) as projector:
+        projector.catch_up()
+        assert len([*projector.tools()]) == 1
+        with pytest.raises(ValueError, match="the statistics are not projected, only tools"):
+            projector.statistics()
+        with pytest.raises(ValueError, match="the statistics are not projected"):
+            projector.timeline()
+    with Projector(store, url) as projector:
+        assert projector.catch_up() == 0
+        run(store, "a")
+        assert projector.catch_up() == 3
+    with Projector(store, url, views=["statistics"], bucket=60) as projector:
+        with pytest.raises(ValueError, match="made with views tools and buckets of 60 s, not with"):
+            projector.catch_up()
+        assert projector.rebuild() == 6
+        assert projector.statistics().overall.calls == 2
+        with pytest.raises(ValueError, match="the tools are not projected"):
+            projector.pending_approvals()
+
+
+def test_tables_of_an_older_format_are_refused_until_rebuilt(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """The error names the database, and both ways to rebuild."""
+    run(store, "a")
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_projections SET format = 1")
+    expected_message = (
+        r"sqlite:.*log\.db: another version of toolledger .*format 1, not 2.* --rebuild`"
+    )
+    for old in (projector.catch_up, projector.statistics):
+        with pytest.raises(StorageError, match=expected_message):
+            old()
+    with Projector(store, bucket=60) as other, pytest.raises(StorageError, match=r"\.rebuild\(\)"):
+        other.catch_up()
+    assert projector.rebuild() == 3
+    check(projector, store)
+
+
+def test_tables_of_a_newer_format_are_left_alone(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """A rebuild and a new projector refuse them, too."""
+    run(store, "a")
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_projections SET format = 3")
+    for attempt in (projector.catch_up, projector.rebuild, lambda: Projector(store)):
+        with pytest.raises(SchemaTooNew, match=r"log\.db: a newer .*: upgrade toolledger, or"):
+            attempt()
+    execute(path, "UPDATE toolledger_projections SET format = 2")
+    check(projector, store)
+
+
+def test_a_log_restored_from_an_older_copy_is_noticed(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """The log ends before the checkpoint."""
+    run(store, "a", 2)
+    projector.catch_up()
+    execute(path, "UPDATE toolledger_lanes SET position = 3")
+    execute(path, "DELETE FROM toolledger_events WHERE position > 3")
+    expected_message = (
+        "position 6 of lane 0, and the log, which ends at 3, has other events there: the log was"
+    )
+    with pytest.raises(StorageError, match=expected_message):
+        projector.catch_up()
+    assert projector.rebuild() == 3
+    assert len([*projector.tools()]) == 1
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_restored_log_that_has_grown_again_is_noticed(
+    path: Path, tmp_path: Path, others: int
+) -> None:
+    """The log has other events at the checkpoint, of this tenant or of another."""
+    url, tables_url = f"sqlite:///{path}", f"sqlite:///{tmp_path}/tables.db"
+    with EventStore.open(url) as store:
+        run(store, "a", 2)
+    before = path.read_bytes()
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        run(store, "a")
+        with EventStore.open(url, tenant="b") as other:
+            run(other, "x", others)
+        projector.catch_up()
+        check(projector, store)
+    path.write_bytes(before)
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        run(store, "b", 5)
+        with pytest.raises(StorageError, match="older copy, and the tables were not; rebu"):
+            projector.catch_up()
+        projector.rebuild()
+        check(projector, store)
+
+
+def test_a_projection_without_checkpoints_is_reported(store: EventStore, path: Path) -> None:
+    """The attempts end, and a rebuild helps."""
+    run(store, "a")
+    with Projector(store) as projector:
+        projector.catch_up()
+    execute(path, "DELETE FROM toolledger_checkpoints")
+    with Projector(store, settings=ProjectorSettings(max_lost_races=3)) as projector:
+        with pytest.raises(StorageError, match=r"no batch could be stored .*try again"):
+            projector.catch_up()
+        assert projector.rebuild() == 3

@@ -1,0 +1,55 @@
+"""Tables of plain text, aligned as a terminal shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from projections.formatting import aligned_lines, display_width, table
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("", 0),
+        ("plain", 5),
+        ("naïve", 5),
+        ("日本語", 6),
+        ("한글", 4),
+        ("\u1112\u1161\u11ab", 2),  # one syllable of Hangul in three letters
+        ("\uff46\uff55\uff4c\uff4c", 8),
+        ("e\u0301", 1),
+        ("zero\u200bwidth", 9),
+        ("👍", 2),
+        ("👩\u200d👩\u200d👧", 2),
+        ("✓ →", 3),
+    ],
+)
+def test_the_width_of_a_text_is_that_on_a_terminal(text: str, width: int) -> None:
+    """Wide characters take two columns, and those that combine take none."""
+    assert display_width(text) == width
+
+
+def test_tables_are_aligned_by_width() -> None:
+    """Columns stay straight, whatever script the cells are in."""
+    rows = [("search", 1), ("検索", 1_200), ("cafe\u0301", 30), ("👍", 4)]
+    lines = table(("tool", "calls"), rows, left=("tool",))
+    assert lines == [
+        "tool    calls",
+        "search      1",
+        "検索    1,200",
+        "cafe\u0301       30",
+        "👍          4",
+    ]
+    assert {display_width(line) for line in lines} == {13}
+
+
+def test_columns_are_aligned_right_or_left() -> None:
+    """The space after the last column is left out."""
+    columns = [["名", "n"], ["x", "長い"]]
+    assert aligned_lines(columns, [True, False]) == ["名  x", " n  長い"]
+
+
+def test_columns_without_content_are_left_out() -> None:
+    """A column in which every row has 0 or `-` says nothing."""
+    assert table(("tool", "failed", "waiting"), [("f", 0, "-")], left=("tool",)) == ["tool", "f"]
+    assert table(("tool",), [], left=("tool",)) == []

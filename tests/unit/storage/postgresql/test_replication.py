@@ -1,0 +1,228 @@
+"""PostgreSQL: a commit is acknowledged when the standbys have it, and never waits without end."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+from support.servers import PostgreSQL
+
+from eventstore import EventStore, OutcomeUnknown, StorageError
+from eventstore.testing import message, run_concurrently
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_SECONDS = 60.0
+WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+class Primary(PostgreSQL):
+    """A PostgreSQL that standbys may follow."""
+
+    def command(self) -> list[str]:
+        """Return the command of a server that sends its log."""
+        return [*super().command(), "-c", "wal_level=replica", "-c", "max_wal_senders=4"]
+
+    def await_standbys(self, names: str) -> None:
+        """Let commits wait for standbys of these names; for none where it is empty."""
+        self.execute(
+            f"ALTER SYSTEM SET synchronous_standby_names = '{names}'", "SELECT pg_reload_conf()"
+        )
+        expected = [(names,)]
+        self.until(lambda: self.execute("SHOW synchronous_standby_names") == expected)
+
+    def cancel_waiting(self) -> None:
+        """Cancel each commit that waits for a standby."""
+        for (process,) in self.execute(WAITING):
+            self.execute(f"SELECT pg_cancel_backend({process})")
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until the condition holds."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.02)
+
+    def follow(self, folder: Path) -> subprocess.Popen[bytes]:
+        """Start a standby that writes the log to a folder, and says when it is on disk."""
+        address = f"host=127.0.0.1 port={self.address.port} user=tester application_name=standby"
+        folder.mkdir()
+        command = [self.tools / "pg_receivewal", "-D", folder, "--synchronous", "-d", address]
+        return subprocess.Popen([*map(str, command), "--no-loop"])
+
+
+@pytest.fixture
+def primary(own_server: Callable[..., Any]) -> Iterator[Primary]:
+    """Return a server without standbys."""
+    server = own_server(Primary)
+    assert isinstance(server, Primary)
+    yield server
+    server.await_standbys("")
+
+
+@pytest.fixture
+def url(primary: Primary) -> str:
+    """Return the URL of a database with a store."""
+    return primary.database(migrated=True)
+
+
+ids = [b"0123456789abcdef"]
+Job = Callable[[EventStore], Any]
+
+
+def single(store: EventStore) -> Any:
+    """Append one event with an id."""
+    return store.conversation("chat").append(message("single"), event_ids=ids)
+
+
+def batch(store: EventStore) -> Any:
+    """Append events in a transaction."""
+    both = [*ids, b"fedcba9876543210"]
+    return store.conversation("chat").append(message("a"), message("b"), event_ids=both)
+
+
+def in_thread(job: Callable[[], Any]) -> Callable[[], Any]:
+    """Start a job; return a function that waits for it and returns its outcome."""
+    outcomes: list[Any] = []
+
+    def work() -> None:
+        outcomes.extend(run_concurrently(job))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+
+    def outcome() -> Any:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+        return outcomes[0]
+
+    return outcome
+
+
+def plain(store: EventStore) -> Any:
+    """Append one event in one statement."""
+    return store.conversation("chat").append(message("plain"))
+
+
+@pytest.mark.parametrize("job", [plain, single, batch])
+def test_a_cancelled_wait_for_a_standby_is_no_acknowledgement(
+    primary: Primary, url: str, job: Job
+) -> None:
+    """Do not return before a standby has the commit, whoever cancels the wait for it."""
+    with EventStore.open(url, busy_timeout=PATIENCE_SECONDS) as store:
+        for _ in range(3):
+            store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        outcome = in_thread(lambda: job(store))
+        for _ in range(2):  # the append, then its proof
+            primary.until(lambda: primary.execute(WAITING))
+            (waiting,) = primary.execute(WAITING)
+            primary.cancel_waiting()
+            primary.until(lambda: primary.execute(WAITING))
+        primary.await_standbys("")  # as if the standby had come
+        assert outcome()[0].version == 4
+        assert waiting
+
+
+@pytest.mark.parametrize("job", [single, batch])
+def test_a_commit_without_a_quorum_is_told_and_repeated(
+    primary: Primary, url: str, job: Job
+) -> None:
+    """Say in time that the outcome is unknown, with the ids that settle it; store all once."""
+    with EventStore.open(url, busy_timeout=0.2) as store:
+        for _ in range(3):
+            store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        with pytest.raises(OutcomeUnknown, match="append them again with the same") as caught:
+            job(store)
+        assert caught.value.event_ids[0] == ids[0].hex()
+        with pytest.raises(OutcomeUnknown) as again:
+            job(store)
+        assert again.value.event_ids == caught.value.event_ids
+        with EventStore.open(url, busy_timeout=0.2) as other, pytest.raises(OutcomeUnknown):
+            job(other)
+        primary.await_standbys("")
+        job(store)
+        with EventStore.open(url) as other:
+            job(other)
+        versions = [recorded.version for recorded in store.conversation("chat").events()]
+        assert versions == list(range(1, len(versions) + 1))
+        assert len(versions) == 3 + len(caught.value.event_ids)
+        assert list(store.verify()) == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_ids_that_the_library_made_settle_an_append_too(
+    primary: Primary, url: str, count: int
+) -> None:
+    """Find the events of an unknown outcome by the ids in the error, in the same store."""
+    with EventStore.open(url, busy_timeout=0.2) as store:
+        chat = store.conversation("chat")
+        for _ in range(3):
+            chat.append(message("before"))
+        primary.await_standbys("never")
+        some = [message(str(n)) for n in range(count)]
+        with pytest.raises(OutcomeUnknown) as caught:
+            chat.append(*some)
+        primary.await_standbys("")
+        chat.append(*some, event_ids=caught.value.event_ids)
+        stored = [recorded.event_id for recorded in chat.events()][3:]
+        assert stored == list(caught.value.event_ids)
+
+
+def test_appends_without_a_quorum_wait_once_not_each(primary: Primary, url: str) -> None:
+    """Give each append of many its own ids, or say that nothing of it was written."""
+    with EventStore.open(url, busy_timeout=2.0) as store:
+        chats = [store.conversation(f"chat-{n}") for n in range(8)]
+        for chat in chats:
+            chat.append(message("before"))
+        primary.await_standbys("never")
+        began = time.monotonic()
+        done = run_concurrently(*(lambda chat=chat: chat.append(message("x")) for chat in chats))  # type: ignore[misc]
+        assert time.monotonic() - began < 8 * 2.0
+        assert all(isinstance(one, StorageError) for one in done)
+        primary.await_standbys("")
+        for chat, one in zip(chats, done, strict=True):
+            stored = isinstance(one, OutcomeUnknown)
+            assert len(list(chat.events())) == (2 if stored else 1)
+            if stored:
+                assert [r.event_id for r in chat.events()][1:] == list(one.event_ids)
+
+
+def test_a_real_standby_acknowledges(primary: Primary, url: str, tmp_path: Path) -> None:
+    """Append at once while a standby follows; go on where another takes over from it."""
+    with EventStore.open(url, busy_timeout=PATIENCE_SECONDS) as store:
+        chat = store.conversation("chat")
+        standby = primary.follow(tmp_path / "one")
+        try:
+            primary.await_standbys("standby")
+            for _ in range(5):
+                chat.append(message("a"))
+            standby.kill()
+            standby.wait()
+            outcome = in_thread(lambda: chat.append(message("b")))
+            primary.until(lambda: primary.execute(WAITING))
+            primary.cancel_waiting()
+            standby = primary.follow(tmp_path / "two")
+            assert outcome()[0].version == 6
+        finally:
+            standby.kill()
+            standby.wait()
+
+
+@pytest.mark.parametrize("weak", ["off", "local", "remote_write"])
+def test_full_durability_waits_for_the_standbys_disk(postgresql: PostgreSQL, weak: str) -> None:
+    """Raise whatever the database's default is to `on`, and leave what is stronger."""
+    url = postgresql.database(migrated=True)
+    name = make_url(url).database
+    for default, expected in ((weak, "on"), ("remote_apply", "remote_apply")):
+        postgresql.execute(f"ALTER DATABASE {name} SET synchronous_commit = {default}")
+        with EventStore.open(url) as store:
+            storage: Any = store.session.storage
+            assert storage.rows("SHOW synchronous_commit") == [(expected,)]
