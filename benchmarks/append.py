@@ -8,13 +8,14 @@ rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, 
 the INSERT into the fingerprint index, COMMIT. The rows are those that the library wrote in a run
 before: the same bytes in every column.
 
-Both work in turn, round for round, each round in a conversation of its own that was begun outside
-the clock. A ratio is the driver's time divided by the library's, the median over the rounds. On
+Both work in turn, round for round. Each round has its own conversation, which is begun before the
+clock starts. A ratio is the driver's time divided by the library's, the median over the rounds. On
 disk the clock is the wall's; in memory it is CPU time.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,19 @@ RESULT = {
 
 
 def call(number: int) -> dict[str, Any]:
-    """The arguments of a call."""
+    """Return the arguments of a call."""
     return {"customer": f"c-{number:05}", "status": ["open", "shipped"], "limit": 20, "page": 1}
 
 
 def begin(store: EventStore, number: int) -> Conversation:
-    """A conversation with its first event."""
+    """Return a conversation with its first event."""
     chat = store.conversation(f"conversation-{number}")
     chat.add_message("user", "Where are my orders?")
     return chat
 
 
 def lifecycles(chat: Conversation, calls: int) -> None:
-    """The library's side: three appends a call."""
+    """Do the library's side: three appends a call."""
     for number in range(calls):
         tool = chat.request("search_orders", call(number))
         chat.start(tool.id)
@@ -53,7 +54,7 @@ def lifecycles(chat: Conversation, calls: int) -> None:
 
 
 def commits(connection: Any, rows: list[bare.Row]) -> None:
-    """The driver's side: one transaction a row."""
+    """Do the driver's side: one transaction a row."""
     cursor = connection.cursor()
     execute = cursor.execute
     for row in rows:
@@ -66,7 +67,7 @@ def commits(connection: Any, rows: list[bare.Row]) -> None:
 
 
 def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float]]:
-    """The seconds that each round took the library and the driver."""
+    """Return the seconds that each round took the library and the driver."""
     events = 3 * calls + 1
     with folder(memory=memory) as name:
         model = Path(name) / "model.db"
@@ -85,8 +86,8 @@ def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float
                 times.append(
                     in_turn(
                         clock(memory=memory),
-                        lambda chat=chat: lifecycles(chat, calls),  # type: ignore[misc]
-                        lambda rest=rest: commits(connection, rest),  # type: ignore[misc]
+                        partial(lifecycles, chat, calls),
+                        partial(commits, connection, rest),
                         first=number,
                     )
                 )
@@ -104,11 +105,12 @@ def main() -> None:
         times = measure(memory=place == "memory", rounds=rounds, calls=calls)
         us = 1e6 / (3 * calls)
         figures += [
-            Figure(f"{place}: driver / library", median(b / a for a, b in times), "",
-                   least, floor=True),
+            Figure(
+                f"{place}: driver / library", median(b / a for a, b in times), "", least, floor=True
+            ),
             Figure(f"{place}: library", median(a for a, _ in times) * us, "µs/event"),
             Figure(f"{place}: driver", median(b for _, b in times) * us, "µs/event"),
-        ]  # fmt: skip
+        ]
     report(__file__, options, figures)
 
 

@@ -18,23 +18,23 @@ Row = tuple[Any, ...]
 PRAGMAS = ("synchronous=FULL", "mmap_size=0", "foreign_keys=ON")
 ADVANCE = "UPDATE toolledger_lanes SET position=? WHERE lane = ? AND position = ?"
 COLUMNS = (
-    "lane, position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
-    "digest, payload"
+    "lane, position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
+    "fingerprint, chain, payload"
 )
-TAG, FINGERPRINT = 6, 8
-INSERT = f"INSERT INTO toolledger_events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+TAG, FINGERPRINT = 7, 9
+INSERT = f"INSERT INTO toolledger_events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INDEX = (
     "INSERT INTO toolledger_fingerprints (lane, fingerprint, conversation, version) "
     "VALUES (?, ?, ?, ?)"
 )
 READ = (
-    "SELECT position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
-    "payload FROM toolledger_events"
+    "SELECT position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
+    "fingerprint, payload FROM toolledger_events"
 )
 
 
 def connect(path: Path) -> Any:
-    """A connection, set up as the library sets its own up."""
+    """Return a connection that is set up like the library's own."""
     connection = driver().connect(path, isolation_level=None, check_same_thread=False)
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
@@ -44,34 +44,34 @@ def connect(path: Path) -> Any:
 
 
 def empty(path: Path) -> Any:
-    """A connection to a new database with the library's schema and nothing in it."""
+    """Return a connection to a new database with the library's schema and nothing in it."""
     EventStore.open(f"sqlite:///{path}").close()
     return connect(path)
 
 
 def rows(path: Path) -> list[Row]:
-    """Every event of a store as a row, in order, its blobs of the type that binds fastest."""
+    """Return every event of a store as a row, in order; blobs have the type that binds fastest."""
     connection = connect(path)
     found = [
         tuple(bytearray(value) if isinstance(value, bytes) else value for value in row)
-        for row in connection.execute(f"SELECT {COLUMNS} FROM toolledger_events ORDER BY position")  # noqa: S608
+        for row in connection.execute(f"SELECT {COLUMNS} FROM toolledger_events ORDER BY position")
     ]
     connection.close()
     return found
 
 
 def index_row(row: Row) -> Row:
-    """The fingerprint index's row for a pending call's row."""
+    """Return the fingerprint index's row for a pending call's row."""
     return row[0], row[FINGERPRINT], row[2], row[3]
 
 
-def brings_arguments(row: Row) -> bool:
-    """Whether the row belongs into the fingerprint index, too."""
+def is_indexed(row: Row) -> bool:
+    """Return whether the row belongs in the fingerprint index, too."""
     return bool(row[TAG] == "pending")
 
 
 def commit(connection: Any, rows: Sequence[Row]) -> None:
-    """One commit for all the rows."""
+    """Store all rows in one commit."""
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany(INSERT, rows)
     connection.execute(
@@ -81,54 +81,54 @@ def commit(connection: Any, rows: Sequence[Row]) -> None:
 
 
 class Group:
-    """Group commit and nothing else: whoever comes first commits the rows of all who wait."""
+    """Group commit and nothing else: the first thread commits the rows of all that wait."""
 
     def __init__(self, store: Callable[[Sequence[Row]], object]) -> None:
         self._store = store
         self._gate = Lock()
-        self._led = False
-        self._waiting: deque[_Turn] = deque()
+        self._leading = False
+        self._waiting: deque[_PendingRow] = deque()
 
     def commit(self, row: Row) -> None:
-        """Store a row; back when it is on disk."""
-        turn = _Turn(row)
+        """Store a row; return when it is on disk."""
+        pending = _PendingRow(row)
         with self._gate:
-            leads, self._led = not self._led, True
+            leads, self._leading = not self._leading, True
             if not leads:
-                self._waiting.append(turn)
+                self._waiting.append(pending)
         if not leads:
-            turn.up.acquire()
-            if turn.done:
+            pending.wakeup.acquire()
+            if pending.done:
                 return
         with self._gate:
-            others = [one for one in self._waiting if one is not turn]
+            others = [one for one in self._waiting if one is not pending]
             self._waiting.clear()
-        self._store([turn.row, *(one.row for one in others)])
+        self._store([pending.row, *(one.row for one in others)])
         for one in others:
             one.done = True
-            one.up.release()
+            one.wakeup.release()
         with self._gate:
-            self._led = bool(self._waiting)
-            if self._led:
-                self._waiting[0].up.release()
+            self._leading = bool(self._waiting)
+            if self._leading:
+                self._waiting[0].wakeup.release()
 
     def commit_all(self, pool: ThreadPoolExecutor, callers: int, rows: Sequence[Row]) -> None:
-        """Store the rows of so many callers, each of whom waits for one before the next."""
+        """Store the rows of that many callers; each waits for one row before it sends the next."""
 
-        def live(part: Sequence[Row]) -> None:
+        def commit_each(part: Sequence[Row]) -> None:
             for row in part:
                 self.commit(row)
 
         parts = [rows[number::callers] for number in range(callers)]
-        for done in [pool.submit(live, part) for part in parts]:
+        for done in [pool.submit(commit_each, part) for part in parts]:
             done.result()
 
 
-class _Turn:
-    """A row that waits, and the lock that its thread waits for."""
+class _PendingRow:
+    """A row that waits, and the lock that blocks its thread until then."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
         self.done = False
-        self.up = Lock()
-        self.up.acquire()
+        self.wakeup = Lock()
+        self.wakeup.acquire()

@@ -5,17 +5,18 @@ transition, fingerprints, encoding, digests, event ids, the commit, and the `Rec
 come back.
 
 Driver: the same statements on the same schema with the same pragmas through the same module, with
-rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE,
-`executemany` of the INSERT, `executemany` for the fingerprint index, COMMIT. The rows are those
-that the library wrote in a run before: the same bytes in every column.
+rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, `executemany` of the INSERT,
+`executemany` for the fingerprint index, COMMIT. The rows are those that the library wrote in a run
+before: the same bytes in every column.
 
-Both work in turn, append for append, each in a conversation of its own that was begun outside the
-clock. A ratio is the driver's time divided by the library's, the median over the appends. On disk
-the clock is the wall's; in memory it is CPU time.
+Both work in turn, append for append. Each append has its own conversation, which is begun before
+the clock starts. A ratio is the driver's time divided by the library's, the median over the
+appends. On disk the clock is the wall's; in memory it is CPU time.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ NAME = "search_orders"
 
 
 def lifecycles(count: int) -> list[Event]:
-    """`count` events: calls that are requested, started and completed, in fresh objects."""
+    """Return `count` events: calls that are requested, started and completed, in fresh objects."""
     events: list[Event] = []
     for number in range(-(-count // 3)):
         call_id = f"call_{number:024x}"
@@ -53,19 +54,17 @@ def lifecycles(count: int) -> list[Event]:
 
 
 def commit(connection: Any, rows: list[bare.Row]) -> None:
-    """The driver's side: all rows in one transaction."""
+    """Do the driver's side: all rows in one transaction."""
     cursor = connection.cursor()
     cursor.execute("BEGIN IMMEDIATE")
     cursor.execute(bare.ADVANCE, (rows[-1][1], 0, rows[0][1] - 1))
     cursor.executemany(bare.INSERT, rows)
-    cursor.executemany(
-        bare.INDEX, [bare.index_row(row) for row in rows if bare.brings_arguments(row)]
-    )
+    cursor.executemany(bare.INDEX, [bare.index_row(row) for row in rows if bare.is_indexed(row)])
     cursor.execute("COMMIT")
 
 
 def measure(*, memory: bool, rounds: int, events: int) -> list[tuple[float, float]]:
-    """The seconds that each append took the library and the driver."""
+    """Return the seconds that each append took the library and the driver."""
     with folder(memory=memory) as name:
         model = Path(name) / "model.db"
         with EventStore.open(f"sqlite:///{model}", durability="normal") as store:
@@ -83,8 +82,8 @@ def measure(*, memory: bool, rounds: int, events: int) -> list[tuple[float, floa
                 times.append(
                     in_turn(
                         clock(memory=memory),
-                        lambda chat=chat, made=made: chat.append(*made),  # type: ignore[misc]
-                        lambda rest=rest: commit(connection, rest),  # type: ignore[misc]
+                        partial(chat.append, *made),
+                        partial(commit, connection, rest),
                         first=number,
                     )
                 )
@@ -102,11 +101,12 @@ def main() -> None:
         times = measure(memory=place == "memory", rounds=rounds, events=events)
         us = 1e6 / events
         figures += [
-            Figure(f"{place}: driver / library", median(b / a for a, b in times), "",
-                   0.6, floor=True),
+            Figure(
+                f"{place}: driver / library", median(b / a for a, b in times), "", 0.6, floor=True
+            ),
             Figure(f"{place}: library", median(a for a, _ in times) * us, "µs/event"),
             Figure(f"{place}: driver", median(b for _, b in times) * us, "µs/event"),
-        ]  # fmt: skip
+        ]
     report(__file__, options, figures)
 
 

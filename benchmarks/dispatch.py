@@ -1,11 +1,14 @@
 """A turn of calls through the dispatcher, against calling and recording by hand.
 
-Dispatcher: `Dispatcher.dispatch` of calls that were recorded beforehand, by a dispatcher that is
-there already: checks, one durable append before each call and one after, the `Tool`s it returns.
+Dispatcher: `Dispatcher.dispatch` of calls that were recorded beforehand, by a dispatcher that was
+made beforehand: checks, one durable append before each call and one after, the `Tool`s it returns.
 
-By hand: what a loop without a dispatcher has to write, if an exception is to be recorded, too:
+By hand: what a loop without a dispatcher has to write to record exceptions, too:
 `with chat.running(id) as attempt: attempt.complete(function(**attempt.arguments))`, for the same
 functions and the same calls; in asyncio all of it is awaited, on an `AsyncConversation`.
+
+Typed: the arguments are checked against the types of the function, too, as they are by default;
+by hand they are not.
 
 Both work in turn, round for round, each round in a conversation of its own. A ratio is the
 dispatcher's time divided by the other's, the median over the rounds. On disk the clock is the
@@ -28,6 +31,7 @@ from eventstore import (
     Conversation,
     Dispatcher,
     EventStore,
+    FunctionTool,
     Tool,
 )
 
@@ -41,7 +45,7 @@ RESULT = {
 
 
 def search_orders(customer: str, status: list[str], limit: int = 20, page: int = 1) -> Any:
-    """A tool that takes no time."""
+    """Answer at once: a tool that takes no time."""
     del customer, status, limit, page
     return RESULT
 
@@ -49,15 +53,15 @@ def search_orders(customer: str, status: list[str], limit: int = 20, page: int =
 async def search_orders_async(
     customer: str, status: list[str], limit: int = 20, page: int = 1
 ) -> Any:
-    """The same, async."""
+    """Answer at once, as an async tool."""
     return search_orders(customer, status, limit, page)
 
 
-TOOLS = [search_orders, search_orders_async]
+FUNCTIONS = [search_orders, search_orders_async]
 
 
 def begin(store: EventStore, name: str, tool: str, calls: int) -> tuple[Conversation, list[Tool]]:
-    """A conversation in which the model has asked for some calls."""
+    """Return a conversation in which the model has asked for some calls."""
     chat = store.conversation(name)
     chat.add_message("user", "Where are my orders?")
     given = {"customer": "c-00017", "status": ["open", "shipped"], "limit": 20, "page": 1}
@@ -65,22 +69,25 @@ def begin(store: EventStore, name: str, tool: str, calls: int) -> tuple[Conversa
 
 
 def by_hand(chat: Conversation, tools: list[Tool]) -> None:
-    """What a loop without a dispatcher does."""
+    """Run the calls as a loop without a dispatcher does."""
     for tool in tools:
         with chat.running(tool.id) as attempt:
             attempt.complete(search_orders(**attempt.arguments))
 
 
 async def by_hand_async(chat: AsyncConversation, tools: list[Tool]) -> None:
-    """The same, awaited."""
+    """Run the calls as an async loop without a dispatcher does."""
     for tool in tools:
         async with chat.running(tool.id) as attempt:
             await attempt.complete(await search_orders_async(**attempt.arguments))
 
 
-def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tuple[float, float]]:
-    """The seconds that each round took the dispatcher and the hand."""
-    name = TOOLS[awaited].__name__
+def measure(
+    *, memory: bool, awaited: bool, typed: bool, rounds: int, calls: int
+) -> list[tuple[float, float]]:
+    """Return the seconds that each round took with the dispatcher and by hand."""
+    name = FUNCTIONS[awaited].__name__
+    tools = [FunctionTool(function, typed=typed) for function in FUNCTIONS]
     times = []
     now = clock(memory=memory)
     with (
@@ -95,11 +102,11 @@ def measure(*, memory: bool, awaited: bool, rounds: int, calls: int) -> list[tup
             theirs = begin(store, f"by-hand-{number}", name, calls)
             if awaited:
                 chats = [shared.conversation(chat.id) for chat, _ in (ours, theirs)]
-                dispatcher = AsyncDispatcher(chats[0], TOOLS)
+                dispatcher = AsyncDispatcher(chats[0], tools)
                 dispatch = partial(_awaited, loop, dispatcher.dispatch, ours[1])
                 hand = partial(_awaited, loop, by_hand_async, chats[1], theirs[1])
             else:
-                dispatch = partial(Dispatcher(ours[0], TOOLS).dispatch, ours[1])
+                dispatch = partial(Dispatcher(ours[0], tools).dispatch, ours[1])
                 hand = partial(by_hand, *theirs)
             times.append(in_turn(now, dispatch, hand, first=number))
             assert all(tool.response for tool in ours[0].tools.values())
@@ -118,17 +125,25 @@ def main() -> None:
     rounds = options.rounds or (21 if options.quick else 101)
     figures = []
     for place in ("disk", "memory"):
-        for what in ("", ", asyncio"):
+        for suffix in ("", ", typed", ", asyncio", ", asyncio, typed"):
             times = measure(
-                memory=place == "memory", awaited=bool(what), rounds=rounds, calls=calls
+                memory=place == "memory",
+                awaited="asyncio" in suffix,
+                typed="typed" in suffix,
+                rounds=rounds,
+                calls=calls,
             )
             us = 1e6 / calls
             figures += [
-                Figure(f"{place}{what}: dispatcher / by hand", median(a / b for a, b in times), "",
-                       1.2),
-                Figure(f"{place}{what}: dispatcher", median(a for a, _ in times) * us, "µs/call"),
-                Figure(f"{place}{what}: by hand", median(b for _, b in times) * us, "µs/call"),
-            ]  # fmt: skip
+                Figure(
+                    f"{place}{suffix}: dispatcher / by hand",
+                    median(a / b for a, b in times),
+                    "",
+                    1.3 if "typed" in suffix else 1.2,
+                ),
+                Figure(f"{place}{suffix}: dispatcher", median(a for a, _ in times) * us, "µs/call"),
+                Figure(f"{place}{suffix}: by hand", median(b for _, b in times) * us, "µs/call"),
+            ]
     report(__file__, options, figures)
 
 

@@ -1,8 +1,8 @@
-"""What a fingerprint takes.
+"""The time of a fingerprint.
 
-Library: `fingerprint(name, arguments)`: check, canonical bytes, hash, text form. Against what one
-would write by hand with the standard library: SHA-256 over `json.dumps` with sorted keys, which
-checks less. CPU time, the median over rounds of many calls; both take turns.
+Library: `fingerprint(name, arguments)`: check, canonical bytes, hash, text form. By hand: what one
+would write with the standard library: SHA-256 over `json.dumps` with sorted keys, which checks
+less. CPU time, the median over rounds of many calls; both take turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGE = {
 
 
 def by_hand(name: str, arguments: object) -> str:
-    """The same with the standard library."""
+    """Return the same digest with the standard library."""
     text = json.dumps([name, arguments], sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 

