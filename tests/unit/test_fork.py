@@ -21,9 +21,9 @@ from projections import current_tools, model_history, resume_plan
 
 
 @pytest.fixture
-def chat() -> Conversation:
+def chat(store: EventStore) -> Conversation:
     """Return a conversation with a call in each open state."""
-    chat = EventStore.open("sqlite://").conversation("origin")
+    chat = store.conversation("origin")
     chat.add_message("user", "Go.")
     for name in ("done", "waits", "allowed", "runs"):
         chat.request(name, {"n": 1}, call_id=name)

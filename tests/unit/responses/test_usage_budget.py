@@ -15,7 +15,6 @@ from eventstore import (
     AsyncUsageBudget,
     Conversation,
     ErrorEnvelope,
-    EventStore,
     Failure,
     ModelResponded,
     RunStarted,
@@ -27,12 +26,6 @@ from eventstore import (
     classify,
 )
 from eventstore.testing import FrozenClock
-
-
-@pytest.fixture
-def chat() -> Conversation:
-    """Return an empty conversation of a store in memory."""
-    return EventStore.open("sqlite://").conversation("c")
 
 
 def responded(**usage: object) -> ModelResponded:
@@ -95,18 +88,15 @@ def test_calls_of_the_model_are_counted_from_the_log(chat: Conversation) -> None
     assert breach_of(lambda: budget.after_response(responded())) == ("tool_calls", "1", "2")
 
 
-def test_time_is_counted_from_the_start_of_the_run() -> None:
+def test_time_is_counted_from_the_start_of_the_run(chat: Conversation, clock: FrozenClock) -> None:
     """The clock is the store's and the budget's."""
-    clock = FrozenClock()
-    with EventStore.open("sqlite://", clock=clock) as store:
-        chat = store.conversation("c")
-        budget = UsageBudget(chat, UsageLimits(seconds=60), clock=clock)
-        budget.before_request()  # nothing has begun
-        chat.append(RunStarted("a"))
-        clock.advance(60.0)
-        budget.before_request()
-        clock.advance(0.5)
-        assert breach_of(budget.before_request) == ("seconds", "60", "60.5")
+    budget = UsageBudget(chat, UsageLimits(seconds=60), clock=clock)
+    budget.before_request()  # nothing has begun
+    chat.append(RunStarted("a"))
+    clock.advance(60.0)
+    budget.before_request()
+    clock.advance(0.5)
+    assert breach_of(budget.before_request) == ("seconds", "60", "60.5")
 
 
 def test_a_breach_is_recorded_once_for_each_run(chat: Conversation) -> None:
@@ -143,7 +133,7 @@ def test_the_error_is_a_quota_that_programs_can_read() -> None:
         assert again.breach == error.breach
 
 
-def test_limits_and_usages_that_make_no_sense_are_refused() -> None:
+def test_limits_and_usages_that_make_no_sense_are_refused(chat: Conversation) -> None:
     """The error names the value."""
     for limits in ({"requests": -1}, {"requests": 1.5}, {"seconds": "60"}, {"cost": True}):
         with pytest.raises(ValueError, match="pass a"):
@@ -152,9 +142,7 @@ def test_limits_and_usages_that_make_no_sense_are_refused() -> None:
         with pytest.raises(ValueError, match="pass a"):
             Usage(**usage)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="provider is None"):
-        UsageBudget(EventStore.open("sqlite://").conversation("c"), UsageLimits()).after_response(
-            {}
-        )
+        UsageBudget(chat, UsageLimits()).after_response({})
 
 
 def test_the_same_holds_with_asyncio() -> None:

@@ -61,11 +61,10 @@ def tables(connection: Connection) -> set[str]:
 
 def execute(path: Path, *statements: str) -> None:
     """Run statements without the library."""
-    connection = driver().connect(str(path))
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
+    with closing(driver().connect(str(path))) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
 
 
 def test_the_migrations_make_the_schema(connection: Connection) -> None:
