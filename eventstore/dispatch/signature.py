@@ -231,7 +231,7 @@ def _struct(
 
 
 def _with_whole_numbers(value: object) -> object:
-    """Return the JSON value with whole floats as integers; the same object if there is none."""
+    """Return the JSON value with whole floats as integers: the same object if nothing changes."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

@@ -116,7 +116,7 @@ _SPECIFIC_WORDS = (
     (_SERVER_ERROR, "ModelNotReadyException ModelStreamErrorException"),
 )
 
-# Words that say no more than the status does: they count where there is none.
+# Error words as general as an HTTP status: used for an error that carries no status.
 _GENERAL_WORDS = (
     (_INVALID_KEY, "authentication_error UNAUTHENTICATED"),
     (_NOT_ALLOWED, "permission_error PERMISSION_DENIED"),

@@ -56,7 +56,7 @@ class RecordedCalls:
         self._ids.update((tool.provider_call_id or tool.id, tool.id) for tool in tools)
 
     async def find(self, call_id: str) -> Tool | None:
-        """Return the latest call to which the framework gave this id; None if there is none."""
+        """Return the latest call to which the framework gave this id, or None."""
         known = self._ids.get(call_id)
         if known is not None:
             session = self._chat.session.outside_transaction(self._chat.id)

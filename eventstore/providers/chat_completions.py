@@ -114,7 +114,7 @@ class ChatCompletionsAdapter(ProviderAdapter):
             )
 
     def call_id(self, given: object) -> str | None:
-        """Return the id of a call, None where there is none."""
+        """Return the id of a call, or None."""
         return given if isinstance(given, str) and given else None
 
     def native_message(self, message: JsonObject) -> JsonObject:

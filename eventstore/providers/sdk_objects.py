@@ -23,7 +23,7 @@ def plain(message: object) -> JsonValue:
 
 
 def member(value: object, name: str) -> object:
-    """Return a member of a JSON object or an attribute of an SDK's; None if there is none."""
+    """Return a member of a JSON object or an attribute of an SDK's object, or None."""
     found: object = value.get(name) if is_json_object(value) else getattr(value, name, None)
     return found
 

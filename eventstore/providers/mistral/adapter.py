@@ -70,7 +70,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         )
 
     def call_id(self, given: object) -> str | None:
-        """Return the id of a call, None where there is none: the SDK writes "null" then."""
+        """Return the id of a call, or None; the SDK writes "null" for a call without one."""
         return given if isinstance(given, str) and given not in ("", "null") else None
 
     def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:

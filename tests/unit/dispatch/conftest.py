@@ -17,13 +17,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store() -> Iterator[EventStore]:
-    """Return a store in memory."""
-    with EventStore.open("sqlite://") as store:
-        yield store
-
-
-@pytest.fixture
 def chat(store: EventStore) -> Iterator[Conversation]:
     """Return a conversation with a message of the user."""
     chat = store.conversation("support-42")

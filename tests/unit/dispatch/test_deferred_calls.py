@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,6 @@ from eventstore import (
     Approve,
     Conversation,
     Defer,
-    EventStore,
     FunctionTool,
     Pending,
     Tool,
@@ -22,13 +20,6 @@ from eventstore import (
 from eventstore.testing import NOON, FrozenClock
 
 TOMORROW = NOON + 86_400_000_000
-
-
-@pytest.fixture
-def store(clock: FrozenClock) -> Iterator[EventStore]:
-    """Return a store in memory whose clock stands still."""
-    with EventStore.open("sqlite://", clock=clock) as store:
-        yield store
 
 
 class Bank:

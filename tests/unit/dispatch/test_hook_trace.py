@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.dispatchers import check_log, make, tags
+from support.dispatchers import make, tags
 
 from eventstore import (
     Approve,
     Conversation,
     Defer,
-    EventStore,
     FunctionTool,
     HookAnswer,
     OpeningGate,
@@ -30,21 +28,6 @@ from eventstore import (
 from eventstore.providers import PROVIDERS
 from eventstore.testing import NOON, FrozenClock
 from projections import model_history, replay
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """Return the kind of dispatcher."""
-    return str(request.param)
-
-
-@pytest.fixture
-def chat(store: EventStore) -> Iterator[Conversation]:
-    """Return a conversation with a message of the user."""
-    chat = store.conversation("c")
-    chat.add_message("user", "please")
-    yield chat
-    check_log(chat)
 
 
 def pay() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -39,13 +38,6 @@ class NeedsPerson(Interrupted):
 
 class Signal(BaseException):
     """The same in a framework whose users must not catch it by accident."""
-
-
-@pytest.fixture
-def store(clock: FrozenClock) -> Iterator[EventStore]:
-    """Return a store in memory whose clock stands still."""
-    with EventStore.open("sqlite://", clock=clock) as store:
-        yield store
 
 
 class Desk:

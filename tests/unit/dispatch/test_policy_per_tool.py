@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.dispatchers import answers, check_log, make
+from support.dispatchers import answers, make
 
 from eventstore import (
     Conversation,
     ErrorKind,
-    EventStore,
     FunctionTool,
     OpeningGate,
     ToolErrorPolicy,
     ToolErrorTerminal,
     ToolRejected,
 )
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
-    """Return the kind of dispatcher."""
-    return str(request.param)
-
-
-@pytest.fixture
-def chat(store: EventStore) -> Iterator[Conversation]:
-    """Return a conversation with a message of the user."""
-    chat = store.conversation("c")
-    chat.add_message("user", "please")
-    yield chat
-    check_log(chat)
 
 
 def charge() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from support.dispatchers import Driven, Waits, last, make, raising, refuse_comma
 from eventstore import (
     Conversation,
     ErrorKind,
-    EventStore,
     Failure,
     FunctionCall,
     FunctionTool,
@@ -25,13 +23,6 @@ from eventstore import (
 )
 from eventstore.testing import NOON, FrozenClock
 from projections import resume_plan
-
-
-@pytest.fixture
-def store(clock: FrozenClock) -> Iterator[EventStore]:
-    """Return a store in memory whose clock stands still."""
-    with EventStore.open("sqlite://", clock=clock) as store:
-        yield store
 
 
 class Bank:
