@@ -174,3 +174,12 @@ def test_importing_is_quiet_and_light(package: str, tmp_path: Path) -> None:
         "-W", "error", "-c", IMPORT.format(package=package, slow=SLOW), cwd=tmp_path, path=ROOT
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_every_requirement_of_users_declares_its_lowest_version() -> None:
+    """CI installs those versions; an extra that is new must not stop it."""
+    pins = run(ROOT / ".ci" / "minimum.py", cwd=ROOT).stdout.split()
+    assert {"sqlalchemy", "alembic", "msgspec", "xxhash"} <= {
+        pin.partition("==")[0] for pin in pins
+    }
+    assert not [pin for pin in pins if pin.startswith("toolledger")]
