@@ -75,4 +75,4 @@ def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
             failure = Failure(ErrorKind.PERMANENT, text, code=FORKED)
             yield ToolFailed(tool.id, failure, tool.attempts)
         else:
-            yield ToolRejected(tool.id, f"the call {belongs}", "rule", FORKED)
+            yield ToolRejected(tool.id, f"not executed: the call {belongs}", "rule", FORKED)

@@ -76,8 +76,13 @@ class Failed(
 
     @property
     def error(self) -> str:
-        """The text of the failure."""
+        """The text of the failure, for operators."""
         return self.failure.message
+
+    @property
+    def model_text(self) -> str:
+        """The text that the model reads, in a prompt and in the answer of `Tool.to_tuple`."""
+        return self.failure.model_text
 
 
 class Rejected(
@@ -89,12 +94,26 @@ class Rejected(
     tag_field="state",
     tag="Rejected",
 ):
-    """Refused. This is final."""
+    """Refused by `source`: human, gate, hook, rule, limit or sibling. This is final."""
 
     name: ClassVar[Literal["Rejected"]] = "Rejected"
     reason: str | None = None
     source: str = "human"
     by: str | None = None
+
+    @property
+    def model_text(self) -> str:
+        """The text that the model reads, in a prompt and in the answer of `Tool.to_tuple`.
+
+        The model is told that a person rejected its call, by name where that is known. Everything
+        else gives its reason for the model, which reads it as given.
+        """
+        if self.source != "human":
+            by = f" ({self.by})" if self.by else ""
+            return self.reason or f"A {self.source}{by} rejected this tool call"
+        person = f"User {self.by}" if self.by else "User"
+        text = f"{person} rejected this tool call"
+        return text if self.reason is None else f"{text}: {self.reason}"
 
 
 ToolStatus = Pending | Approved | Running | Completed | Failed | Rejected

@@ -98,13 +98,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         status = self.status
         if type(status) is Completed:
             return self.effective_call, status.response
-        if type(status) is Failed:
-            return self.effective_call, self._error_response(status.failure.model_text)
-        if type(status) is Rejected:
-            text = "User rejected this tool call"
-            if status.reason is not None:
-                text = f"{text}: {status.reason}"
-            return self.effective_call, self._error_response(text)
+        if isinstance(status, Failed | Rejected):
+            return self.effective_call, self._error_response(status.model_text)
         return self.effective_call, None
 
     def try_to_tuple(self) -> tuple[FunctionCall, FunctionResponse]:

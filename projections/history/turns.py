@@ -16,13 +16,14 @@ import msgspec
 
 from eventstore import (
     Approved,
+    Failed,
     MessageAdded,
     NonResolvedToolError,
     Part,
     Pending,
+    Rejected,
     Text,
     ToolCompleted,
-    ToolFailed,
     ToolRejected,
 )
 from eventstore.providers import ROLES, Answer, Call, ResultsMessage, Turn, plain_text, stored_parts
@@ -182,11 +183,14 @@ def _answer(logged: LoggedCall) -> Answer:
         result = event.response.result
         text, parts = (result, ()) if type(result) is str else shown_result(event)
         return Answer(text, is_error=False, provider=provider, native=native, stored_parts=parts)
-    if isinstance(event, ToolFailed):
-        return Answer(event.failure.model_text, is_error=True, provider=provider, native=native)
-    # an imported rejection has its own words
-    text = _rejection(event) if native is None else event.reason or ""
-    return Answer(text, is_error=True, provider=provider, native=native)
+    return Answer(_error_text(logged), is_error=True, provider=provider, native=native)
+
+
+def _error_text(logged: LoggedCall) -> str:
+    event, status = logged.answer, logged.tool.status
+    if isinstance(event, ToolRejected) and event.native is not None:
+        return event.reason or ""  # an imported rejection has its own words, whole
+    return status.model_text if isinstance(status, Failed | Rejected) else ""
 
 
 def shown_result(event: ToolCompleted) -> tuple[str, tuple[Part, ...]]:
@@ -205,15 +209,6 @@ def orphan_text(call_id: str | None, text: str) -> str:
     """Return the text that stands for a result that has no place."""
     of = f"of call {call_id}" if call_id else "of a call"
     return f"[Result {of} that is not open in this history]\n{text}"
-
-
-def _rejection(event: ToolRejected) -> str:
-    if event.source == "human":
-        subject = f"User {event.by}" if event.by else "User"
-    else:
-        subject = f"A {event.source}" + (f" ({event.by})" if event.by else "")
-    text = f"{subject} rejected this tool call"
-    return text if event.reason is None else f"{text}: {event.reason}"
 
 
 def _has_not_run(logged: LoggedCall) -> bool:

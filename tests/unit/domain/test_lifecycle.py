@@ -180,9 +180,9 @@ def test_a_resolved_call_is_a_pair_of_call_and_answer() -> None:
 
     assert answer(*LIVES["Completed"]) == "found"
     assert answer(*LIVES["Failed"]) == {"error": "no answer"}
-    assert answer(*LIVES["Rejected"]) == {"error": "User rejected this tool call: too risky"}
+    assert answer(*LIVES["Rejected"]) == {"error": "User ada rejected this tool call: too risky"}
     no_reason = msgspec.structs.replace(rejected(), reason=None)
-    assert answer(pending(q="x"), no_reason) == {"error": "User rejected this tool call"}
+    assert answer(pending(q="x"), no_reason) == {"error": "User ada rejected this tool call"}
     told = Failure(ErrorKind.AUTH, "key 123 refused", model_message="not allowed")
     assert answer(pending(q="x"), msgspec.structs.replace(failed(), failure=told)) == {
         "error": "not allowed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from eventstore import (
@@ -78,16 +79,30 @@ def test_arguments_that_are_not_an_object_are_named_and_wrapped(chat: Conversati
     assert "could not be parsed" in shown[2]["content"][0]["content"]
 
 
-def test_a_rejection_names_its_source_and_reason(chat: Conversation) -> None:
-    """A person is named; a gate is named as one."""
-    chat.reject(chat.request("f").id, "too dangerous")
-    chat.reject(chat.request("g").id, by="ada")
-    chat.reject(chat.request("h").id, "hidden", source="gate", by="opening")
-    assert answers(chat) == [
-        '{"error":"User rejected this tool call: too dangerous"}',
-        '{"error":"User ada rejected this tool call"}',
-        '{"error":"A gate (opening) rejected this tool call: hidden"}',
-    ]
+@pytest.mark.parametrize(
+    ("source", "by", "reason", "told"),
+    [
+        ("human", None, None, "User rejected this tool call"),
+        ("human", None, "", "User rejected this tool call: "),
+        ("human", None, "too dangerous", "User rejected this tool call: too dangerous"),
+        ("human", "ada", None, "User ada rejected this tool call"),
+        ("human", "ada", "not now", "User ada rejected this tool call: not now"),
+        ("gate", "opening", "Look at the order first.", "Look at the order first."),
+        ("gate", "opening", None, "A gate (opening) rejected this tool call"),
+        ("gate", None, "", "A gate rejected this tool call"),
+        ("hook", "policy", "no refunds on Sunday", "no refunds on Sunday"),
+        ("rule", "cancelled", "not executed: cancelled", "not executed: cancelled"),
+        ("limit", None, "not executed: 1 call a turn", "not executed: 1 call a turn"),
+        ("sibling", None, "not executed: `f` failed", "not executed: `f` failed"),
+    ],
+)
+def test_the_prompt_and_the_pair_say_the_same_of_a_rejection(
+    chat: Conversation, source: str, by: str | None, reason: str | None, told: str
+) -> None:
+    """A person is named; the reason of everything else reaches the model alone, as given."""
+    tool = chat.reject(chat.request("f").id, reason, source=source, by=by)
+    assert tool.try_to_tuple()[1].result == {"error": told}
+    assert answers(chat) == [msgspec.json.encode({"error": told}).decode()]
 
 
 def test_the_model_reads_the_model_message_of_a_failure(chat: Conversation) -> None:
