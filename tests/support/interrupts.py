@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import sys
 from collections.abc import Callable
@@ -22,7 +23,8 @@ def interrupt(
     Moments are the `events` of `sys.settrace` in the files below `within`, by default in all
     files, and in this thread alone. A line that begins with one of `safe` is not interrupted: the
     Ctrl-C comes at the next other one. After a Ctrl-C, moments count again from the next call or
-    return. Return how many of the interrupts came.
+    return. Garbage is not collected meanwhile: what a collection calls is no part of the job.
+    Return how many of the interrupts came.
     """
     left = list(moments)
     folder = f"{within}/" if within else ""
@@ -48,7 +50,8 @@ def interrupt(
             caller = caller.f_back
         sys.settrace(trace)
 
-    tracer, profiler = sys.gettrace(), sys.getprofile()
+    tracer, profiler, collecting = sys.gettrace(), sys.getprofile(), gc.isenabled()
+    gc.disable()
     if len(moments) > 1:  # Python ends the tracing when the tracer raises
         sys.setprofile(trace_again)
     sys.settrace(trace)
@@ -59,4 +62,6 @@ def interrupt(
     finally:
         sys.setprofile(profiler)
         sys.settrace(tracer)
+        if collecting:
+            gc.enable()
     return len(moments) - len(left)
