@@ -11,7 +11,8 @@
 5. A failure that no attempt follows is judged: its kind may end the run, its tool the batch.
 6. A tool may answer the model itself, with a hint (`ModelRetry`) or that it does not apply
    (`NotApplicable`). No attempt follows such a failure, and its kind does not end the run. After a
-   fatal error of the tool no attempt follows, and the run ends.
+   fatal error of the tool no attempt follows, and the run ends. So it does after more hints in a
+   row than the tool's `max_model_retries`.
 7. An error that is not the tool's own (Ctrl-C, an exit, a cancelled run) is recorded and raised.
 """
 
@@ -24,29 +25,39 @@ from eventstore.attempt import StartedAttempt, is_pause
 from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import outcome_of
-from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, run_tool
+from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, read, run_tool
 from eventstore.dispatch.failures import FailureRules
 from eventstore.domain.failure import Failure
 from eventstore.domain.recovery import outcome_unknown
 from eventstore.domain.statuses import Failed, Running
 from eventstore.errors import EventStoreError
+from eventstore.policies.model_retries import model_retries
 from eventstore.policies.retry import RetryClass
 from eventstore.policies.termination import ToolErrorTerminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from eventstore.append.commands import Command
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.dispatch.options import DispatcherOptions
+    from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
 
 
 class Execution:
     """Runs calls, attempt after attempt."""
 
-    def __init__(self, log: CallLog, options: DispatcherOptions) -> None:
+    def __init__(
+        self,
+        log: CallLog,
+        options: DispatcherOptions,
+        events: Callable[[], Iterable[Recorded]],
+    ) -> None:
         self._log = log
         self._options = options
+        self._events = events
         self.failures = FailureRules(
             options.model_text, options.redact, options.clock, tracebacks=options.tracebacks
         )
@@ -120,8 +131,17 @@ class Execution:
         if delay is None and outcome_unknown(failure) and batch.stop_reason is None:
             delay = yield from self._delay_if_verified(batch, call, failure, ran.error)
         if delay is None:
-            self.judge(batch, call, failure, ran.error)
+            exhausted = yield from self._retries_exhausted(call, failure)
+            self.judge(batch, call, failure, ran.error, ends_run=exhausted)
         return delay
+
+    def _retries_exhausted(self, call: DispatchedCall, failure: Failure) -> Workflow[bool]:
+        """Return whether the tool has given more hints in a row than it may."""
+        most = call.known_definition.max_model_retries
+        if most is None or not failure.is_model_retry:
+            return False
+        hints = yield from read(lambda: model_retries(self._events(), call.tool.call.name))
+        return hints > most
 
     def _record_failure(
         self, call: DispatchedCall, ran: RunResult, command: Command[Tool]
@@ -191,15 +211,17 @@ class Execution:
         call: DispatchedCall,
         failure: Failure,
         cause: BaseException | None = None,
+        *,
+        ends_run: bool = False,
     ) -> None:
         """Stop the batch if a failure that no attempt follows ends the run, or the batch.
 
-        `cause` is the exception that the tool raised.
+        `cause` is the exception that the tool raised. `ends_run`: it does, whatever its kind.
         """
         if type(call.tool.status) is not Failed:
             return  # the outside system gave another answer
         definition = call.definition
-        is_fatal = definition is not None and definition.is_fatal(cause)
+        is_fatal = ends_run or (definition is not None and definition.is_fatal(cause))
         own = None if definition is None else definition.policy
         is_terminal = (own or self._options.policy).classifies_terminal(failure.kind)
         if is_fatal or (is_terminal and not failure.answers_model):

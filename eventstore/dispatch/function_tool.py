@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, T
 
 from eventstore.dispatch.docstrings import read_docstring
 from eventstore.dispatch.signature import signature_of
-from eventstore.domain.arguments import is_seconds
+from eventstore.domain.arguments import checked_minimum, is_seconds
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.tool_effect import ToolEffect
 from eventstore.errors import NonResolvedToolError
@@ -65,6 +65,8 @@ class FunctionTool(Generic[P, R]):
     - `policy`: the failures of this tool that end the run; None means those of the dispatcher.
     - `denial`: what the model reads when it calls the tool while gates hide it, and no gate gives a
       reason; None means the text of the dispatcher.
+    - `max_model_retries`: how many hints (`ModelRetry`) it may give in a row; the next one ends the
+      run. None means any number. See `model_retries`.
     - `takes_tool`: its first argument is the `Tool`, whose id may serve as an idempotency key.
     - `abort_siblings`: if it fails, the other calls of the turn do not start; in asyncio, those
       that run concurrently are cancelled.
@@ -96,6 +98,7 @@ class FunctionTool(Generic[P, R]):
         fatal: ExceptionClasses = (),
         policy: ToolErrorPolicy | None = None,
         denial: str | None = None,
+        max_model_retries: int | None = None,
         takes_tool: bool = False,
         abort_siblings: bool = False,
         counted: bool = True,
@@ -119,6 +122,7 @@ class FunctionTool(Generic[P, R]):
         self.fatal = fatal
         self.policy = policy
         self.denial = denial
+        self.max_model_retries = max_model_retries
         self.takes_tool = takes_tool
         self.abort_siblings = abort_siblings
         self.counted = counted
@@ -164,6 +168,8 @@ class FunctionTool(Generic[P, R]):
         policy, denial = cast("object", self.policy), cast("object", self.denial)
         if policy is not None and not isinstance(policy, ToolErrorPolicy):
             raise TypeError(f"policy of tool {name!r} is {policy!r}: pass a ToolErrorPolicy")
+        if self.max_model_retries is not None:
+            checked_minimum(f"max_model_retries of tool {name!r}", self.max_model_retries, 0)
         if denial is not None and not (isinstance(denial, str) and denial.strip()):
             raise ValueError(f"denial of tool {name!r} is {denial!r}: pass text for the model")
 

@@ -69,7 +69,7 @@ class DispatchWorkflow:
         self.options = options
         self.names = tuple(tools)
         self.offers = ToolOffers(log, options, self.names, conversation.events)
-        self.execution = Execution(log, options)
+        self.execution = Execution(log, options, conversation.events)
         self.preparation = Preparation(log, options, self.execution)
 
     def new_batch(self, tools: Iterable[Tool | str], stop_signal: StopSignal) -> Batch:

@@ -253,7 +253,12 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def answers_model(self) -> bool:
         """Whether the tool itself answered the model: with a hint, or that it does not apply."""
-        return self.code == MODEL_RETRY or self.is_not_applicable
+        return self.is_model_retry or self.is_not_applicable
+
+    @property
+    def is_model_retry(self) -> bool:
+        """Whether the tool asked the model to call it again, with a hint."""
+        return self.code == MODEL_RETRY
 
     @property
     def is_not_applicable(self) -> bool:

@@ -11,9 +11,9 @@ from eventstore.errors import restore_exception
 class ModelRetry(Exception):
     """A tool asks the model to call it again with other arguments, as the `hint` says.
 
-    One failure of kind validation is recorded. Nothing runs it again by itself, and it does not end
-    the run. Called `Error::ModelRetry` in entelix-core. The `ModelRetry` of pydantic-ai is recorded
-    in the same way.
+    One failure of kind validation is recorded. Nothing runs it again by itself. It does not end the
+    run, unless the tool has given more hints in a row than its `max_model_retries`. Called
+    `Error::ModelRetry` in entelix-core. The `ModelRetry` of pydantic-ai is recorded alike.
     """
 
     code = MODEL_RETRY

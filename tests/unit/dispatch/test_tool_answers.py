@@ -25,6 +25,7 @@ from eventstore import (
     RetryClass,
     RetryPolicy,
     RunEnded,
+    RunStarted,
     ToolErrorPolicy,
     ToolErrorTerminal,
 )
@@ -134,6 +135,66 @@ def test_a_model_retry_stops_siblings_where_the_tool_asks_for_it(
         tools = {"t": FunctionTool(raising(error), "t", abort_siblings=True), "next": lambda: 1}
         calls = [chat.request("t"), chat.request("next")]
         assert make(kind, chat, tools).dispatch(calls)[1].status.name == status
+
+
+def booking(most: int | None) -> FunctionTool[..., str]:
+    """Return a tool that accepts one form of day alone."""
+
+    def book(day: str) -> str:
+        if day == "lost":
+            raise ConnectionResetError("lost")
+        if not day[:4].isdigit():
+            raise ModelRetry(HINT)
+        return "booked"
+
+    return FunctionTool(book, max_model_retries=most)
+
+
+def test_a_tool_may_limit_the_hints_that_it_gives_in_a_row(kind: str, chat: Conversation) -> None:
+    """The one after the last ends the run. Its failure is recorded, and the hint is the cause."""
+    dispatcher = make(kind, chat, [booking(2)])
+    for day in ("soon", "lost", "later"):
+        dispatcher.dispatch([chat.request("book", {"day": day})])
+    call, late = chat.request("book", {"day": "never"}), chat.request("book", {"day": "2026-01-01"})
+    with pytest.raises(ToolErrorTerminal) as ended:
+        dispatcher.dispatch([call, late])
+    assert isinstance(ended.value.__cause__, ModelRetry)
+    assert ended.value.tool.id == call.id
+    assert failure_of(chat, call.id).code == "model_retry"
+    assert answers(chat)[late.id] == "not executed: `book` failed before it"
+    assert last(chat, RunEnded).reason == "terminated"
+
+
+@pytest.mark.parametrize("step", ["completed", "user", "run", "other tool"])
+def test_a_row_of_hints_ends_with_a_success_or_a_new_question(
+    kind: str, chat: Conversation, step: str
+) -> None:
+    """The success of another tool does not end it."""
+    tools = [booking(1), FunctionTool(lambda: 1, "other")]
+    make(kind, chat, tools).dispatch([chat.request("book", {"day": "soon"})])
+    again = make(kind, chat, tools)  # as after a restart
+    match step:
+        case "completed":
+            again.dispatch([chat.request("book", {"day": "2026-01-01"})])
+        case "user":
+            chat.add_message("user", "and now?")
+        case "run":
+            chat.append(RunStarted())
+        case _:
+            again.dispatch([chat.request("other")])
+    call = chat.request("book", {"day": "soon"})
+    if step == "other tool":
+        with pytest.raises(ToolErrorTerminal):
+            again.dispatch([call])
+    else:
+        assert again.dispatch([call])[0].status.name == "Failed"
+
+
+@pytest.mark.parametrize("most", [-1, 1.5, True, "2"])
+def test_the_limit_of_hints_is_a_number_from_zero_on(most: Any) -> None:
+    """The error names the tool and the value."""
+    with pytest.raises(ValueError, match=f"max_model_retries of tool 'book' is {most!r}"):
+        booking(most)
 
 
 def test_an_attempt_of_a_host_records_the_hint_too(chat: Conversation) -> None:
