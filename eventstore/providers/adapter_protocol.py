@@ -100,6 +100,14 @@ class ProviderAdapter(Protocol):
         """Return the request for `turns`, valid and with every visible call answered."""
         ...
 
+    def end(self, rendered: Rendered, *, prefill: bool) -> None:
+        """Let a request end with what the model is to answer.
+
+        With `prefill` it may end with the assistant's words, from which the model goes on. By
+        default nothing is changed: most providers answer either.
+        """
+        del rendered, prefill
+
     def render_result(self, call: Call, call_id: str) -> JsonObject:
         """Return what answers `call`, whose id in the request is `call_id`."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -36,6 +36,9 @@ SILENT_KINDS = frozenset(
     }
 )
 """Parts that are about a provider's own tools and storage, and say nothing to another."""
+
+STOPPED: Final = "[The conversation stopped here: nothing was said after the message above.]"
+"""What a user's message says where a request would end with the assistant's words."""
 
 T = TypeVar("T")
 

@@ -18,8 +18,10 @@ from eventstore.providers.parts import inline_server_call, part_label
 from eventstore.providers.registry import PROVIDERS, adapter_of, media
 
 
-def render(turns: Sequence[Turn], provider: str) -> Rendered:
+def render(turns: Sequence[Turn], provider: str, *, prefill: bool = False) -> Rendered:
     """Return the keyword arguments of the provider's SDK call for `turns`.
+
+    With `prefill` they may end with the assistant's words, from which the model goes on.
 
     Raises:
         ValueError: the provider is unknown.
@@ -43,6 +45,7 @@ def render(turns: Sequence[Turn], provider: str) -> Rendered:
     ]
     changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
     rendered = adapter.render(neutral)
+    adapter.end(rendered, prefill=prefill)
     rendered.changes += changes
     if foreign_turns or rich_calls:
         rendered.changes += (

@@ -13,6 +13,8 @@ The rule of `model_history`:
    repeats is left out together with its result. The later call carries a note of what failed.
 5. Nothing real is lost: a result that has no place becomes text.
 6. A window cuts between turns, never inside one.
+7. A history that stops on the assistant's words says so, where newer models refuse to go on from
+   them (Anthropic, Bedrock); with `prefill` they go on.
 
 Its algebra:
 

@@ -19,9 +19,12 @@ from projections.history.window import Cut, apply_window
 class ModelHistory:
     """The turns to show the model, and the repairs that were made for them."""
 
-    def __init__(self, turns: list[Turn], repairs: list[Repair], trace: Trace) -> None:
+    def __init__(
+        self, turns: list[Turn], repairs: list[Repair], trace: Trace, *, prefill: bool = False
+    ) -> None:
         self._turns = turns
         self._trace = trace
+        self._prefill = prefill
         self.repairs = repairs
 
     @property
@@ -38,7 +41,7 @@ class ModelHistory:
         Raises:
             ValueError: the provider is unknown.
         """
-        return render(self._turns, provider).arguments
+        return render(self._turns, provider, prefill=self._prefill).arguments
 
     def repairs_for(self, provider: AnyProvider) -> list[Repair]:
         """Return `repairs`, and the changes that this provider's form asks for.
@@ -54,7 +57,7 @@ class ModelHistory:
         Raises:
             ValueError: the provider is unknown.
         """
-        rendered = render(self._turns, provider)
+        rendered = render(self._turns, provider, prefill=self._prefill)
         return rendered.arguments, [*self.repairs, *_repairs_of(rendered.changes)]
 
     def explain(self, provider: AnyProvider | None = None) -> str:
@@ -99,7 +102,7 @@ def history_to_show(
     if options.has_window:
         cuts = apply_window(turns, [_last_version(entry) for entry in entries], options)
         made += [_cut_off(entries, cut, options.summary) for cut in cuts]
-    return ModelHistory(turns, made, trace)
+    return ModelHistory(turns, made, trace, prefill=options.prefill)
 
 
 def _last_version(entry: Entry) -> int:

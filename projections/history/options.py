@@ -30,6 +30,9 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
       `token_counter()`.
     - `since`: keep the turns to which something happened from this version on.
     - `summary`: the text in place of the turns that are cut off.
+    - `prefill`: a history that stops on the assistant's words ends with them, and the model goes
+      on from there; otherwise, where newer models refuse that, a user's message says that nothing
+      was said since.
 
     Raises:
         ValueError: an option makes no sense.
@@ -43,6 +46,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     count_tokens: TokenCounter | None = None
     since: int | None = None
     summary: str | None = None
+    prefill: bool = False
 
     def __post_init__(self) -> None:
         _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
@@ -71,6 +75,7 @@ class HistoryKeywords(TypedDict, total=False):
     count_tokens: TokenCounter | None
     since: int | None
     summary: str | None
+    prefill: bool
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:

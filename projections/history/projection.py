@@ -58,6 +58,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     count_tokens: TokenCounter | None = None,
     since: int | None = None,
     summary: str | None = None,
+    prefill: bool = False,
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
 
@@ -74,6 +75,10 @@ def model_history(  # noqa: PLR0913 - each with a default
     `since` those to which something happened from that version on. `summary` is shown in place
     of what is cut off.
 
+    A history that stops on the assistant's words ends, where newer models refuse that, with a
+    user's message which says that nothing was said since. With `prefill` the model goes on from
+    these words instead.
+
     The same events give the same bytes.
 
     Raises:
@@ -89,6 +94,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         count_tokens=count_tokens,
         since=since,
         summary=summary,
+        prefill=prefill,
     )
     return History().extend(events).view_with(options)
 
@@ -236,7 +242,7 @@ class History:
     ) -> None:
         self.repairs.append(Repair(what, rule, why, call_id, (version,)))
 
-    def view(
+    def view(  # noqa: PLR0913 - each with a default
         self,
         *,
         open_calls: OpenCalls = "answer",
@@ -247,6 +253,7 @@ class History:
         count_tokens: TokenCounter | None = None,
         since: int | None = None,
         summary: str | None = None,
+        prefill: bool = False,
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
         options = HistoryOptions(
@@ -258,6 +265,7 @@ class History:
             count_tokens=count_tokens,
             since=since,
             summary=summary,
+            prefill=prefill,
         )
         return self.view_with(options)
 

@@ -51,20 +51,21 @@ def repair_messages(
     *,
     is_error: Callable[[Any], bool] | None = None,
     collapse: Collapse = "none",
+    prefill: bool = False,
 ) -> RepairedMessages:
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
     A call without a result is answered, a result moves after its call, and a result that answers
     no call becomes text. `messages` may be a whole request, whose list is then repaired.
 
-    `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse` is as
-    in `model_history`.
+    `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse` and
+    `prefill` are as in `model_history`; a valid list that ends with the assistant's words stays so.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
-    options = HistoryOptions(collapse=collapse)
     target = to or provider
+    options = HistoryOptions(collapse=collapse, prefill=prefill)
     messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and collapse == "none":

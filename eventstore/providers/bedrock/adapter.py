@@ -36,6 +36,7 @@ from eventstore.providers.model import (
     visible_turns,
 )
 from eventstore.providers.parts import (
+    STOPPED,
     as_text,
     copy,
     described,
@@ -136,6 +137,15 @@ class BedrockAdapter(ProviderAdapter):
             messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
         arguments: JsonObject = {"messages": messages}
         return Rendered({"system": system, **arguments} if system else arguments, changes)
+
+    def end(self, rendered: Rendered, *, prefill: bool) -> None:
+        """Let the user speak last: newer models do not go on from the assistant's words."""
+        messages: list[JsonObject] = rendered.arguments["messages"]
+        if not messages or messages[-1]["role"] != "assistant":
+            return
+        if not prefill and not _goes_on(messages[-1]):
+            rendered.changes.append(Change("added", "BE05", "a request ends with the user"))
+            messages.append({"role": "user", "content": [{"text": STOPPED}]})
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the tools of the request's `toolConfig`."""
@@ -510,6 +520,12 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
     else:
         content = _blocks(turn.parts, changes)
     _add(messages, "user", content, separate=turn.provider == NAME and not turn.shares_message)
+
+
+def _goes_on(message: JsonObject) -> bool:
+    """Return whether the service itself goes on from the assistant's message, which it paused."""
+    last: JsonValue = message["content"][-1] if message["content"] else None
+    return isinstance(last, dict) and bool(last.keys() & {"toolUse", "toolResult"})
 
 
 def _changes_tools(native: JsonObject) -> bool:

@@ -75,11 +75,20 @@ RULES: Final[dict[str, Rule]] = {
             "and send system text as the `system` parameter"
         ),
     ),
+    "BE05": (
+        "strict",
+        "A conversation must end with a user message: this model does not go on from {path}.",
+        "end with what the model is to answer; `prefill=False` adds that nothing was said since",
+    ),
 }
 """Code to level, the service's words and the remedy."""
 
-TOLERATED: Final = frozenset({"BE03**"})
-"""Strict rules that repair leaves alone: a change of tools cannot be written in another way."""
+TOLERATED: Final = frozenset({"BE03**", "BE05"})
+"""Strict rules that repair leaves alone.
+
+A change of tools cannot be written in another way, and a request may end with the assistant's words
+so that the model goes on from them.
+"""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _ROLE_OF_BLOCK: Final = {"toolUse": "assistant", "toolResult": "user"}
@@ -408,6 +417,16 @@ def _tool_changes(history: _History) -> Iterator[Fault]:
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
 
 
+def _prefill(history: _History) -> Iterator[Fault]:
+    """Check BE05: the last message is not the assistant's, except one that waits for results."""
+    for message in history.messages[-1:]:
+        kinds = {block.kind for block in message.blocks[-1:]} | {
+            block.kind for block in message.paired("toolUse")
+        }
+        if message.role == "assistant" and not kinds & {"toolUse", "toolResult"}:
+            yield message.place, ""
+
+
 def _changes_tools(message: _Message) -> bool:
     return any(block.kind in ("toolAddition", "toolRemoval") for block in message.blocks)
 
@@ -420,4 +439,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "BE03": _illegal,
     "BE03*": _newly_legal,
     "BE03**": _tool_changes,
+    "BE05": _prefill,
 }

@@ -218,7 +218,7 @@ def test_a_message_of_results_is_not_a_turn(chat: Conversation) -> None:
     history = model_history(chat.events())
     assert [turn.role for turn in history.turns] == ["user", "assistant", "assistant"]
     assert history.explain().startswith("3 turns, 2 calls")
-    assert shown(chat, "anthropic", last_turns=1)[-1] == {"role": "assistant", "content": "so"}
+    assert shown(chat, "anthropic", last_turns=1)[-2] == {"role": "assistant", "content": "so"}
 
 
 def test_our_own_form_is_not_stored(chat: Conversation) -> None:

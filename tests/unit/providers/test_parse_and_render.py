@@ -17,7 +17,7 @@ from eventstore import (
     ToolPending,
     validate,
 )
-from eventstore.providers import parse
+from eventstore.providers import is_valid, parse
 from projections import model_history, repair_messages
 
 
@@ -290,7 +290,7 @@ def test_anthropics_own_objects_are_recorded(chat: Conversation) -> None:
     shown = model_history(chat.events()).render("anthropic")["messages"]
     assert validate(shown, "anthropic") == []
     assert [block["type"] for block in shown[1]["content"]] == ["text", "tool_use"]
-    assert shown[-1]["content"] == "hi" or shown[-1]["content"][0]["text"] == "hi"
+    assert shown[-2]["content"] == "hi" or shown[-2]["content"][0]["text"] == "hi"
 
 
 def test_values_that_json_cannot_hold_are_recorded_readably(chat: Conversation) -> None:
@@ -447,9 +447,13 @@ def test_a_speaker_has_a_name_that_the_api_takes(given: Any, made: str | None) -
 def test_a_final_text_does_not_end_in_a_blank(content: Any) -> None:
     """The API refuses to continue from such a text; before the end it is allowed."""
     asked, last = {"role": "user", "content": "q"}, {"role": "assistant", "content": content}
-    repaired = repair_messages([asked, last], "anthropic")
-    assert validate(repaired.messages, "anthropic") == []
+    repaired = repair_messages([asked, last], "anthropic", prefill=True)
+    assert is_valid(repaired.messages, "anthropic")
     assert [(change.what, change.rule) for change in repaired.repairs] == [("rewritten", "AN09")]
+    ended = repair_messages([asked, last], "anthropic")
+    assert ended.messages[:2] == [asked, last]
+    assert ended.messages[2]["content"].endswith("nothing was said after the message above.]")
+    assert [(change.what, change.rule) for change in ended.repairs] == [("added", "AN18")]
     assert repair_messages([asked, last, asked], "anthropic").messages == [asked, last, asked]
 
 
@@ -547,7 +551,7 @@ def test_a_change_of_tools_stays_where_it_is(provider: str) -> None:
     assert (repaired.messages, repaired.repairs) == (messages, [])
     blank = {"text": " "} if provider == "bedrock" else {"type": "text", "text": " "}
     broken = [*messages, {"role": "user", "content": [blank]}]
-    assert repair_messages(broken, provider).messages == messages
+    assert repair_messages(broken, provider, prefill=True).messages == messages
 
 
 def test_a_compaction_may_open_a_conversation(chat: Conversation) -> None:

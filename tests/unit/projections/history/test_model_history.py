@@ -24,6 +24,7 @@ from eventstore import (
     validate,
 )
 from eventstore.domain.calls import FunctionResponse
+from eventstore.providers import AnyProvider
 from projections import History, Repair, model_history
 
 
@@ -428,3 +429,37 @@ def test_images_are_rendered_for_every_provider(chat: Conversation) -> None:
     assert shown[1]["source"] == {"type": "url", "url": "https://e.com/a.png"}
     assert shown[2]["source"]["media_type"] == "image/gif"
     assert history.repairs_for("anthropic") == []
+
+
+@pytest.mark.parametrize(("provider", "rule"), [("anthropic", "AN18"), ("bedrock", "BE05")])
+def test_a_history_that_stops_on_the_assistants_words_says_so(
+    store: EventStore, provider: AnyProvider, rule: str
+) -> None:
+    """Newer models do not go on from these words: they stay, and the next speaker is told."""
+    chat = store.conversation("stopped")
+    chat.add_message("user", "Is it cold?")
+    chat.add_message("assistant", "Yes.")
+    history = model_history(chat.events())
+    ended = history.render(provider)["messages"]
+    assert validate(ended, provider) == []
+    assert [message["role"] for message in ended] == ["user", "assistant", "user"]
+    assert "nothing was said after" in str(ended[-1]["content"])
+    assert [(repair.what, repair.rule) for repair in history.repairs_for(provider)] == [
+        ("added", rule)
+    ]
+    going_on = model_history(chat.events(), prefill=True)
+    assert going_on.render(provider)["messages"] == ended[:2]
+    assert going_on.repairs_for(provider) == []
+    chat.add_message("user", "And there?")
+    asked = model_history(chat.events()).render(provider)["messages"]
+    assert (asked[:2], len(asked)) == (ended[:2], 3)
+
+
+def test_other_providers_answer_a_history_that_stops_on_the_assistants_words(
+    store: EventStore,
+) -> None:
+    """Nothing is added where no model refuses it."""
+    chat = store.conversation("stopped")
+    chat.add_message("user", "Is it cold?")
+    chat.add_message("assistant", "Yes.")
+    assert len(model_history(chat.events()).render("openai")["messages"]) == 2

@@ -17,7 +17,8 @@ from eventstore import (
     Text,
     validate,
 )
-from eventstore.providers import parse
+from eventstore.providers import is_valid, parse
+from eventstore.providers.parts import STOPPED
 from projections import model_history, repair_messages
 
 PIXEL = b"\x89PNG\xff"
@@ -103,10 +104,11 @@ def test_a_turn_that_nothing_changed_goes_back_as_it_came(
     chat: Conversation, messages: list[Any]
 ) -> None:
     """The log and the list give back every byte, and bytes stay bytes."""
-    assert validate(messages, "bedrock") == []
+    assert is_valid(messages, "bedrock")
     assert repair_messages(messages, "bedrock").messages == messages
     chat.record_messages(messages, "bedrock")
-    shown = model_history(chat.events(), collapse="none").render("bedrock")["messages"]
+    view = model_history(chat.events(), collapse="none", prefill=True)
+    shown = view.render("bedrock")["messages"]
     assert shown == messages
 
 
@@ -119,7 +121,7 @@ def test_system_text_is_a_parameter(chat: Conversation) -> None:
     chat.add_message("system", "it rains")
     chat.add_message("assistant", "a")
     chat.add_message("assistant", "b")
-    history = model_history(chat.events())
+    history = model_history(chat.events(), prefill=True)
     assert history.render("bedrock") == {
         "system": [{"text": "be brief"}, {"text": "really"}],
         "messages": [
@@ -342,6 +344,7 @@ def test_foreign_parts_become_text_or_nothing(chat: Conversation) -> None:
     assert model_history(chat.events()).render("bedrock")["messages"] == [
         user({"text": "[document of anthropic, not shown here]"}),
         says({"text": "No."}),
+        user({"text": STOPPED}),
     ]
     odd = user({"text": " "}, {"image": "x"}, {"image": {"format": "png", "source": {"a": 1}}})
     (mended,) = repair_messages([odd], "bedrock").messages

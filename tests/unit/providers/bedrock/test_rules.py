@@ -37,8 +37,9 @@ def result(call_id: object = "t1", content: object = None, **more: object) -> Me
 
 
 def found(messages: object) -> list[tuple[str, str, str]]:
-    """Return the code, level and place of each violation."""
-    return [(each.code, each.level, each.place) for each in validate(messages, "bedrock")]
+    """Return code, level and place of each violation but BE05: many end with the assistant."""
+    every = validate(messages, "bedrock")
+    return [(each.code, each.level, each.place) for each in every if each.code != "BE05"]
 
 
 TEXT = {"text": "hm"}
@@ -292,9 +293,18 @@ def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object
 def test_every_rule_is_seen_to_refuse_and_to_allow() -> None:
     """Each row of the table has a history that breaks it and one that does not."""
     codes = {"BE01", "BE02", "BE03"}
-    assert {code.rstrip("*") for code in bedrock.RULES} == codes
+    assert {code.rstrip("*") for code in bedrock.RULES} == codes | {"BE05"}
     for cases in (BROKEN, STRICT, SOUND):
         assert {case.values[0] for case in cases} == codes
+
+
+def test_newer_models_refuse_to_go_on_from_the_assistant() -> None:
+    """A history that ends with the assistant's words breaks a strict rule, and no other."""
+    [violation] = validate([user(), says(TEXT)], "bedrock")
+    assert (violation.code, violation.level) == ("BE05", "strict")
+    assert violation.place == "messages[1]"
+    assert validate([user(), says(TEXT), user()], "bedrock") == []
+    assert validate([user(), says(call(type="server_tool_use"))], "bedrock") == []
 
 
 def test_the_message_is_in_the_words_of_the_service() -> None:
