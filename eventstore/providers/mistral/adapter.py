@@ -2,7 +2,8 @@
 
 Like OpenAI Chat Completions, but for its ids (9 letters and digits), chunks of content (thinking
 among them), arguments that may be objects, and its order: system messages come before the
-assistant's, and the last message is the user's, a result, or a prefix for the model to continue.
+assistant's, the assistant speaks between results and the user, and the last message is the user's,
+a result, or a prefix for the model to continue.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ NAME: Final = "mistral"
 _MAX_ID: Final = 9
 _MAX_NAME: Final = 64
 _OPENING: Final = "[The conversation begins here.]"
+_BRIDGE: Final = "[The results were received.]"
 _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"})
 
 
@@ -118,9 +120,10 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
     ) -> None:
-        """Let the list begin with the user, and end with a message that the model can continue."""
+        """Let the list begin, go on and end with the roles that the API takes there."""
         del turns
         _begin_with_user(messages, changes)
+        _bridge_results(messages, changes)
         _end_with_prefix(messages, changes)
 
 
@@ -197,6 +200,14 @@ def _begin_with_user(messages: list[JsonObject], changes: list[Change]) -> None:
     if first.get("role") == "assistant" and (first.get("tool_calls") or len(messages) == 1):
         changes.append(Change("added", "MI02", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": _OPENING})
+
+
+def _bridge_results(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Let the assistant speak between results and what the user says next."""
+    for place in range(len(messages) - 1, 0, -1):
+        if messages[place]["role"] == "user" and messages[place - 1]["role"] == "tool":
+            changes.append(Change("added", "MI03", "the user may not speak right after results"))
+            messages.insert(place, {"role": "assistant", "content": _BRIDGE})
 
 
 def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:

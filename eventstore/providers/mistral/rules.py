@@ -8,7 +8,8 @@ nearest one:
 - MI02 also covers `tool_calls` and calls of a wrong type, and calls in the first message, whose
   results the API does not count;
 - MI03 also covers the order of roles, roles that do not exist, a prefix before the last message,
-  and content of a wrong type.
+  and content of a wrong type. The API, Azure and gateways answer 400 (code 3230) to a user message
+  right after results, though the published validator takes it: that is MI03 with a star.
 
 The content of an assistant message may be null or empty where it holds calls, and arguments may be
 an object.
@@ -17,6 +18,7 @@ an object.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMessage, ChatTurn
@@ -71,7 +73,10 @@ RULES: Final[dict[str, Rule]] = {
     "MI03*": (
         "strict",
         "{place}: {detail}",
-        "give the message text, or leave it out where it says nothing",
+        (
+            "give the message text, or leave it out where it says nothing; let the assistant speak "
+            "between results and the user"
+        ),
     ),
 }
 """Code to level, the API's words and the remedy."""
@@ -224,8 +229,11 @@ def _malformed_content(message: ChatMessage) -> Iterator[Fault]:
             yield f"{place}[{index}].text", "Input should be a valid string"
 
 
-def _empty(history: ChatHistory) -> Iterator[Fault]:
-    """Check MI03*: messages carry something, and the last is not a system message."""
+def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
+    """Check MI03*: messages carry something, none interrupts results, the last is no system's."""
+    for before, message in pairwise(history.messages):
+        if (before.role, message.role) == ("tool", "user"):
+            yield message.place, "Unexpected role 'user' after role 'tool'"
     for message in history.messages:
         content, place = message.body.get("content"), f"{message.place}.content"
         if message.role == "assistant":
@@ -243,5 +251,5 @@ _CHECKS: Final[dict[str, Callable[[ChatHistory], Iterator[Fault]]]] = {
     "MI02": _unpaired,
     "MI02*": _leading_calls,
     "MI03": _misplaced,
-    "MI03*": _empty,
+    "MI03*": _empty_or_sudden,
 }

@@ -39,7 +39,7 @@ def result(call_id: Any = ID, content: Any = "R", **more: Any) -> dict[str, Any]
             id="thinking",
         ),
         pytest.param(
-            [user(), calling(ID, content=[], prefix=False, index=0), result(), user()],
+            [user(), calling(ID, content=[], prefix=False, index=0), result()],
             id="no chunks, a prefix that is none, and a member that we do not know",
         ),
         pytest.param(
@@ -141,6 +141,48 @@ def test_the_last_message_can_be_continued() -> None:
     assert [(repair.what, repair.rule) for repair in went_on.repairs] == [("dropped", "MI03")]
     alone = repair_messages([{"role": "system", "content": "be brief"}], "openai", "mistral")
     assert [message["role"] for message in alone.messages] == ["system", "user"]
+
+
+def test_the_assistant_speaks_between_results_and_the_user(chat: Conversation) -> None:
+    """Without it the API answers 400; the repair is named, and the user's words stay the last."""
+    messages = [user(), calling(ID), result(), user("stop"), calling(ID), result()]
+    bridge = {"role": "assistant", "content": "[The results were received.]"}
+    expected = [*messages[:3], bridge, *messages[3:]]
+    repaired = repair_messages(messages, "mistral")
+    assert repaired.messages == expected
+    assert [(repair.what, repair.rule) for repair in repaired.repairs] == [("added", "MI03")]
+    assert validate(expected, "mistral") == []
+    assert repair_messages(expected, "mistral").repairs == []
+    chat.record_messages(messages[:3], "mistral")
+    shown = model_history(chat.events()).render("mistral")["messages"]
+    chat.record_messages(messages[3:], "mistral")
+    grown = model_history(chat.events()).render("mistral")["messages"]
+    assert grown == expected
+    assert grown[: len(shown)] == shown
+
+
+def test_what_a_result_shows_comes_after_the_assistants_word() -> None:
+    """An image of another provider's result is a user's message, which is bridged like any."""
+    shot = {"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}
+    given = [
+        {"role": "user", "content": "look"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [shot]}],
+        },
+    ]
+    repaired = repair_messages(given, "anthropic", "mistral")
+    assert [message["role"] for message in repaired.messages][1:] == [
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert validate(repaired.messages, "mistral") == []
 
 
 def test_a_call_in_the_first_message_gets_a_message_before_it() -> None:

@@ -193,6 +193,12 @@ FROWNED_AT = [
         id="neither text nor calls",
     ),
     pytest.param("MI03", ["messages[0]"], [SYSTEM], id="the system has the last word"),
+    pytest.param(
+        "MI03",
+        ["messages[3]"],
+        [user(), calling(call()), result(), user()],
+        id="a user after a result",
+    ),
 ]
 
 SOUND = [
@@ -210,7 +216,9 @@ SOUND = [
     pytest.param("MI02", [user(), calling(call(arguments="no JSON")), result()], id="any text"),
     pytest.param("MI02", [SYSTEM, calling(call()), result()], id="a call after the system"),
     pytest.param("MI02", [user(), says(tool_calls=None), user()], id="null instead of calls"),
-    pytest.param("MI03", [user(), calling(call()), result(), user()], id="a user after a result"),
+    pytest.param(
+        "MI03", [user(), calling(call()), result(), says("so"), user()], id="a user after an answer"
+    ),
     pytest.param("MI03", [user(), says("It is", prefix=True)], id="a prefix at the end"),
     pytest.param("MI03", [user(), SYSTEM, user()], id="system after the user"),
     pytest.param("MI03", [user(), calling(call(), content=[]), result()], id="no chunks but calls"),
