@@ -88,7 +88,7 @@ class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     changed the result before it was recorded. `lossy` means that the
     result was not JSON and is stored in its nearest readable form. `native` is the result as
     `provider` wrote it, if our own form would not give it back byte for byte. `in_parts` means that
-    the result is a list of `Text`, `Image` and `Document`, which is shown to the model as such.
+    the result is a list of parts of a message, which is shown to the model as such.
     """
 
     tag: ClassVar[str] = "completed"

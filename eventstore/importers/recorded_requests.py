@@ -19,14 +19,13 @@ from eventstore.importers.problems import Problem, Problems, SourceError
 from eventstore.importers.source import LINE_SUFFIXES, read
 from eventstore.providers.detection import (
     LIST_KEYS,
+    is_continued,
     list_key_of,
     provider_of,
     provider_of_list_key,
     request_of,
 )
 from eventstore.providers.registry import PROVIDERS, AnyProvider, known_provider, list_key
-
-_SERVER_STATE = ("previous_response_id", "conversation")  # they name what the server holds
 
 
 class Request(msgspec.Struct):
@@ -137,9 +136,8 @@ class RequestFile:
         own_name, has_name = message_files.name_of(value, "", ())
         form = self._provider or _named(value) or provider_of_list_key(key)
         form = form or _guess(messages, has_system="system" in sent)
-        continues = any(sent.get(key) is not None for key in _SERVER_STATE)
         name = own_name if has_name else name
-        return Request(name, known_provider(form), messages, continues)
+        return Request(name, known_provider(form), messages, is_continued(sent))
 
     def _of_list(self, value: object, name: str) -> Request | None:
         if not is_json_list(value) or not any(map(is_json_object, value)):

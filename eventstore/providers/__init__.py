@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
-from eventstore.providers.detection import ForeignForm, unwrapped
+from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
 from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
 from eventstore.providers.parsing import parse, parse_in_place
 from eventstore.providers.parts import copy, plain_text, references_server_call, stored_parts
@@ -50,6 +50,7 @@ __all__ = [
     "adapter_of",
     "copy",
     "events_of_history",
+    "is_continued",
     "is_valid",
     "known_provider",
     "list_key",
@@ -59,6 +60,7 @@ __all__ = [
     "references_server_call",
     "register",
     "render",
+    "request_of",
     "stored_parts",
     "unwrapped",
     "validate",

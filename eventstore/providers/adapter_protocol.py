@@ -134,6 +134,14 @@ class ProviderAdapter(Protocol):
         del native
         return ()
 
+    def free_text(self, native: NativeMessage, place: int) -> str | None:
+        """Return what the call at `place` of a native message gives a custom tool, if it does.
+
+        A custom tool takes any text, a function the JSON text of its arguments.
+        """
+        del native, place
+        return None
+
     def takes_document_name(self, document: Document) -> bool:
         """Return whether the document may carry a name."""
         del document

@@ -20,6 +20,10 @@ _WRAPPERS: Final = ("body", "params", "request")
 """Members that hold a request in the lines of a batch, or of a proxy's log."""
 
 
+_SERVER_STATE: Final = ("previous_response_id", "conversation")
+"""Members of a request that name what the server keeps."""
+
+
 def request_of(value: object) -> JsonObject | None:
     """Return the arguments of a request, wrapped or not; None if the value is not a request."""
     if not is_json_object(value):
@@ -43,6 +47,15 @@ def _holds_list(arguments: JsonObject, key: str) -> bool:
     if isinstance(value, str):  # a whole input of OpenAI Responses, or the input of a call
         return key == "input" and "type" not in arguments
     return isinstance(value, list)
+
+
+def is_continued(given: object) -> bool:
+    """Return whether a request goes on from messages that the provider's server keeps.
+
+    Its results may answer calls that are kept there.
+    """
+    arguments = request_of(given)
+    return arguments is not None and any(arguments.get(key) is not None for key in _SERVER_STATE)
 
 
 def unwrapped(given: object, key: str) -> Any:

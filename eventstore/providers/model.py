@@ -72,6 +72,8 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     rejected: bool = False
     """A person refused the call."""
     well_formed: bool = False
+    parts: tuple[Part, ...] = ()
+    """What it shows beside text, where it is not well formed."""
 
 
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
@@ -104,6 +106,8 @@ class Call(msgspec.Struct, gc=False):
     """The id that the provider gave it."""
     raw: str | None = None
     hidden: bool = False
+    free_text: str | None = None
+    """What a custom tool was called with, which takes any text; None for a function."""
 
 
 class ResultsMessage(msgspec.Struct, frozen=True, gc=False):
@@ -134,6 +138,8 @@ class Turn(msgspec.Struct, gc=False):
     """The message that the results of the calls came in."""
     server_call: Call | None = None
     """A call that the provider's server keeps, whose result this turn says."""
+    is_continued: bool = False
+    """The request itself says that the server keeps what came before."""
     version: int | None = None
     """The version of the event that the turn began with."""
 

@@ -65,6 +65,10 @@ def is_call_of(made: FunctionCall, call: Call) -> bool:
 
 def object_arguments(call: Call, changes: list[Change]) -> JsonObject:
     """Return the arguments as an object, as providers demand; any other value is wrapped in one."""
+    if call.free_text is not None:
+        why = "a function takes the text of a custom tool as a member"
+        changes.append(Change("wrapped", "arguments", why, call.id))
+        return {"input": call.free_text}
     if call.raw is None and isinstance(call.arguments, dict):
         return copy(call.arguments)
     changes.append(Change("wrapped", "arguments", "its arguments are not a JSON object", call.id))
@@ -190,12 +194,19 @@ def media_turns(turn: Turn, provider: str, changes: list[Change]) -> Iterator[Tu
         answer = call.answer
         if not answer.shown_parts or call.hidden or answer.is_error or answer.provider == provider:
             continue
-        if shown := [part for part in answer.shown_parts if isinstance(part, Image | Document)]:
-            why = "the image or document follows the result"
+        if shown := [part for part in answer.shown_parts if _is_shown_by_user(part, provider)]:
+            why = "what the result shows follows it"
             changes.append(Change("moved", "foreign-part", why, call.id))
             parts += [Text(f"[Shown by {call.name or 'the tool'}:]"), *shown]
     if parts:
         yield Turn("user", tuple(parts))
+
+
+def _is_shown_by_user(part: Part, provider: str) -> bool:
+    """Return whether a user's message may show a part of a result."""
+    if isinstance(part, Opaque):
+        return part.provider == provider
+    return not isinstance(part, Text)
 
 
 def answer_text(answer: Answer) -> str:
@@ -218,10 +229,15 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
     return "\n".join(filter(None, said))
 
 
+def beside_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts of a result that shows more than text; of any other, nothing."""
+    return () if all(isinstance(part, Text) for part in parts) else parts
+
+
 def stored_parts(result: object) -> tuple[Part, ...]:
     """Return the parts of a result that is stored in parts; no parts if it is damaged."""
     try:
-        return msgspec.convert(result, tuple[Text | Image | Document, ...])
+        return msgspec.convert(result, tuple[Part, ...])
     except msgspec.ValidationError:
         return ()
 

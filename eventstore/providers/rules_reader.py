@@ -6,8 +6,11 @@ share this module among themselves, and nothing with the code that renders or re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import Final, NoReturn, Protocol, TypeAlias, TypeGuard, TypeVar
+
+import msgspec
 
 from eventstore.providers.rule_book import Finding
 
@@ -15,6 +18,7 @@ __all__ = [
     "Fault",
     "Members",
     "apply_checks",
+    "holds_json_object",
     "is_list",
     "is_object",
     "list_or_empty",
@@ -142,3 +146,23 @@ def _shortened(text: str) -> str:
     if len(text) <= _MAX_SHOWN_CHARACTERS:
         return text
     return f"{text[: _MAX_SHOWN_CHARACTERS - 3]}..."
+
+
+def holds_json_object(text: str) -> bool:
+    """Return whether a text is that of a JSON object."""
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (ValueError, RecursionError):
+        pass  # it may be JSON that msgspec cannot hold: ask the second decoder
+    try:
+        return isinstance(_JSON.decode(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Only the shape matters: numbers stay text, so that no number is too long to convert.
+_JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)

@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 import msgspec
+from msgspec import to_builtins
 
 from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import ConversationState
@@ -343,9 +344,14 @@ class _Writer:
         if item.is_error:
             failure = Failure(ErrorKind.INTERNAL, item.text)
             return ToolFailed(slot.id, failure, slot.attempts, None, None, provider, item.native)
-        response = FunctionResponse(slot.name, item.text, slot.id)
+        shown = to_builtins(item.parts) if item.parts else item.text
         return ToolCompleted(
-            slot.id, response, slot.attempts, None, provider=provider, native=item.native
+            slot.id,
+            FunctionResponse(slot.name, shown, slot.id),
+            slot.attempts,
+            provider=provider,
+            native=item.native,
+            in_parts=bool(item.parts),
         )
 
     def place_early(self) -> None:
@@ -374,7 +380,9 @@ class _Writer:
 
     def _shown(self, item: ParsedResult) -> Iterator[Part]:
         """Yield the images and documents in a result: its text only names them."""
-        shown = self._adapter.result_parts(item.native) if item.native is not None else ()
+        shown = item.parts
+        if item.native is not None:
+            shown = self._adapter.result_parts(item.native)
         return (p for p in shown if isinstance(p, Image) or (isinstance(p, Opaque) and media(p)))
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:

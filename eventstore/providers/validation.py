@@ -43,7 +43,9 @@ def validate(messages: object, provider: AnyProvider) -> list[Violation]:
     Args:
         messages: the message list alone (Gemini's contents, the input of OpenAI Responses, and the
             messages of all others), without a system prompt that is a parameter of its own. Objects
-            of the provider's SDK are read as the JSON that the SDK would send.
+            of the provider's SDK are read as the JSON that the SDK would send. For OpenAI
+            Responses also a whole request: one with a `previous_response_id` or a `conversation`
+            may answer calls that the server keeps.
         provider: the name of the provider.
 
     Raises:
@@ -65,6 +67,8 @@ def is_valid(messages: object, provider: AnyProvider) -> bool:
 
 def _as_sent(messages: object) -> object:
     """Return a list as the SDK sends it: tuples as lists, and SDK objects as JSON objects."""
+    if is_object(messages):  # a whole request
+        return {key: v if is_object(v) else _as_sent(v) for key, v in messages.items()}
     if not isinstance(messages, list | tuple):
         return messages
     return [_as_json(message) for message in cast("Sequence[object]", messages)]

@@ -16,12 +16,10 @@ from typing import Any
 import msgspec
 
 from eventstore import (
-    Document,
     Failure,
     FunctionCall,
-    Image,
+    Part,
     Recorded,
-    Text,
     ToolApproved,
     ToolCompleted,
     ToolFailed,
@@ -112,7 +110,7 @@ def _execution(
         return [RecordedCall(name, arguments, call_id, version, failure=event.failure)]
     result = event.response.result
     if event.in_parts:
-        result = msgspec.convert(msgspec.to_builtins(result), list[Text | Image | Document])
+        result = msgspec.convert(msgspec.to_builtins(result), list[Part])
     return [RecordedCall(name, arguments, call_id, version, result)]
 
 

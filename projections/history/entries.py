@@ -37,7 +37,8 @@ class Entry(msgspec.Struct, gc=False):
 
     `misplaced_result` are the parts of a result that the lifecycle has no place for.
     `results_message` is the message in which the results of the calls came. `may_be_server_call`
-    marks the result of a call that the provider's server may keep.
+    marks the result of a call that the provider's server may keep, `is_continued` one in a request
+    which says that it does.
     """
 
     role: str
@@ -47,3 +48,4 @@ class Entry(msgspec.Struct, gc=False):
     misplaced_result: tuple[Part, ...] = ()
     results_message: MessageAdded | None = None
     may_be_server_call: bool = False
+    is_continued: bool = False

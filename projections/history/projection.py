@@ -100,16 +100,21 @@ def model_history(  # noqa: PLR0913 - each with a default
 
 
 class History:
-    """The fold: what was said and called in one conversation, from any prefix of any log."""
+    """The fold: what was said and called in one conversation, from any prefix of any log.
 
-    def __init__(self) -> None:
+    `is_continued` means that a provider's server keeps what came before: results may answer calls
+    that are kept there.
+    """
+
+    def __init__(self, *, is_continued: bool = False) -> None:
         self.conversation_id: str | None = None
         self.repairs: list[Repair] = []
         self._entries: list[Entry] = []
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
         self._trace = Trace()
-        self._has_references = False  # to calls that the provider's server keeps
+        self._is_continued = is_continued
+        self._has_references = is_continued  # to calls that the provider's server keeps
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events."""
@@ -155,6 +160,7 @@ class History:
         entry = Entry(event.role, event, version)
         self._entries.append(entry)
         if event.role == "tool":
+            entry.is_continued = self._is_continued
             entry.may_be_server_call = (
                 self._has_references and event.provider is not None and bool(event.call_id)
             )

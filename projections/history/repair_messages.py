@@ -19,9 +19,11 @@ from eventstore.providers import (
     adapter_of,
     copy,
     events_of_history,
+    is_continued,
     is_valid,
     list_key,
     parse_in_place,
+    request_of,
     unwrapped,
 )
 from projections.history.entries import Repair
@@ -56,7 +58,9 @@ def repair_messages(
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
     A call without a result is answered, a result moves after its call, and a result that answers
-    no call becomes text. `messages` may be a whole request, whose list is then repaired.
+    no call becomes text. `messages` may be a whole request, whose list is then repaired. Where it
+    goes on from what the provider's server keeps (`previous_response_id`, `conversation`), results
+    may answer calls that are kept there, and stay results.
 
     `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse` and
     `prefill` are as in `model_history`; a valid list that ends with the assistant's words stays so.
@@ -66,13 +70,16 @@ def repair_messages(
     """
     target = to or provider
     options = HistoryOptions(collapse=collapse, prefill=prefill)
+    continued = adapter_of(provider).keeps_server_calls and is_continued(messages)
+    request = request_of(messages) if continued else None
     messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and collapse == "none":
         whole = messages if isinstance(messages, str) else given
-        if is_valid(whole, provider):  # a text is a whole input of OpenAI Responses
+        if is_valid(request or whole, provider):  # a text is a whole input of OpenAI Responses
             return RepairedMessages(copy(whole), None, [])
-    history, repairs = _read(given, provider, is_error, with_fingerprints=collapse != "none")
+    history = History(is_continued=continued)
+    repairs = _read(history, given, provider, is_error, with_fingerprints=collapse != "none")
     arguments, more = history.view_with(options).rendered(target)
     made = arguments[list_key(target)]
     system = adapter_of(target).system_text(arguments)
@@ -83,20 +90,20 @@ def repair_messages(
 
 
 def _read(
+    history: History,
     given: list[Any],
     provider: str,
     is_error: Callable[[Any], bool] | None,
     *,
     with_fingerprints: bool,
-) -> tuple[History, list[Repair]]:
-    """Return the history of a message list, and what had to be repaired to read it."""
+) -> list[Repair]:
+    """Read a message list into `history`; return what had to be repaired for this."""
     repairs: list[Repair] = []
     items, places = parse_in_place(given, provider, is_error)
     for place in sorted({*range(len(given))} - {*places}):
         why = f"{list_key(provider)}[{place}] says nothing"
         repairs.append(Repair("dropped", "empty", why))
     transcript = events_of_history(items, provider)
-    history = History()
     for version, event in enumerate(transcript.events, 1):
         fingerprint = None
         if with_fingerprints and type(event) is ToolPending:
@@ -106,4 +113,4 @@ def _read(
         if finding.rule not in _REPAIRED_IN_VIEW:
             why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"
             repairs.append(Repair(finding.what, finding.rule, why, finding.call_id))
-    return history, repairs
+    return repairs

@@ -26,7 +26,18 @@ from eventstore import (
     ToolCompleted,
     ToolRejected,
 )
-from eventstore.providers import ROLES, Answer, Call, ResultsMessage, Turn, plain_text, stored_parts
+from eventstore.domain.json_types import is_json_object
+from eventstore.providers import (
+    PROVIDERS,
+    ROLES,
+    Answer,
+    Call,
+    ResultsMessage,
+    Turn,
+    adapter_of,
+    plain_text,
+    stored_parts,
+)
 from projections.formatting import utc_text
 from projections.history.bounded_results import (
     ResultLimitsByTool,
@@ -101,6 +112,7 @@ def _orphan_turn(
     if entry.may_be_server_call:
         turn.provider, turn.native = message.provider, message.native
         turn.server_call = _server_call(message)
+        turn.is_continued = entry.is_continued
     else:
         why = "the result answers no call of this history"
         repairs.append(Repair("wrapped", "orphan", why, message.call_id, (entry.version,)))
@@ -158,8 +170,10 @@ def _call(
     asked = tool.edit or tool.call
     if tool.edit is not None:
         turn.well_formed = False
-    answer = _answer(logged)
+    free_text = _free_text(logged, turn)
+    answer = _answer(logged, is_custom=free_text is not None)
     call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
+    call.free_text = free_text
     if tool.id in notes:
         answer.note = notes[tool.id]
         call.hidden = answer.note is None
@@ -174,10 +188,31 @@ def _call(
     return call
 
 
-def _answer(logged: LoggedCall) -> Answer:
+def _free_text(logged: LoggedCall, turn: Turn) -> str | None:
+    """Return what a custom tool was called with: as the model wrote it, or as it was edited.
+
+    An edit is an object, whose member `input` holds the text.
+    """
+    tool = logged.tool
+    if turn.provider is None or turn.provider not in PROVIDERS or turn.native is None:
+        return None
+    asked = adapter_of(turn.provider).free_text(turn.native, tool.index)
+    if asked is None or tool.edit is None:
+        return asked
+    edited: object = tool.edit.arguments
+    if is_json_object(edited) and edited.keys() == {"input"}:
+        edited = edited["input"]
+    return result_text(edited)
+
+
+def _answer(logged: LoggedCall, *, is_custom: bool) -> Answer:
     event = logged.answer
     if event is None:
-        return Answer(_placeholder(logged), is_error=not _has_not_run(logged))
+        is_refused = logged.tool.call.raw is not None and not is_custom
+        return Answer(
+            _placeholder(logged, is_refused=is_refused),
+            is_error=not _has_not_run(logged, is_refused=is_refused),
+        )
     provider, native = event.provider, event.native
     if isinstance(event, ToolCompleted):
         result = event.response.result
@@ -211,15 +246,15 @@ def orphan_text(call_id: str | None, text: str) -> str:
     return f"[Result {of} that is not open in this history]\n{text}"
 
 
-def _has_not_run(logged: LoggedCall) -> bool:
+def _has_not_run(logged: LoggedCall, *, is_refused: bool) -> bool:
     """Return whether the call simply has not run yet, or paused, which is not an error."""
     tool = logged.tool
     if type(tool.status) not in (Pending, Approved):
         return False
-    return tool.attempts > 0 or (tool.call.raw is None and not logged.imported)
+    return tool.attempts > 0 or not (is_refused or logged.imported)
 
 
-def _placeholder(logged: LoggedCall) -> str:
+def _placeholder(logged: LoggedCall, *, is_refused: bool) -> str:
     tool, status = logged.tool, logged.tool.status
     has_run = "has not run to its end" if tool.attempts else "has not run"
     if type(status) is Approved:
@@ -235,7 +270,7 @@ def _placeholder(logged: LoggedCall) -> str:
         if status.until is not None:
             until = f"{utc_text(status.until)} UTC"
         return f"[{'Paused' if tool.attempts else 'Deferred'} until {until}: this call {has_run}.]"
-    if tool.call.raw is not None:
+    if is_refused:
         return "[Not executed: its arguments could not be parsed as a JSON object.]"
     if logged.imported:
         return "[No result was recorded for this call: whether it ran is not known.]"

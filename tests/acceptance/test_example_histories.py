@@ -83,8 +83,6 @@ def test_a_retried_call_collapses_on_request(case: dict[str, Any]) -> None:
 
 
 NOT_YET = {
-    "v16": "an image in a result is told of in words where it could be shown",
-    "v31": "arguments that another server took are told of as unparsed",
     "v55": "what is repaired breaks another rule",
 }
 """Reported histories that are not repaired as they should be."""

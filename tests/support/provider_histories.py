@@ -416,7 +416,11 @@ FORMS: dict[str, Form] = {
         CALL_IDS,
     ),
     "mistral": Form(
-        chat_exchange, chat_messages, USER, USER, ("abcDEF001", "abcDEF002", "abcDEF003")
+        chat_exchange,
+        chat_messages,
+        USER,
+        [*ASSISTANT, *USER],
+        ("abcDEF001", "abcDEF002", "abcDEF003"),
     ),
     "ollama": Form(ollama_exchange, ollama_messages, USER, ASSISTANT, CALL_IDS),
     "openai": CHAT,

@@ -17,24 +17,26 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
-from eventstore.providers.identifiers import call_ids, sanitized, shortened
+from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
 from eventstore.providers.media import document_of, file_name, image_of, plain_image, url_of
 from eventstore.providers.model import (
     Call,
     Change,
+    NativeMessage,
     ParsedCall,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
+    Rendered,
     Turn,
 )
 from eventstore.providers.parts import (
     as_text,
+    beside_text,
     copy,
     described,
     foreign_text,
     function_call,
-    is_call_of,
     members_of,
     native_part,
     part_label,
@@ -43,6 +45,7 @@ from eventstore.providers.parts import (
 NAME: Final = "openai"
 _MAX_ID: Final = 40
 _MAX_NAME: Final = 64
+_MAX_CALLS: Final = 128
 
 _ROLES: Final = {**chat.ROLES, "developer": "developer", "bot": "assistant"}
 
@@ -137,7 +140,8 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         content = message.get("content")
         call_id, name = message.get("tool_call_id"), message.get("name")
         plain = type(content) is str
-        well_formed = message.get("role") == "tool" and (plain or _is_text_parts(content))
+        texts = plain or _is_text_parts(content)
+        well_formed = message.get("role") == "tool" and texts
         return ParsedResult(
             call_id if isinstance(call_id, str) and call_id else None,
             name if isinstance(name, str) and name else None,
@@ -146,7 +150,17 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             message if well_formed else None,
             bool(is_rejection(message)),
             well_formed,
+            () if texts else beside_text(self.parse_parts(message)),
         )
+
+    def free_text(self, native: NativeMessage, place: int) -> str | None:
+        """Return the input of the call at `place`, if it is the call of a custom tool."""
+        calls: list[JsonValue] = members_of(native).get("tool_calls") or []
+        objects = [call for call in calls if isinstance(call, dict)]
+        custom: JsonValue = objects[place].get("custom") if place < len(objects) else None
+        if not isinstance(custom, dict) or isinstance(objects[place].get("function"), dict):
+            return None
+        return as_text(custom.get("input"))
 
     def parse_calls(self, message: JsonObject) -> Iterator[ParsedCall]:
         """Yield the calls of a message, also those of custom tools and in the former format."""
@@ -175,8 +189,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         """Return whether a message may go back as it is; calls and speaker are not looked at."""
         content: JsonValue = message.get("content")
         if isinstance(content, list):
-            known = all(_is_well_formed_part(part, role) for part in content)
-            if not known or (role == "assistant" and not content):
+            if not content or not all(_is_well_formed_part(part, role) for part in content):
                 return False
         elif content is not None and not isinstance(content, str):
             return False
@@ -192,6 +205,15 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a part shows."""
         return _media(part)
+
+    def render(self, turns: Sequence[Turn]) -> Rendered:
+        """Return the messages for `turns`, of which none makes more calls than the API takes."""
+        split = [part for turn in turns for part in _with_few_calls(turn)]
+        rendered = super().render(split)
+        if len(split) > len(turns):
+            why = f"a message has at most {_MAX_CALLS} calls"
+            rendered.changes.append(Change("moved", "OA04", why))
+        return rendered
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
         """Return ids of at most 40 characters, different within a turn."""
@@ -237,9 +259,9 @@ def _well_formed_calls(message: JsonObject) -> tuple[ParsedCall, ...] | None:
     for call in calls:
         if not isinstance(call, dict):
             return None
-        kind = call.get("type", "function")
+        kind = call.get("type")
         body: JsonValue = call.get(kind) if kind in ("function", "custom") else None
-        if not isinstance(body, dict):
+        if not (isinstance(kind, str) and isinstance(body, dict)):
             return None
         call_id, name, given = call.get("id"), body.get("name"), body.get(_ARGUMENTS[kind])
         if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(given, str)):
@@ -333,28 +355,38 @@ def _is_well_formed_part(part: JsonValue, role: str) -> bool:
 
 def _is_accepted_from(part: JsonObject, role: str) -> bool:
     """Return whether the API takes a part of its own format in a message of `role`."""
-    kind = part.get("type")
-    return kind not in _KINDS_OF_OTHER_APIS and (role == "user" or kind not in _SHOWN_BY_USERS)
+    return part.get("type") in _KINDS_BY_ROLE.get(role, ("text",))
 
 
-_SHOWN_BY_USERS = ("image_url", "input_audio", "file")
-_KINDS_OF_OTHER_APIS = (
-    "input_text",
-    "output_text",
-    "input_image",
-    "input_file",
-    "tool_use",
-    "tool_result",
-)
+_KINDS_BY_ROLE: Final = {
+    "user": ("text", "image_url", "input_audio", "file", "video_url"),
+    "assistant": ("text", "refusal"),
+}
+"""Role to the types of parts that it may have, where that is more than text.
+
+Compatible servers take the video.
+"""
 
 
 # writing
 
 
+def _with_few_calls(turn: Turn) -> Iterator[Turn]:
+    """Yield a turn, or several where it makes more calls than the API takes in a message."""
+    calls = [call for call in turn.calls if not call.hidden] if len(turn.calls) > _MAX_CALLS else []
+    if len(calls) <= _MAX_CALLS:
+        yield turn
+        return
+    first = msgspec.structs.replace(turn, calls=calls[:_MAX_CALLS], well_formed=False)
+    first.native = None if turn.provider != NAME else {**members_of(turn.native), "tool_calls": []}
+    yield first
+    for start in range(_MAX_CALLS, len(calls), _MAX_CALLS):
+        yield Turn("assistant", (), calls[start : start + _MAX_CALLS], version=turn.version)
+
+
 def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
-    given = _own_calls(turn)
     native = turn.own_message(NAME)
-    if native is not None and len(given) == len(shown):
+    if native is not None and len(native.get("tool_calls") or ()) == len(shown):
         return chat.with_call_ids(native, shown)
     own = turn.provider == NAME
     extras = _copied_extras(turn, changes) if own and len(shown) == len(turn.calls) else {}
@@ -366,32 +398,15 @@ def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> J
                 return None
             content = ""
         return {"role": "assistant", "content": content, **extras}
-    asked = dict(zip((call.id for call in turn.calls), given, strict=False))
-    calls = [_call(call, name, asked.get(call.id), changes) for call, name in shown]
+    calls = [_call(call, name, changes) for call, name in shown]
     return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
 
 
-def _own_calls(turn: Turn) -> list[JsonValue]:
-    """Return the calls of a turn as the provider wrote them, where that is all of them."""
-    native: JsonValue = turn.native
-    if not turn.calls or turn.provider != NAME or not isinstance(native, dict):
-        return []
-    calls: JsonValue = native.get("tool_calls")
-    return calls if isinstance(calls, list) and len(calls) == len(turn.calls) else []
-
-
-def _call(call: Call, name: str, given: JsonValue, changes: list[Change]) -> JsonObject:
-    """Return a call under a new id; the call of a custom tool keeps its form."""
-    custom: JsonValue = given.get("custom") if isinstance(given, dict) else None
-    if isinstance(given, dict) and isinstance(custom, dict) and _is_same(call, custom):
-        return {**copy(given), "id": name}
-    return chat.function_tool_call(call, name, _MAX_NAME, changes)
-
-
-def _is_same(call: Call, custom: JsonObject) -> bool:
-    asked = function_call(custom.get("name"), custom.get("input"))
-    legal = sanitized(asked.name, _MAX_NAME) == asked.name and custom.keys() == {"name", "input"}
-    return legal and is_call_of(asked, call)
+def _call(call: Call, name: str, changes: list[Change]) -> JsonObject:
+    if call.free_text is None:
+        return chat.function_tool_call(call, name, _MAX_NAME, changes)
+    custom = {"name": tool_name(call, _MAX_NAME, changes), "input": call.free_text}
+    return {"id": name, "type": "custom", "custom": custom}
 
 
 def _copied_extras(turn: Turn, changes: list[Change]) -> JsonObject:

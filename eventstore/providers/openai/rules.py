@@ -2,21 +2,22 @@
 
 A fault without a row of its own in the table is reported under the nearest one:
 
-- OA04 also covers `tool_calls` that is not a list, and members of it that are not objects;
+- OA04 also covers `tool_calls` that is not a list or longer than 128, and members of it that are
+  not objects or whose type is neither function nor custom;
 - OA07 and OA08 also cover custom tool calls and the legacy `function_call`, and OA07 the name of a
   legacy `function` message and the `name` of a participant;
 - OA11 also covers assistant content of a wrong type;
 - OA12 also covers user, system and developer messages without content, and content of a wrong type;
-- OA11 and OA12 also cover parts of other APIs, and images, sounds and files outside user messages;
+- OA11 and OA12 also cover lists without a part, parts that are not of the role's own types, and
+  images, sounds and files outside user messages; compatible servers take a `video_url` of the user;
 - OA13 also covers a history that is not a list, and messages that are not objects.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -24,6 +25,7 @@ from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
+    holds_json_object,
     is_list,
     is_object,
     members_of,
@@ -73,7 +75,10 @@ RULES: Final[dict[str, Rule]] = {
     "OA04": (
         "hard",
         "Invalid '{place}': {detail}",
-        "make tool_calls a list of at least one call object, or leave the key out",
+        (
+            "make tool_calls a list of 1 to 128 call objects, each with its type, or leave the key "
+            "out"
+        ),
     ),
     "OA05": (
         "hard",
@@ -136,10 +141,16 @@ _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "
 _ROLES_WITH_NAMES: Final = frozenset({"system", "developer", "user", "assistant"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PARTICIPANT_NAME: Final = re.compile(r"[^\s<|\\/>]+")
-_USER_PARTS: Final = frozenset({"image_url", "input_audio", "file"})
-_PARTS_OF_OTHER_APIS: Final = frozenset(
-    {"input_text", "output_text", "input_image", "input_file", "tool_use", "tool_result"}
-)
+_PARTS: Final = {
+    "system": frozenset({"text"}),
+    "developer": frozenset({"text"}),
+    "tool": frozenset({"text"}),
+    "assistant": frozenset({"text", "refusal"}),
+    "user": frozenset({"text", "image_url", "input_audio", "file", "video_url"}),
+}
+"""Role to the types of parts that its content may have."""
+_CALL_TYPES: Final = ("function", "custom")
+_MAX_CALLS: Final = 128
 _MAX_ID_LENGTH: Final = 40
 _EMPTY_ARRAY: Final = (
     "empty array. Expected an array with minimum length 1, but got an empty array instead."
@@ -228,9 +239,20 @@ def _malformed_call_lists(history: _History) -> Iterator[Fault]:
             continue
         if not calls:
             yield place, _EMPTY_ARRAY
-        for index, call in enumerate(calls if len(calls) != len(message.calls) else ()):
-            if not is_object(call):
-                yield f"{place}[{index}]", f"expected an object, but got {quoted(call)} instead."
+        if len(calls) > _MAX_CALLS:
+            yield place, f"array too long. Expected at most {_MAX_CALLS}, but got {len(calls)}."
+        for index, call in enumerate(calls):
+            yield from _malformed_call(f"{place}[{index}]", call)
+
+
+def _malformed_call(place: str, call: object) -> Iterator[Fault]:
+    if not is_object(call):
+        yield place, f"expected an object, but got {quoted(call)} instead."
+    elif call.get("type") not in _CALL_TYPES:
+        yield (
+            f"{place}.type",
+            f"expected 'function' or 'custom', but got {quoted(call.get('type'))}.",
+        )
 
 
 def _unusable_ids(history: _History) -> Iterator[Fault]:
@@ -274,7 +296,7 @@ def _unparsable_arguments(history: _History) -> Iterator[Fault]:
     """Check OA09: arguments are the JSON text of an object; a custom tool's input may be any."""
     for each in history.invocations:
         text = each.body.get("arguments") if each.input_member == "arguments" else None
-        if isinstance(text, str) and not _is_json_object(text):
+        if isinstance(text, str) and not holds_json_object(text):
             yield f"{each.place}.arguments", quoted(text)
 
 
@@ -289,13 +311,12 @@ def _empty_assistants(history: _History) -> Iterator[Fault]:
     """Check OA11: an assistant message carries something, and its content is text or parts."""
     for message in history.assistants:
         content = message.body.get("content")
-        if isinstance(content, str):
-            continue
         place = f"{message.place}.content"
-        if content is not None:
-            yield from _malformed_parts(place, content, forbidden=_USER_PARTS)
-        if not (content or _holds_more_than_content(message.body)):
-            yield place, quoted(content)
+        if content is None:
+            if not _holds_more_than_content(message.body):
+                yield place, quoted(content)
+        elif not isinstance(content, str):
+            yield from _malformed_parts(place, content, "assistant")
 
 
 def _holds_more_than_content(body: Members) -> bool:
@@ -312,25 +333,16 @@ def _missing_content(history: _History) -> Iterator[Fault]:
         if message.role == "assistant" or isinstance(content, str):
             continue
         place = f"{message.place}.content"
-        if message.role == "tool":
-            yield from _malformed_parts(place, content, only="text")
-            if is_list(content) and not content:
-                yield place, quoted(content)
-        # An empty list of parts is against the reference, but answered (openai-python#1812).
-        elif message.role == "user":
-            yield from _malformed_parts(place, content)
-        elif message.role in ("system", "developer"):
-            yield from _malformed_parts(place, content, forbidden=_USER_PARTS)
+        if message.role in _PARTS:
+            yield from _malformed_parts(place, content, message.role)
         # The reference: required, but nullable.
         elif message.role == "function" and content is not None:
             yield place, quoted(content)
 
 
-def _malformed_parts(
-    place: str, content: object, only: str | None = None, forbidden: frozenset[str] = frozenset()
-) -> Iterator[Fault]:
+def _malformed_parts(place: str, content: object, role: str) -> Iterator[Fault]:
     """Yield content that is not a list of parts, and members of it that may not stand there."""
-    if not is_list(content):
+    if not is_list(content) or not content:
         yield place, quoted(content)
         return
     for index, part in enumerate(content):
@@ -340,7 +352,7 @@ def _malformed_parts(
             yield f"{place}[{index}]", f"{quoted(part)} that is not a content part"
         elif kind == "text" and not isinstance(body.get("text"), str):
             yield f"{place}[{index}].text", quoted(body.get("text"))
-        elif kind in _PARTS_OF_OTHER_APIS or kind in forbidden or only not in (None, kind):
+        elif kind not in _PARTS[role]:
             yield f"{place}[{index}]", f"a part of type {quoted(kind)}"
 
 
@@ -352,24 +364,6 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
         elif message.role not in _ROLES:
             yield f"{message.place}.role", quoted(raw.get("role"))
 
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(msgspec.json.decode(text), dict)
-    except (ValueError, RecursionError):
-        pass  # it may be JSON that msgspec cannot hold: ask the second decoder
-    try:
-        return isinstance(_JSON.decode(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-# Only the shape matters: numbers stay text, so that no number is too long to convert.
-_JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)
 
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA01": _unanswered_calls,

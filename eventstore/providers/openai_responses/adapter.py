@@ -15,6 +15,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import (
     FormatSignature,
     ProviderAdapter,
@@ -26,6 +27,7 @@ from eventstore.providers.media import document_of, file_name, image_of, plain_i
 from eventstore.providers.model import (
     Call,
     Change,
+    NativeMessage,
     ParsedCall,
     ParsedItem,
     ParsedMessage,
@@ -37,6 +39,7 @@ from eventstore.providers.model import (
 from eventstore.providers.parts import (
     answer_text,
     as_text,
+    beside_text,
     copy,
     described,
     foreign_text,
@@ -81,7 +84,48 @@ GIVEN = (
     "summary_text",
     "encrypted_content",
 )
-PREFIXES = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
+PREFIXES = {
+    "function_call": ("fc_",),
+    "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
+    "message": ("msg_",),
+}
+_OWN_REASONING: Final = "rs_"
+
+TYPES = frozenset(
+    {
+        *CALLS,
+        *OUTPUTS.values(),
+        "additional_tools",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "computer_call",
+        "computer_call_output",
+        "configuration_update",
+        "file_search_call",
+        "image_generation_call",
+        "item_reference",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "message",
+        "program",
+        "program_output",
+        "reasoning",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""The types of items that the API takes."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -142,7 +186,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
                 referred = referred or any(_kind(i) == "item_reference" for i in items[count:])
             elif (
                 own
-                and referred
+                and (referred or turn.is_continued)
                 and turn.server_call is not None
                 and turn.server_call.id not in called
             ):
@@ -182,6 +226,14 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         """Return what a well-formed output shows."""
         return _parts(native["output"])
 
+    def free_text(self, native: NativeMessage, place: int) -> str | None:
+        """Return the input of the call at `place`, if it is the call of a custom tool."""
+        items = native if isinstance(native, list) else []
+        calls = [item for item in items if isinstance(item, dict) and _is_call(item)]
+        if place >= len(calls) or _kind(calls[place]) != "custom_tool_call":
+            return None
+        return as_text(calls[place].get("input"))
+
     def takes_document_name(self, document: Document) -> bool:
         """Return whether the document is not at an address: one that is has no name."""
         return document.url is None
@@ -198,11 +250,17 @@ ADAPTER: Final = OpenAIResponsesAdapter()
 
 
 def _item(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> Iterator[ParsedItem]:
+    if _is_event(item):
+        held: JsonValue = item.get("item")
+        if item["type"] != "response.output_item.done" or not isinstance(held, dict):
+            return
+        item = held
     kind, role = _kind(item), item.get("role")
     if kind in OUTPUTS.values() or _is_output(item, kind):
         yield _result(item, is_error, is_rejection)
-    elif kind in CALLS and not _is_message(item):
-        call_id, call = item.get("call_id"), function_call(item.get("name"), item.get(CALLS[kind]))
+    elif _is_call(item):
+        call_id = item.get("call_id")
+        call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
         given = call_id if isinstance(call_id, str) and call_id else None
         made = (ParsedCall(given, call),)
         yield ParsedMessage(
@@ -223,9 +281,15 @@ def _item(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> I
             yield ParsedMessage(name, parts, (), item, well_formed)
 
 
+def _is_event(item: JsonObject) -> bool:
+    """Return whether it is an event of a stream: one of each item holds it whole at its end."""
+    kind = item.get("type")
+    return isinstance(kind, str) and kind.startswith("response.")
+
+
 def _kind(item: JsonObject) -> str | None:
     kind = item.get("type")
-    if isinstance(kind, str):
+    if isinstance(kind, str) and (kind in TYPES or not {"role", "content"} <= item.keys()):
         return kind
     if kind is None and item.keys() - {"type"} == {"id"}:  # a reference's type may be null
         return "item_reference"
@@ -237,6 +301,12 @@ def _is_output(item: JsonObject, kind: str | None) -> bool:
     if kind == "message" and item.get("role") in ("tool", "function"):
         return True
     return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not _OTHERS & item.keys()
+
+
+def _is_call(item: JsonObject) -> bool:
+    """Return whether an item calls a tool that the client runs."""
+    kind = _kind(item)
+    return kind in CALLS and not (_is_output(item, kind) or _is_message(item))
 
 
 def _is_message(item: JsonObject) -> bool:
@@ -260,6 +330,7 @@ def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
         item if well_formed else None,
         bool(is_rejection(item)),
         well_formed,
+        () if well_formed else beside_text(_parts(item.get("output", item.get("content")))),
     )
 
 
@@ -324,6 +395,7 @@ def _is_well_formed(item: JsonObject) -> bool:
             and isinstance(item.get(CALLS[kind]), str)
             and isinstance(name, str)
             and sanitized(name, _MAX_NATIVE_NAME) == name
+            and (kind != "function_call" or chat.is_json_object(item["arguments"]))
         )
     if kind in OUTPUTS.values():
         return isinstance(item.get("call_id"), str) and _is_content(item.get("output"), SHOWN)
@@ -332,7 +404,7 @@ def _is_well_formed(item: JsonObject) -> bool:
         own = isinstance(role, str) and _ROLES.get(role) == role
         known = SAID if role == "assistant" else GIVEN
         return own and item.get("type") in (None, kind) and _is_content(item.get("content"), known)
-    return kind is not None
+    return kind in TYPES
 
 
 def _is_legal_id(kind: str | None, item_id: object) -> bool:
@@ -342,8 +414,8 @@ def _is_legal_id(kind: str | None, item_id: object) -> bool:
         return False
     if _UUID.fullmatch(item_id):  # as compatible servers write them
         return True
-    prefix = PREFIXES.get(kind or "")
-    return prefix is None or (item_id.startswith(prefix) and sanitized(item_id, 64) == item_id)
+    prefixes = PREFIXES.get(kind or "")
+    return prefixes is None or (item_id.startswith(prefixes) and sanitized(item_id, 64) == item_id)
 
 
 def _is_content(content: JsonValue, known: tuple[str, ...]) -> bool:
@@ -469,18 +541,13 @@ def _messages(parts: tuple[Part, ...], changes: list[Change]) -> Iterator[list[J
     """Yield the items for parts: items of this API unchanged, other parts as messages."""
     said: list[Part] = []
     for part in parts:
-        if isinstance(part, Opaque) and part.provider == NAME and _stands_alone(part.data):
+        if isinstance(part, Opaque) and part.provider == NAME and part.data.get("type") in TYPES:
             yield _message("assistant", tuple(said), changes)
             said.clear()
             yield [copy(part.data)]
         else:
             said.append(part)
     yield _message("assistant", tuple(said), changes)
-
-
-def _stands_alone(data: JsonValue) -> bool:
-    """Return whether a part is an item, not a part of a message."""
-    return isinstance(data, dict) and data.get("type") not in ("refusal", "output_text")
 
 
 def _own_pieces(
@@ -549,6 +616,9 @@ def _mended(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
     if _kind(item) == "message":
         return _message("assistant", _parts(item.get("content")), changes)
     kind = item.get("type")
+    if isinstance(kind, str) and kind not in TYPES:
+        changes.append(Change("dropped", "OR05", f"{kind} is not the type of an item"))
+        return _as_text_message(item, changes)
     if isinstance(kind, str):
         changes.append(Change("dropped", "OR03", f"the id of a {kind} item is not legal"))
         return _as_text_message(item, changes)
@@ -561,6 +631,13 @@ def _is_same(call: Call, item: JsonObject) -> bool:
 
 
 def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:
+    if call.free_text is not None:
+        return {
+            "type": "custom_tool_call",
+            "call_id": name,
+            "name": tool_name(call, _MAX_NAME, changes),
+            "input": call.free_text,
+        }
     return {
         "type": "function_call",
         "call_id": name,
@@ -630,7 +707,7 @@ def _settled(items: list[JsonObject], changes: list[Change]) -> list[JsonObject]
 
 def _is_kept(item: JsonObject) -> bool:
     """Return whether reasoning is only a reference by id, without its content."""
-    kept = str(item.get("id", "")).startswith(PREFIXES["reasoning"])
+    kept = str(item.get("id", "")).startswith(_OWN_REASONING)
     return kept and not item.get("encrypted_content")
 
 

@@ -4,11 +4,15 @@ Calls of functions and of custom tools are paired with their outputs. Calls that
 servers run (searches, code, images) are not; nor are items that a client runs under another
 protocol (a computer, a shell, a tool search).
 
-An item reference stands for an item that the server keeps: an output after one may answer it.
+An item reference stands for an item that the server keeps: an output after one may answer it. So
+does the whole of a request that has a `previous_response_id` or a `conversation`, which is why a
+request may be judged as well as its input alone.
+
+A star after a code marks the part of the rule that only some servers hold, such as vLLM.
 
 A fault without a row of its own in the table is reported as OR05: items that are not objects or
-whose role is unknown, names and outputs of a wrong form, parts in the wrong place, and reasoning
-without a summary.
+whose type or role is unknown, names and outputs of a wrong form, parts in the wrong place, and
+reasoning without a summary.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
+    holds_json_object,
     is_list,
     listed,
     members_of,
@@ -65,6 +70,11 @@ RULES: Final[dict[str, Rule]] = {
         "Invalid '{place}': {detail}",
         "send call_id, name and arguments as text, the output as text or a list of parts",
     ),
+    "OR05*": (
+        "strict",
+        "Invalid '{place}': the arguments must be the JSON text of an object, but are {detail}.",
+        "send the arguments as a JSON object; wrap any other text in one",
+    ),
     "OR06": (
         "strict",
         "{place}: a message stands between the call {detail} and its output",
@@ -82,7 +92,46 @@ _OUTPUTS: Final = {
     "function_call_output": "function_call",
     "custom_tool_call_output": "custom_tool_call",
 }
-_ID_PREFIXES: Final = {"function_call": "fc_", "reasoning": "rs_", "message": "msg_"}
+_TYPES: Final = frozenset(
+    {
+        *_CALLS,
+        *_OUTPUTS,
+        "additional_tools",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "computer_call",
+        "computer_call_output",
+        "configuration_update",
+        "file_search_call",
+        "image_generation_call",
+        "item_reference",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "message",
+        "program",
+        "program_output",
+        "reasoning",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""The types of items that the API's reference lists, with those of its own clients."""
+_ID_PREFIXES: Final = {
+    "function_call": ("fc_",),
+    "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
+    "message": ("msg_",),
+}
 _ASSISTANT_PARTS: Final = ("output_text", "refusal")
 _OUTPUT_PARTS: Final = ("input_text", "input_image", "input_file", "scoped_content")
 _INPUT_PARTS: Final = (
@@ -105,13 +154,21 @@ _MAX_ID_LENGTH: Final = 64
 def findings(messages: object) -> Iterator[Finding]:
     """Yield code, place and detail of everything in `messages` that breaks a rule.
 
-    Text alone is a valid input too.
+    Text alone is a valid input too, and so is a whole request.
     """
-    if is_list(messages):
-        items = [_item(index, item) for index, item in enumerate(messages)]
-        yield from apply_checks(_CHECKS, items)
-    elif not isinstance(messages, str):
-        yield "OR05", "input", f"expected text or a list of items, but got {quoted(messages)}."
+    request = members_of(messages)
+    given = request.get("input", messages)
+    if is_list(given):
+        items = [_item(index, item) for index, item in enumerate(given)]
+        checks = _CHECKS_OF_CONTINUED if _is_continued(request) else _CHECKS
+        yield from apply_checks(checks, items)
+    elif not isinstance(given, str):
+        yield "OR05", "input", f"expected text or a list of items, but got {quoted(given)}."
+
+
+def _is_continued(request: Members) -> bool:
+    """Return whether a request goes on from items that the server keeps."""
+    return any(request.get(key) is not None for key in ("previous_response_id", "conversation"))
 
 
 class _Item(NamedTuple):
@@ -179,23 +236,23 @@ def _illegal_item_ids(items: list[_Item]) -> Iterator[Fault]:
         item_id = item.body.get("id")
         if item_id is None:
             continue
-        place, prefix = f"{item.place}.id", _ID_PREFIXES.get(item.kind or "")
+        place, prefixes = f"{item.place}.id", _ID_PREFIXES.get(item.kind or "")
         if not isinstance(item_id, str):
             yield place, f"expected text, but got {quoted(item_id)}."
             continue
         if item_id in seen:
             yield place, f"Duplicate item found with id {listed([item_id])}."
         seen.add(item_id)
-        has_prefix = prefix is None or item_id.startswith(prefix)
-        if not has_prefix and not _UUID.fullmatch(item_id):
+        has_prefix = prefixes is None or item_id.startswith(prefixes)
+        if prefixes and not has_prefix and not _UUID.fullmatch(item_id):
             yield (
                 place,
                 (
                     f"Invalid '{place}': {quoted(item_id)}. "
-                    f"Expected an ID that begins with '{prefix}'."
+                    f"Expected an ID that begins with '{prefixes[0]}'."
                 ),
             )
-        elif prefix is not None and not _ITEM_ID.fullmatch(item_id):
+        elif prefixes and not _ITEM_ID.fullmatch(item_id):
             yield (
                 place,
                 f"Invalid '{place}': {quoted(item_id)}. Expected 1 to 64 of [a-zA-Z0-9_-].",
@@ -224,7 +281,7 @@ def _stranded(items: list[_Item]) -> Iterator[Fault]:
 def _is_stored_by_api(item: _Item) -> bool:
     """Return whether the API looks an item up: it has an id of the API, and no content itself."""
     item_id = item.body.get("id")
-    has_api_id = isinstance(item_id, str) and item_id.startswith(_ID_PREFIXES["reasoning"])
+    has_api_id = isinstance(item_id, str) and item_id.startswith("rs_")
     return has_api_id and not item.body.get("encrypted_content")
 
 
@@ -243,6 +300,8 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
     for item in items:
         if item.kind is None:
             yield item.place, "expected an item with a type or a role."
+        elif item.kind not in _TYPES:
+            yield f"{item.place}.type", f"{quoted(item.kind)} is not the type of an item."
         elif item.kind == "message":
             yield from _malformed_message(item)
         elif item.kind in _CALLS:
@@ -271,6 +330,14 @@ def _malformed_call(item: _Item, input_member: str) -> Iterator[Fault]:
     if not isinstance(value, str):
         place = f"{item.place}.{input_member}"
         yield place, f"expected a string, but got {quoted(value)} instead."
+
+
+def _unparsable_arguments(items: list[_Item]) -> Iterator[Fault]:
+    """Check OR05*: the arguments of a function are the JSON text of an object."""
+    for item in items:
+        text = item.body.get("arguments") if item.kind == "function_call" else None
+        if isinstance(text, str) and not holds_json_object(text):
+            yield f"{item.place}.arguments", quoted(text)
 
 
 def _malformed_parts(place: str, content: object, supported: tuple[str, ...]) -> Iterator[Fault]:
@@ -323,5 +390,9 @@ _CHECKS: Final[dict[str, Callable[[list[_Item]], Iterator[Fault]]]] = {
     "OR03": _illegal_item_ids,
     "OR04": _stranded,
     "OR05": _malformed,
+    "OR05*": _unparsable_arguments,
     "OR06": _interleaved,
 }
+
+_CHECKS_OF_CONTINUED: Final = {code: check for code, check in _CHECKS.items() if code != "OR02"}
+"""Those of a request whose outputs may answer calls that the server keeps."""

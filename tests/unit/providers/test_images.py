@@ -343,7 +343,7 @@ def test_a_result_shows_its_image(
         return
     assert [*shown(repaired.messages)] == [BYTES]
     told = [(each.what, each.why) for each in repaired.repairs if each.call_id == "t1"]
-    assert (("moved", "the image or document follows the result") in told) == (target in APART)
+    assert (("moved", "what the result shows follows it") in told) == (target in APART)
     takes_it = member == "detail" and takes_detail(target)
     assert (("dropped", f"{member} of an image has no place here") in told) != takes_it
     assert "only text" not in str(repaired.repairs)
@@ -433,7 +433,7 @@ def test_a_tool_shows_the_image_that_it_gives(provider: str) -> None:
         messages = arguments[list_key(provider)]
         assert validate(messages, provider) == []
         assert [*shown(messages)] == [BYTES]
-        assert ("the image or document follows the result" in str(repairs)) == (provider in APART)
+        assert ("what the result shows follows it" in str(repairs)) == (provider in APART)
         assert "only text" not in str(repairs)
         assert all(text in str(messages) for text in ("'a", "b"))
         assert ("'low'" in str(messages)) == takes_detail(provider)

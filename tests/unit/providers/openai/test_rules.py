@@ -104,6 +104,25 @@ BROKEN = [
         "OA04", ["messages[0].tool_calls[0]"], [calling("search")], id="a call that is a string"
     ),
     pytest.param(
+        "OA04",
+        [f"messages[0].tool_calls[{i}].type" for i in range(3)],
+        [
+            calling(
+                {"id": "a", "function": call()["function"]},
+                {**call("b"), "type": "tool"},
+                {**call("c"), "type": ["function"]},
+            ),
+            *map(result, "abc"),
+        ],
+        id="calls of no known type",
+    ),
+    pytest.param(
+        "OA04",
+        ["messages[0].tool_calls"],
+        [calling(*(call(f"c{i}") for i in range(129))), *(result(f"c{i}") for i in range(129))],
+        id="129 calls",
+    ),
+    pytest.param(
         "OA05",
         ["messages[0].tool_calls[0].id", "messages[1].tool_call_id"],
         [calling(call("")), result("")],
@@ -210,6 +229,12 @@ BROKEN = [
     pytest.param("OA11", [CONTENT], [says([])], id="no parts"),
     pytest.param("OA11", [CONTENT], [says(None, refusal=None, tool_calls=None)], id="nulls"),
     pytest.param("OA11", [CONTENT], [says(12)], id="a number"),
+    pytest.param(
+        "OA11", [CONTENT], [calling(call(), content=[]), result()], id="no parts beside calls"
+    ),
+    pytest.param(
+        "OA11", ["messages[0].content[0]"], [says([{"type": "thinking"}])], id="a thinking part"
+    ),
     pytest.param("OA11", ["messages[0].content[0]"], [says(["a"])], id="a part that is text"),
     pytest.param(
         "OA12", ["messages[1].content"], [calling(call()), result(content=None)], id="null"
@@ -251,6 +276,10 @@ BROKEN = [
         id="a system's file, another API's text",
     ),
     pytest.param("OA12", [CONTENT], [user(None)], id="a user message that is null"),
+    pytest.param("OA12", [CONTENT], [user([])], id="a user message without parts"),
+    pytest.param(
+        "OA12", [CONTENT], [{"role": "system", "content": []}], id="a system message without parts"
+    ),
     pytest.param("OA12", [CONTENT], [{"role": "system"}], id="a system message without content"),
     pytest.param("OA12", ["messages[0].content[0]"], [user([None])], id="a null part"),
     pytest.param(
@@ -309,7 +338,6 @@ SOUND = [
     pytest.param("OA11", [says([{"type": "refusal", "refusal": "No."}])], id="a refusal part"),
     pytest.param("OA11", [says(None, refusal="No.")], id="a refusal"),
     pytest.param("OA11", [says(None, audio={"id": "audio_1"})], id="audio"),
-    pytest.param("OA11", [calling(call(), content=[]), result()], id="no parts beside calls"),
     pytest.param("OA12", [calling(call()), result(content="")], id="an empty result"),
     pytest.param(
         "OA12",
@@ -325,7 +353,16 @@ SOUND = [
         ],
         id="a user's audio and image",
     ),
-    pytest.param("OA12", [{"role": "system", "content": []}], id="a system message without parts"),
+    pytest.param(
+        "OA12",
+        [user([{"type": "video_url", "video_url": {"url": "https://a.b/c.mp4"}}])],
+        id="video",
+    ),
+    pytest.param(
+        "OA04",
+        [calling(*(call(f"c{i}") for i in range(128))), *(result(f"c{i}") for i in range(128))],
+        id="128 calls",
+    ),
     pytest.param(
         "OA13",
         [{"role": "developer", "content": "a"}, {"role": "system", "content": "a"}, user(), says()],

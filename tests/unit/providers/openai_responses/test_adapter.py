@@ -339,22 +339,130 @@ def test_a_call_of_a_wrong_form_is_mended(broken: Item, arguments: str) -> None:
 
 
 def test_arguments_that_are_not_an_object_stay_as_the_model_wrote_them(chat: Conversation) -> None:
-    """The API accepts any text, as it does for the input of a custom tool."""
+    """They are in an object, as vLLM demands; the input of a custom tool is any text."""
     items = [says(), call(arguments="not json"), output(), SHELL, SHELL_OUTPUT]
     chat.record_messages(items, OURS)
-    assert shown(chat) == items
+    kept = [says(), call(arguments='{"raw_arguments":"not json"}'), *items[2:]]
+    assert shown(chat) == kept == mended(*items)
     other = model_history(chat.events()).render("anthropic")["messages"]
     assert other[1]["content"][0]["input"] == {"raw_arguments": "not json"}
-    assert other[3]["content"][0]["input"] == {"raw_arguments": "ls -l"}
+    assert other[3]["content"][0]["input"] == {"input": "ls -l"}
+
+
+def test_a_custom_call_is_carried_to_the_other_api_and_back() -> None:
+    """It stays one of a custom tool, with its text as it was, also where that is JSON."""
+    text = '{ "a":1}'
+    items = [says(), {**SHELL, "input": text}, SHELL_OUTPUT]
+    chat = repair_messages(items, OURS, "openai").messages
+    made = {"id": SHELL["call_id"], "type": "custom", "custom": {"name": "shell", "input": text}}
+    assert chat[1]["tool_calls"] == [made]
+    assert validate(chat, "openai") == []
+    assert repair_messages(chat, "openai", OURS).messages == items
+
+
+def test_an_edited_custom_call_stays_one(chat: Conversation) -> None:
+    """The text that the person approved takes the place of the model's."""
+    (tool,) = chat.record(SHELL, OURS)
+    chat.approve(tool.id, edited_arguments={"input": "ls"})
+    made = shown(chat)
+    assert [item["type"] for item in made] == ["custom_tool_call", "custom_tool_call_output"]
+    assert made[0]["input"] == "ls"
+    assert "has not run" in made[1]["output"]
+
+
+def test_an_open_custom_call_is_not_said_to_be_unparsed(chat: Conversation) -> None:
+    """Its text need not be JSON: the call waits like any other."""
+    chat.record(SHELL, OURS)
+    assert shown(chat)[1]["output"] == "[Awaiting approval: this call has not run.]"
+    unparsed = model_history(chat.events()).render("openai")
+    assert "parsed" not in str(unparsed)
+
+
+def test_what_an_output_of_another_form_shows_stays_in_it() -> None:
+    """Images and files of Chat Completions become those of this API, in place."""
+    url = "data:image/png;base64,iVBORw0KGgo="
+    broken = output() | {
+        "output": [
+            {"type": "text", "text": "SHOT"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]
+    }
+    assert mended(says(), call(), broken)[2]["output"] == [
+        {"type": "input_text", "text": "SHOT"},
+        {"type": "input_image", "image_url": url, "detail": "auto"},
+    ]
+
+
+def test_events_of_a_stream_are_no_items() -> None:
+    """The event that ends an item holds it; the others say the same in pieces, or nothing."""
+    words = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    words["content"] = [{"type": "output_text", "text": "FOUND", "annotations": []}]
+    given = [
+        says(),
+        {"type": "response.created", "response": {"id": "resp_1"}},
+        {"type": "response.output_text.delta", "delta": "FOU"},
+        {"type": "response.output_item.done", "item": words},
+    ]
+    repaired = repair_messages(given, OURS)
+    assert repaired.messages == [says(), words]
+    assert "input[1] says nothing" in str(repaired.repairs)
+
+
+def test_an_item_of_an_unknown_type_stays_as_text() -> None:
+    """The API would refuse the whole request for it."""
+    repaired = repair_messages([says(), {"type": "tool_result", "content": "FOUND"}], OURS)
+    assert [message["role"] for message in repaired.messages] == ["user", "assistant"]
+    assert "FOUND" in repaired.messages[1]["content"]
+    assert "tool_result is not the type of an item" in str(repaired.repairs)
+
+
+def test_a_message_of_an_unknown_type_is_read_by_its_members() -> None:
+    """Its role and content say what it is."""
+    assert mended(says(type="text"), says(type="x", role="assistant")) == [
+        says(),
+        says(role="assistant"),
+    ]
+
+
+@pytest.mark.parametrize("state", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}])
+def test_outputs_for_what_the_server_keeps_stay_outputs(state: dict[str, str]) -> None:
+    """The request says so, whole or in a wrapper; what else is wrong is mended."""
+    request = {**state, "input": [output(), says()]}
+    assert repair_messages(request, OURS).messages == request["input"]
+    assert repair_messages({"body": request}, OURS).repairs == []
+    broken = {**state, "input": [output(), call("call_2"), says()]}
+    repaired = repair_messages(broken, OURS)
+    assert repaired.messages[0] == output()
+    assert [repair.rule for repair in repaired.repairs] == ["open-call"]
+    assert validate({**broken, "input": repaired.messages}, OURS) == []
+    alone = repair_messages({"input": [output()]}, OURS).messages
+    assert [message["role"] for message in alone] == ["user"]
+
+
+def test_reasoning_of_deepseek_keeps_its_ids() -> None:
+    """Its server takes them back, several before several calls."""
+    items = [
+        says(),
+        reasoning("rs-a"),
+        reasoning("rs-b"),
+        call(),
+        call("call_2"),
+        output(),
+        output("call_2"),
+    ]
+    repaired = repair_messages(items, OURS)
+    assert (repaired.messages, repaired.repairs) == (items, [])
 
 
 def test_a_custom_call_without_an_output_gets_one_of_its_kind() -> None:
-    """If the call had to be rewritten, both halves are a function's."""
+    """Also if the call had to be rewritten, both halves are a custom tool's."""
     repaired = mended(says(), SHELL)
     assert repaired[2]["type"] == "custom_tool_call_output"
-    assert mended(says(), {**SHELL, "name": "s h"}, SHELL_OUTPUT)[2]["type"] == (
-        "function_call_output"
-    )
+    rewritten = mended(says(), {**SHELL, "name": "s h"}, SHELL_OUTPUT)
+    assert [item.get("type") for item in rewritten[1:]] == [
+        "custom_tool_call",
+        "custom_tool_call_output",
+    ]
 
 
 def test_turns_from_elsewhere_become_items() -> None:
@@ -747,7 +855,7 @@ def test_content_without_a_role_is_a_message_whatever_its_type(message: dict[str
 
 def test_a_message_for_an_item_whose_id_is_used_comes_after_the_outputs() -> None:
     """Otherwise the message would separate the calls from their outputs."""
-    item = {"type": "x_call", "id": "x_1", "name": "real words"}
+    item = {"type": "mcp_call", "id": "x_1", "name": "real words"}
     shown = mended(says(), call(), item, item, call("call_2"), output(), output("call_2"))
     assert shown[:4] == [says(), call(), output(), item]
     assert "real words" in shown[4]["content"]
