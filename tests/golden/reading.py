@@ -38,6 +38,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 """Each way in which the conversation `support` is rendered, beside the default."""
 
+MISTRALS_BRIDGE = {"role": "assistant", "content": "[The results were received.]"}
+
 NOT_RENDERED = frozenset({"every-member"})
 """Conversations whose events make no sense together."""
 
@@ -74,7 +76,8 @@ def lines(store: EventStore, rows: Iterable[Row]) -> str:
 def prompts(store: EventStore, conversation_id: str) -> str:
     """Return the prompts that a conversation gives, for each provider.
 
-    The older versions let a prompt end with the assistant's words, which is an option now.
+    The older versions let a prompt end with the assistant's words, which is an option now, and had
+    no line of the assistant's between results and the user, which Mistral demands.
     """
     history = list(store.conversation(conversation_id).events())
     found = {
@@ -84,6 +87,8 @@ def prompts(store: EventStore, conversation_id: str) -> str:
         for way, options in OPTIONS.items():
             view = model_history(history, prefill=True, **options)
             found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
+    said = found["default"]["mistral"]["messages"]
+    found["default"]["mistral"]["messages"] = [each for each in said if each != MISTRALS_BRIDGE]
     return _text(found)
 
 

@@ -161,7 +161,7 @@ def test_the_assistant_speaks_between_results_and_the_user(chat: Conversation) -
     assert grown[: len(shown)] == shown
 
 
-def test_what_a_result_shows_comes_after_the_assistants_word() -> None:
+def test_an_image_of_a_result_comes_after_the_assistants_word() -> None:
     """An image of another provider's result is a user's message, which is bridged like any."""
     shot = {"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}
     given = [

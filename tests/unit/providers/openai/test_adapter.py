@@ -45,7 +45,9 @@ def text(said: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shown", [IMAGE, SOUND, SHEET], ids=["image", "sound", "file"])
-def test_what_a_result_shows_follows_the_results(chat: Conversation, shown: dict[str, Any]) -> None:
+def test_images_sounds_and_files_of_a_result_follow_the_results(
+    chat: Conversation, shown: dict[str, Any]
+) -> None:
     """A tool message holds only text: after all results of the turn the user shows the rest."""
     messages = [USER, calling(call(), call("c2")), result([text("SHOT"), shown]), result("B", "c2")]
     repaired = repair_messages(messages, OURS)
@@ -112,7 +114,7 @@ def test_a_call_gets_its_type() -> None:
 
 
 def test_another_apis_thinking_leaves_the_content() -> None:
-    """What was said stays."""
+    """The text beside it stays."""
     thinking = {"type": "thinking", "thinking": "HM", "signature": "s"}
     said = {"role": "assistant", "content": [thinking, text("SAID")]}
     made = repair_messages([USER, said, USER], OURS).messages

@@ -339,7 +339,7 @@ def test_a_call_of_a_wrong_form_is_mended(broken: Item, arguments: str) -> None:
 
 
 def test_arguments_that_are_not_an_object_stay_as_the_model_wrote_them(chat: Conversation) -> None:
-    """They are in an object, as vLLM demands; the input of a custom tool is any text."""
+    """The text is in an object, as vLLM demands; the input of a custom tool is any text."""
     items = [says(), call(arguments="not json"), output(), SHELL, SHELL_OUTPUT]
     chat.record_messages(items, OURS)
     kept = [says(), call(arguments='{"raw_arguments":"not json"}'), *items[2:]]
@@ -350,7 +350,7 @@ def test_arguments_that_are_not_an_object_stay_as_the_model_wrote_them(chat: Con
 
 
 def test_a_custom_call_is_carried_to_the_other_api_and_back() -> None:
-    """It stays one of a custom tool, with its text as it was, also where that is JSON."""
+    """The text is as it was, also where it is JSON."""
     text = '{ "a":1}'
     items = [says(), {**SHELL, "input": text}, SHELL_OUTPUT]
     chat = repair_messages(items, OURS, "openai").messages
@@ -378,7 +378,7 @@ def test_an_open_custom_call_is_not_said_to_be_unparsed(chat: Conversation) -> N
     assert "parsed" not in str(unparsed)
 
 
-def test_what_an_output_of_another_form_shows_stays_in_it() -> None:
+def test_images_in_an_output_of_another_form_stay_in_it() -> None:
     """Images and files of Chat Completions become those of this API, in place."""
     url = "data:image/png;base64,iVBORw0KGgo="
     broken = output() | {
@@ -455,7 +455,7 @@ def test_reasoning_of_deepseek_keeps_its_ids() -> None:
 
 
 def test_a_custom_call_without_an_output_gets_one_of_its_kind() -> None:
-    """Also if the call had to be rewritten, both halves are a custom tool's."""
+    """Both halves are a custom tool's, if the call had to be rewritten, too."""
     repaired = mended(says(), SHELL)
     assert repaired[2]["type"] == "custom_tool_call_output"
     rewritten = mended(says(), {**SHELL, "name": "s h"}, SHELL_OUTPUT)
