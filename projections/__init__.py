@@ -34,6 +34,7 @@ from projections.resume_plan import ResumePlan, Step, resume_plan
 from projections.statistics.durations import Percentiles
 from projections.statistics.projection import ErrorStatistics, error_statistics
 from projections.statistics.results import Statistics
+from projections.statistics.usage import UsageReport, UsageStatistics, usage_statistics
 
 if TYPE_CHECKING:  # at run time loaded on first use: it needs SQLAlchemy
     from projections.projector import (
@@ -79,6 +80,8 @@ __all__ = [
     "Step",
     "TableProjection",
     "TimeBucket",
+    "UsageReport",
+    "UsageStatistics",
     "current_tools",
     "diff",
     "error_statistics",
@@ -93,6 +96,7 @@ __all__ = [
     "replay",
     "resume_plan",
     "token_counter",
+    "usage_statistics",
     "why",
 ]
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from eventstore import FunctionCall, HookAnswer, ToolsOffered
+from eventstore import FunctionCall, HookAnswer, ModelResponded, ToolsOffered, Usage
 from eventstore.domain.one_line import one_line
 
 _PLAIN_NAME = re.compile(r"[\w.:/@+#|-]+")
@@ -74,6 +74,27 @@ def offer_text(event: ToolsOffered) -> str:
 
 def _names(names: Collection[str]) -> str:
     return ", ".join(names) or "no tool"
+
+
+def usage_text(usage: Usage | None) -> str:
+    """Return the tokens of a response, or of several, and what they cost."""
+    if usage is None:
+        return "unknown usage"
+    cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
+    reasoning = f", {usage.reasoning_tokens:,} reasoning" if usage.reasoning_tokens else ""
+    cost = "" if usage.cost is None else f", cost {usage.cost:f}"
+    return (
+        f"{plural(usage.total_tokens, 'token')} "
+        f"({usage.input_tokens:,} in{cached}; {usage.output_tokens:,} out{reasoning}){cost}"
+    )
+
+
+def response_text(event: ModelResponded) -> str:
+    """Return what a response of a model says of itself."""
+    text = f"{event.model or event.provider or 'a model'}: {usage_text(event.usage)}"
+    if event.latency is not None:
+        text += f", {duration(event.latency)}"
+    return text if event.finish_reason is None else f"{text}: {event.finish_reason}"
 
 
 def hooks_text(answers: Iterable[HookAnswer]) -> str:

@@ -33,7 +33,13 @@ from eventstore.domain.json_types import JsonObject
 from eventstore.domain.one_line import one_line
 from eventstore.providers import AnyProvider
 from projections.current_tools import CurrentTools
-from projections.formatting import arguments_text, hooks_text, offer_text, utc_text
+from projections.formatting import (
+    arguments_text,
+    hooks_text,
+    offer_text,
+    response_text,
+    utc_text,
+)
 from projections.history.model_history import ModelHistory
 from projections.history.options import HistoryKeywords
 from projections.history.projection import History
@@ -254,12 +260,6 @@ def _describe_offered(event: ToolsOffered) -> str:
     return f"iteration {event.iteration}: {offer_text(event)}"
 
 
-def _describe_response(event: ModelResponded) -> str:
-    usage = event.usage
-    tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens" if usage else "unknown usage"
-    return f"{event.model or event.provider or 'a model'}: {tokens}{_reason(event.finish_reason)}"
-
-
 def _describe_breach(event: UsageLimitBreach) -> str:
     return str(event)
 
@@ -290,7 +290,7 @@ def _reason(reason: str | None) -> str:
 
 _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
     MessageAdded: _describe_message,
-    ModelResponded: _describe_response,
+    ModelResponded: response_text,
     RunEnded: _describe_ended,
     RunStarted: _describe_started,
     ToolApproved: _describe_approved,

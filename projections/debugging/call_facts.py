@@ -14,6 +14,7 @@ import msgspec
 from eventstore import (
     FunctionCall,
     MessageAdded,
+    ModelResponded,
     Recorded,
     RunEnded,
     RunStarted,
@@ -25,6 +26,8 @@ from eventstore import (
     ToolPending,
     ToolRejected,
     ToolRunning,
+    Usage,
+    UsageLimitBreach,
 )
 from projections.debugging.error_results import error_text
 from projections.projection import fingerprint_of
@@ -98,6 +101,8 @@ class LogFacts:
         self.user_messages: list[int] = []
         self.assistant_messages: list[int] = []
         self.messages: list[tuple[int, str]] = []
+        self.responses: list[tuple[int, ModelResponded]] = []
+        self.breaches: list[tuple[int, UsageLimitBreach]] = []
         self.started: list[Recorded] = []
         self.ended: Recorded | None = None
         self.first: Recorded | None = None
@@ -134,6 +139,17 @@ class LogFacts:
             self.assistant_messages.append(version)
         if text and len(text) <= _MAX_ERROR_MESSAGE_CHARACTERS and _is_notice(text):
             self.errors.append(CallError(version, text, is_marked=False))
+
+    @property
+    def usage(self) -> Usage:
+        """What the responses have cost together."""
+        return sum((r.usage for _, r in self.responses if r.usage is not None), Usage())
+
+    def _responded(self, recorded: Recorded, event: ModelResponded) -> None:
+        self.responses.append((recorded.version, event))
+
+    def _limit_reached(self, recorded: Recorded, event: UsageLimitBreach) -> None:
+        self.breaches.append((recorded.version, event))
 
     def _stray(self, version: int, event: MessageAdded) -> None:
         if event.call_id is None:
@@ -230,6 +246,7 @@ class LogFacts:
 
     _steps: ClassVar[dict[type, Callable[..., None]]] = {
         MessageAdded: _message,
+        ModelResponded: _responded,
         ToolPending: _pending,
         ToolApproved: _approved,
         ToolRunning: _running,
@@ -239,6 +256,7 @@ class LogFacts:
         ToolRejected: _rejected,
         RunStarted: _run_started,
         RunEnded: _run_ended,
+        UsageLimitBreach: _limit_reached,
     }
 
 

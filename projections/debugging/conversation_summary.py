@@ -15,7 +15,7 @@ class ConversationSummary(msgspec.Struct, frozen=True, gc=False):
 
     `failed` counts the calls whose last outcome is a failure or a result that says an error, `open`
     the calls without an end. `last_at` is in microseconds since 1970 UTC. `last` says how the log
-    ends: the end of the run, otherwise the last event.
+    ends: the end of the run, otherwise the last event. `tokens` are those of the responses.
     """
 
     conversation_id: str
@@ -25,6 +25,7 @@ class ConversationSummary(msgspec.Struct, frozen=True, gc=False):
     failed: int
     open: int
     last: str
+    tokens: int = 0
 
 
 def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> ConversationSummary:
@@ -40,6 +41,7 @@ def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> Co
         failed=sum(call.is_error for call in calls),
         open=sum(call.is_open for call in calls),
         last=_last(facts),
+        tokens=facts.usage.total_tokens,
     )
 
 

@@ -30,9 +30,9 @@ class Cause(msgspec.Struct, frozen=True, gc=False):
     """A place in the log that may be the cause.
 
     `version` is the event to look at, `versions` every event that belongs to it, in order. `kind`
-    is one of: auth, context, crash, doubled, error, interrupted, json, loop, misplaced, mismatch,
-    open, quota, refused, silence, size, truncated, unreadable. `weight` (0 to 100) orders causes of
-    one log; it is no probability.
+    is one of: auth, context, crash, doubled, error, interrupted, json, limit, loop, misplaced,
+    mismatch, open, quota, refused, silence, size, truncated, unreadable. `weight` (0 to 100) orders
+    causes of one log; it is no probability.
     """
 
     kind: str
@@ -139,6 +139,30 @@ _ECHOED = re.compile(
 )
 _MIN_FILE_LINES = 3
 """Lines of JSON that breaks off which are a part of a file, as a tool was asked for."""
+_CUT_OFF = frozenset(
+    (
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+        "error_limit",
+    )
+)
+"""The finish reasons, in lower case, of a response that is too long."""
+_WITHHELD = frozenset(
+    (
+        "content_filter",
+        "content_filtered",
+        "safety",
+        "recitation",
+        "prohibited_content",
+        "refusal",
+        "guardrail_intervened",
+        "error_toxic",
+    )
+)
+"""The finish reasons, in lower case, of a response that was held back."""
 
 _MIN_RUN, _LONG_RUN, _LONGER_RUN = 3, 5, 10
 
@@ -229,6 +253,8 @@ class Suspects:
 
     def _all(self) -> Iterator[Cause]:
         yield from self._end()
+        yield from self._limits()
+        yield from self._cut_off()
         yield from self._open_calls()
         yield from self._errors()
         yield from self._refusals()
@@ -276,6 +302,28 @@ class Suspects:
             text += f"; the largest result is version {at}, {size:,} characters, {share}% of all"
             versions = tuple(sorted({*versions, at}))
         return _cause("context", version, text, weight, versions=versions)
+
+    # what the model's responses have used, and how they ended
+
+    def _limits(self) -> Iterator[Cause]:
+        """Yield the usage limits that were reached; the last one, if nothing was done after it."""
+        for version, breach in self._facts.breaches:
+            has_gone_on = bool(self._calls_after(version)) or self._last_assistant > version
+            weight = 34 + self._recency(version) if has_gone_on else 96
+            yield _cause("limit", version, f"the usage limit was reached: {breach}", weight)
+
+    def _cut_off(self) -> Iterator[Cause]:
+        """Yield the responses that are not whole."""
+        last = self._facts.responses[-1][0] if self._facts.responses else 0
+        for version, response in self._facts.responses:
+            reason = (response.finish_reason or "").lower()
+            if reason not in _CUT_OFF | _WITHHELD:
+                continue
+            kind, what = ("truncated", "cut off") if reason in _CUT_OFF else ("refused", "withheld")
+            tokens = f" after {response.usage.output_tokens:,} tokens" if response.usage else ""
+            text = f"the model's response was {what}{tokens} ({response.finish_reason})"
+            weight = 76 if version == last else 38 + self._recency(version)
+            yield _cause(kind, version, text, weight)
 
     # calls without an end
 

@@ -22,7 +22,7 @@ from projections.debugging.suspects import (
     group_errors,
     loop_text,
 )
-from projections.formatting import plural, utc_text
+from projections.formatting import plural, usage_text, utc_text
 from projections.repeats.projection import Finding, Repeats
 
 MAX_LISTED = 4
@@ -193,6 +193,8 @@ def _ended(facts: LogFacts, damaged: int) -> str:
         text += f", with {plural(len(opened), 'call')} open {since}"
         if latest is not first:
             text += f", the last from version {latest.version}"
+    if facts.responses:
+        text += f"; {plural(len(facts.responses), 'response')}: {usage_text(facts.usage)}"
     if damaged:
         text += f"; {plural(damaged, 'event')} {'do' if damaged > 1 else 'does'} not fit the log"
     return text

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from eventstore import FunctionCall, Text
 from eventstore.domain.one_line import one_line
 from eventstore.providers import Call, Turn
-from projections.formatting import arguments_text, hooks_text, offer_text, plural
+from projections.formatting import arguments_text, hooks_text, offer_text, plural, response_text
 from projections.history.entries import Repair
 from projections.history.trace import Trace
 
@@ -24,7 +24,8 @@ def explanation(
 ) -> str:
     """Return the turns with their calls and answers, each repair under what it concerns.
 
-    Under its turn is what the gates said of the offer, under its call what the hooks said.
+    Under its turn is what the gates said of the offer and the response of itself, under its call
+    what the hooks said.
     """
     repairs_of: dict[str | int | None, list[Repair]] = defaultdict(list)
     for repair in repairs:
@@ -60,6 +61,8 @@ def _turn_lines(
     if turn.version is not None:
         if (offer := trace.offers.get(turn.version)) is not None:
             yield f"      offered: {one_line(offer_text(offer), width)}"
+        if (response := trace.responses.get(turn.version)) is not None:
+            yield f"      answered by {one_line(response_text(response), width)}"
         for repair in repairs_of.pop(turn.version, ()):
             yield _repair_line(repair, "      - ", width)
     for call in turn.calls:

@@ -21,6 +21,7 @@ from eventstore import (
     Event,
     IllegalTransition,
     MessageAdded,
+    ModelResponded,
     Part,
     Recorded,
     Text,
@@ -144,6 +145,8 @@ class History:
             self._advance_call(version, event, at, fingerprint)
         elif type(event) is ToolsOffered:
             self._trace.add_offer(event, self._entries)
+        elif type(event) is ModelResponded:
+            self._trace.add_response(event)
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:
@@ -164,6 +167,8 @@ class History:
             entry.may_be_server_call = (
                 self._has_references and event.provider is not None and bool(event.call_id)
             )
+        if event.role == "user":
+            self._trace.end_turn()
         if event.role == "assistant":
             self._trace.begin_turn(version)
             if event.turn is not None:

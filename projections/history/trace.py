@@ -1,33 +1,38 @@
-"""`Trace`: what gates and hooks said, for people who ask why a history is as it is.
+"""`Trace`: what gates, hooks and models said, for people who ask why a history is as it is.
 
 1. An offer belongs to the turn that follows it. An offer that was made late, for a turn whose calls
    have not moved on since, belongs to that turn.
 2. What hooks said belongs to their call.
-3. The model is told nothing of it.
+3. What the model's response said of itself belongs to its turn (`ResponseTurns`).
+4. The model is told nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventstore import HookAnswer, ToolsOffered
+from eventstore import HookAnswer, ModelResponded, ToolsOffered
 from projections.history.entries import Entry
+from projections.response_turns import ResponseTurns
 
 
 class Trace:
-    """The offers by the version of their turn, and the answers of hooks by call."""
+    """The offers and responses by the version of their turn, and the answers of hooks by call."""
 
-    __slots__ = ("_next", "answers", "offers")
+    __slots__ = ("_next", "_response_turns", "answers", "offers", "responses")
 
     def __init__(self) -> None:
         self.offers: dict[int, ToolsOffered] = {}
         self.answers: dict[str, tuple[tuple[HookAnswer, ...], ...]] = {}
+        self.responses: dict[int, ModelResponded] = {}
         self._next: ToolsOffered | None = None
+        self._response_turns = ResponseTurns()
 
     def copy(self) -> Trace:
         """Return the same trace, which later events do not change."""
         other = Trace()
-        other.offers, other.answers, other._next = self.offers.copy(), self.answers.copy(), None
+        other.offers, other.answers = self.offers.copy(), self.answers.copy()
+        other.responses = self.responses.copy()
         return other
 
     def add_answers(self, call_id: str, answers: tuple[HookAnswer, ...]) -> None:
@@ -42,8 +47,21 @@ class Trace:
         else:
             self._next = event
 
+    def add_response(self, event: ModelResponded) -> None:
+        """Take in a response, for the last turn or for the next one."""
+        version = self._response_turns.add_response(event)
+        if version is not None:
+            self.responses[version] = event
+
+    def end_turn(self) -> None:
+        """Let no later response belong to the last turn."""
+        self._response_turns.close()
+
     def begin_turn(self, version: int) -> None:
-        """Give the last offer to a turn of the model."""
+        """Give the last offer, and a response that waits, to a turn of the model."""
+        response = self._response_turns.add_turn(version)
+        if response is not None:
+            self.responses[version] = response
         if self._next is not None:
             self.offers[version], self._next = self._next, None
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore, SchemaTooNew, UnknownEvent, validate
+from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, Usage, validate
 from eventstore.migrate import REVISIONS
 from eventstore.testing import append, pending, running
 from projections.cli import app
@@ -799,6 +799,19 @@ def test_stats_counts(run: Command, store: EventStore) -> None:
     assert "transient" in run.here("stats", "--url", run.url).stdout
     numbers = run.json("stats", "chat", "--url", run.url)["overall"]
     assert (numbers["calls"], numbers["failures"], numbers["recovered"]) == (3, 1, 1)
+
+
+def test_stats_and_show_tell_the_usage(run: Command, store: EventStore) -> None:
+    """A log without responses says nothing of them."""
+    assert "usage" not in run.json("stats", "--url", run.url)
+    responded = ModelResponded("openai", "gpt-5", "r1", "stop", Usage(1_000, 200))
+    store.conversation("chat").append(responded)
+    assert run.json("stats", "--url", run.url)["usage"]["by_model"]["gpt-5"]["responses"] == 1
+    assert "1,200 tokens (1,000 in; 200 out)" in run.here("stats", "--url", run.url).stdout
+    listed = run.here("show", "--url", run.url).stdout
+    assert "tokens" in listed
+    assert "1,200" in listed
+    assert "gpt-5: 1,200 tokens" in run.here("show", "chat", "--url", run.url).stdout
 
 
 def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStore) -> None:

@@ -52,11 +52,13 @@ from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
 from projections.resume_plan import ResumePlan, resume_plan
 from projections.statistics.durations import MAX_EXACT_DURATIONS, RELATIVE_ERROR, Durations
 from projections.statistics.projection import ErrorStatistics, error_statistics
+from projections.statistics.usage import UsageStatistics
 
 # each fold, and everything that can be asked of it
 FOLDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "tools": (CurrentTools, lambda fold: (fold.tools, fold.anomalies, list(fold.calls()))),
     "statistics": (ErrorStatistics, lambda fold: (fold.result(), str(fold.result()))),
+    "usage": (UsageStatistics, lambda fold: (fold.result(), str(fold.result()))),
     "statistics of few": (lambda: ErrorStatistics(fingerprints=2), ErrorStatistics.result),
     "repeats": (lambda: Repeats(2), lambda fold: (fold.findings, [*map(str, fold.findings)])),
     "recovery": (ResumePlan, lambda fold: (fold.steps, fold.anomalies, str(fold))),

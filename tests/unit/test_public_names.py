@@ -176,6 +176,8 @@ PROJECTIONS = [
     "Step",
     "TableProjection",
     "TimeBucket",
+    "UsageReport",
+    "UsageStatistics",
     "current_tools",
     "diff",
     "error_statistics",
@@ -190,6 +192,7 @@ PROJECTIONS = [
     "replay",
     "resume_plan",
     "token_counter",
+    "usage_statistics",
     "why",
 ]
 

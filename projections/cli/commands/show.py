@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
@@ -47,6 +47,7 @@ from projections.history.options import Collapse, OpenCalls
 from projections.history.projection import model_history
 from projections.replay import SHOWN_CHARACTERS, describe
 from projections.statistics.projection import error_statistics
+from projections.statistics.usage import UsageStatistics
 
 if TYPE_CHECKING:
     from projections.projector import TimeBucket
@@ -170,7 +171,7 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
             print_json_line(summary)
         return
     show_table(
-        ("conversation", "events", "last", "calls", "failed", "open", "ends with"),
+        ("conversation", "events", "last", "calls", "failed", "open", "tokens", "ends with"),
         [
             (
                 summary.conversation_id,
@@ -179,11 +180,12 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
                 summary.calls,
                 summary.failed,
                 summary.open,
+                summary.tokens,
                 summary.last,
             )
             for summary in listed
         ],
-        right=("events", "calls", "failed", "open"),
+        right=("events", "calls", "failed", "open", "tokens"),
     )
 
 
@@ -312,7 +314,7 @@ def stats(  # noqa: PLR0913 - a parameter for each option
     rebuild: Rebuild = False,
     as_json: Json = False,
 ) -> None:
-    """Count the results of the tool calls: failures, retries, rejections, times."""
+    """Count the results of the tool calls (failures, retries, times) and the models' usage."""
     over_time = not (every is None and from_ is None and to is None)
     if tables is None and over_time:
         raise typer.BadParameter("--every, --from and --to need --tables: pass a database's URL")
@@ -327,20 +329,29 @@ def stats(  # noqa: PLR0913 - a parameter for each option
             "the tables count all calls: leave out what chooses calls", param_hint="--tables"
         )
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
+    used = UsageStatistics()
     with open_store(url) as store:
         if tables is None:
-            found: Statistics | list[TimeBucket] = error_statistics(
-                _events(store, conversation_id, chosen)
-            )
+            events = _events(store, conversation_id, chosen)
+            found: Statistics | list[TimeBucket] = error_statistics(_noted(events, used))
         else:
             with caught_up(store, tables, rebuild=rebuild) as projector:
                 found = projector.timeline(*span) if over_time else projector.statistics()
-    if as_json:
-        print_json(found)
-    elif isinstance(found, list):
-        _show_timeline(found)
+    usage = used.result()
+    if isinstance(found, list):
+        print_json(found) if as_json else _show_timeline(found)
+    elif as_json:
+        more = {"usage": usage} if usage.overall.responses else {}
+        print_json({**msgspec.structs.asdict(found), **more})
     else:
-        say(str(found))
+        say(f"{found}\n\n{usage}" if usage.overall.responses else str(found))
+
+
+def _noted(events: Iterable[Recorded], usage: UsageStatistics) -> Iterator[Recorded]:
+    """Return the same events, and take them in, so that the log is read once."""
+    for recorded in events:
+        usage.apply(recorded)
+        yield recorded
 
 
 def _show_timeline(buckets: list[TimeBucket]) -> None:

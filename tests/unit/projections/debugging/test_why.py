@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from eventstore import (
     FunctionCall,
     FunctionResponse,
     MessageAdded,
+    ModelResponded,
     Recorded,
     RunEnded,
     RunStarted,
@@ -31,6 +33,8 @@ from eventstore import (
     ToolPending,
     ToolRunning,
     UnknownEvent,
+    Usage,
+    UsageLimitBreach,
 )
 from eventstore.testing.builders import log
 from projections import Diagnosis, current_tools, error_statistics, model_history, why
@@ -418,3 +422,45 @@ def test_a_long_log_takes_less_than_two_folds() -> None:
 
     assert current_tools(events)
     assert seconds(why) < 2 * max(seconds(model_history), seconds(error_statistics))
+
+
+def test_a_usage_limit_that_ended_the_run_is_the_cause() -> None:
+    """The last event of the log is a breach, and nothing was done after it."""
+    breach = UsageLimitBreach("requests", Decimal(3), Decimal(4))
+    responded = ModelResponded("openai", "gpt-5", "r1", "stop", Usage(100, 20))
+    found = why(log(MessageAdded("user"), MessageAdded("assistant", (), 1), responded, breach))
+    assert (found.causes[0].kind, found.causes[0].version) == ("limit", 4)
+    assert "the usage limit was reached: requests 4, the limit is 3" in str(found.causes[0])
+    assert "1 response: 120 tokens (100 in; 20 out)" in found.ended
+
+
+def test_a_usage_limit_that_was_raised_afterwards_weighs_little() -> None:
+    """The run went on, and failed for another reason."""
+    breach = UsageLimitBreach("requests", Decimal(3), Decimal(4))
+    failed = ToolFailed("1", Failure(ErrorKind.AUTH, "401 Unauthorized: token expired"))
+    asked = ToolPending(FunctionCall("f", {}, "1"), turn=1)
+    found = why(log(breach, MessageAdded("user"), asked, failed))
+    assert [cause.kind for cause in found.causes if cause.kind != "silence"] == ["auth", "limit"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "text"),
+    [
+        ("length", "truncated", "the model's response was cut off after 20 tokens (length)"),
+        ("MAX_TOKENS", "truncated", "was cut off after 20 tokens (MAX_TOKENS)"),
+        ("refusal", "refused", "was withheld after 20 tokens (refusal)"),
+    ],
+)
+def test_a_response_that_is_not_whole_is_a_suspect(reason: str, kind: str, text: str) -> None:
+    """Each provider has its own words for it."""
+    responded = ModelResponded("openai", "gpt-5", "r1", reason, Usage(100, 20))
+    found = why(log(MessageAdded("user"), MessageAdded("assistant", (), 1), responded))
+    assert found.causes[0].kind == kind
+    assert text in str(found.causes[0])
+
+
+@pytest.mark.parametrize("reason", [None, "stop", "tool_calls", "end_turn", "STOP"])
+def test_a_whole_response_is_no_suspect(reason: str | None) -> None:
+    """The model was done, or asked for calls."""
+    responded = ModelResponded("openai", "gpt-5", "r1", reason)
+    assert why(log(MessageAdded("user"), MessageAdded("assistant", (), 1), responded)).causes == ()
