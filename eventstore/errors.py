@@ -154,7 +154,10 @@ class UnencodableEvent(EventStoreError, ValueError):
 
 
 class NonResolvedToolError(EventStoreError):
-    """A call that has no answer yet, where an answer is needed."""
+    """A call that has no answer yet, where an answer is needed.
+
+    Called `NonResolvedToolError` in chat-rs, too.
+    """
 
     def __init__(self, id: str, state: str) -> None:  # noqa: A002 - public name
         super().__init__(f"cannot send non-resolved Tool (id={id}, state={state})")

@@ -173,7 +173,7 @@ def replay(events: Iterable[Recorded], until: int | None = None) -> Iterator[Fra
     """Return each event of a log with what it changed, up to version `until` inclusive.
 
     What the model would have seen after an event is made on demand, so that a replay takes time
-    in proportion to the log. A damaged log never raises.
+    in proportion to the log. A damaged log never raises. Called `DispatchTrace` in rig-compose.
 
     Raises:
         ValueError: `until` is not a version.

@@ -222,7 +222,9 @@ def resume_plan(
     `datetime` with a time zone or microseconds since 1970 UTC. After that it is `safe`, unless
     `needs_approval` says that it waits. Without `now` it stays scheduled. A call that may have
     taken effect is `unknown`, unless `is_idempotent` says that it may run again: it is `safe` then.
-    A `Toolbox` has both functions, `needs_approval_for` and `is_idempotent`.
+    A `Toolbox` has both functions, `needs_approval_for` and `is_idempotent`. The calls that are
+    `waiting` are called `PauseReason::AwaitingApproval` in chat-rs, the `scheduled` ones
+    `PauseReason::Scheduled`.
 
     Raises:
         TypeError, ValueError: `now` is not a time.

@@ -17,7 +17,11 @@ from eventstore.domain.tool import Tool
 
 
 class Approve(msgspec.Struct, frozen=True):
-    """The call may run, with `edited_arguments` in force if they are given."""
+    """The call may run, with `edited_arguments` in force if they are given.
+
+    Called `Action::Execute` in chat-rs. `Action::RequireApproval` of chat-rs is no decision: a call
+    that needs approval waits until a person decides.
+    """
 
     edited_arguments: JsonObject | None = None
     by: str | None = None
@@ -27,7 +31,8 @@ class Approve(msgspec.Struct, frozen=True):
 class Reject(msgspec.Struct, frozen=True):
     """The call will not run: `reason` is for the model, `details` are for the host.
 
-    The default of `source` is human for an approver and hook for a hook.
+    The default of `source` is human for an approver and hook for a hook. Called `Action::Reject` in
+    chat-rs, and `PermissionDenied` in katu-core.
     """
 
     reason: str | None = None
@@ -40,7 +45,7 @@ class Defer(msgspec.Struct, frozen=True):
     """The call waits until a time, and is decided on again when it is dispatched after that.
 
     `until` is a `datetime` with a time zone, or microseconds since 1970 UTC; `reason` is for
-    people.
+    people. Called `Action::Defer` in chat-rs.
     """
 
     until: Moment
@@ -58,7 +63,8 @@ class Defer(msgspec.Struct, frozen=True):
 class Skip(msgspec.Struct, frozen=True):
     """The call is answered with `output`, and no tool runs; the log marks it synthetic.
 
-    `by` is recorded with the `reason`; its default is the name of the hook.
+    `by` is recorded with the `reason`; its default is the name of the hook. Called `Skip` of a
+    `DispatchHook` in rig-compose.
     """
 
     output: Any = None
@@ -67,7 +73,10 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Terminate(msgspec.Struct, frozen=True):
-    """The run ends: this call and those after it are rejected, `ToolErrorTerminal` is raised."""
+    """The run ends: this call and those after it are rejected, `ToolErrorTerminal` is raised.
+
+    Called `Terminate` of a `DispatchHook` in rig-compose.
+    """
 
     reason: str
 
@@ -174,7 +183,8 @@ def outcome_of(answer: object, name: str) -> Outcome:
 class StuckLoopGuard:
     """A hook that ends the run when the model makes a call with the same arguments too often.
 
-    Each call counts once, whatever its result, for as long as the guard lives.
+    Each call counts once, whatever its result, for as long as the guard lives. Called
+    `StuckLoopHook` in rig-compose.
     """
 
     name = "stuck_loop"

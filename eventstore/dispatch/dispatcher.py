@@ -52,7 +52,8 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
       everything. `denial` gives the text for a call of a hidden tool, if no gate does. Async gates
       are for `AsyncDispatcher`.
     - `hooks`: called in order before a call starts. None continues, `Approve` ends the questions,
-      `Reject`, `Defer`, `Skip` and `Terminate` keep the call from running.
+      `Reject`, `Defer`, `Skip` and `Terminate` keep the call from running. Called `BeforeToolCall`
+      in clark-agent, and `DispatchHook` in rig-compose, whose `Continue` is None here.
     - `after_hooks`: called in order with the `Tool` and each result, before it is recorded. None
       keeps the result, `Replace` changes it. Called `AfterToolCall` in clark-agent, and the `after`
       of a dispatch hook in rig-compose.

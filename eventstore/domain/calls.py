@@ -12,6 +12,8 @@ from eventstore.domain.fingerprint import digest, raw_digest, render
 class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call that the model asked for: a tool's name and its arguments.
 
+    Called `FunctionCall` in chat-rs, too, and `ToolInvocation` in rig-compose.
+
     `raw` is the text of the arguments when that text is not a JSON object, or one that has a key
     twice; `arguments` is then the JSON value it holds, or None where it holds none for certain.
     """
@@ -72,7 +74,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class FunctionResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The answer of a tool: any JSON value."""
+    """The answer of a tool: any JSON value. Called `FunctionResponse` in chat-rs, too."""
 
     name: str
     result: Any

@@ -194,7 +194,11 @@ class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The tools that the model could see in one iteration, and why."""
+    """The tools that the model could see in one iteration, and why.
+
+    Called `ToolGateApplied` in clark-agent, for each of the `gates`. Its `conflict` is called
+    `ToolGateConflictResolved` there.
+    """
 
     tag: ClassVar[str] = "tools_offered"
     schema: ClassVar[int] = 1

@@ -65,6 +65,8 @@ def digest(name: str, arguments: object) -> bytes:
 def fingerprint(name: str, arguments: object) -> str:
     """Return the fingerprint as text: `x1:` and 32 hex digits.
 
+    Called `ToolCallFingerprint` in rig-compose, where it has 64 bits and holds for one process.
+
     Raises:
         UnhashableArguments: JSON cannot express the arguments exactly.
     """

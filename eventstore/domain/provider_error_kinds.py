@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class AuthErrorKind(StrEnum):
-    """The problem with the credentials. The values are stored: they never change."""
+    """The problem with the credentials, called `AuthErrorKind` in katu-core, too.
+
+    The values are stored: they never change.
+    """
 
     MISSING = "missing"
     """Credentials are missing: log in, or set a key."""

@@ -69,7 +69,10 @@ class Completed(
 class Failed(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Failed"
 ):
-    """The last attempt failed; another may follow."""
+    """The last attempt failed; another may follow.
+
+    A call of a tool that does not exist fails, too: the text `ToolNotFound` in katu-core.
+    """
 
     name: ClassVar[Literal["Failed"]] = "Failed"
     failure: Failure

@@ -31,7 +31,7 @@ from eventstore.errors import NonResolvedToolError
 
 
 class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A tool call and its status, called `Tool` in chat-rs, too.
+    """A tool call and its status, called `Tool` and `ToolStatus` in chat-rs.
 
     `attempts` counts the starts. `edit` is the approved edit, which stays in force. `fingerprint`
     is that of the call in force. The times (`requested_at`, `decided_at`, `started_at`, `ended_at`)

@@ -51,7 +51,9 @@ class GateClass(StrEnum):
 
 
 class ToolGateContext(msgspec.Struct, frozen=True):
-    """The input of a gate; see `projections.gate_context`.
+    """The input of a gate, called `ToolGateContext` in clark-agent, too.
+
+    See `projections.gate_context`.
 
     `iteration` is 0 at the first model call of a run, `messages` are those about to be sent,
     `available_tool_names` the registered tools in their order.
@@ -122,6 +124,8 @@ class ToolGate(_NamedGate, Protocol):
     """An object that says which tools the model may see next. Deriving from this class is optional.
 
     Only `allowlist` has no default. A gate keeps no state: everything follows from the context.
+    Called `ToolGate` in clark-agent, too, with `next_turn_tool_allowlist`, and a `ScopedRegistry`
+    in rig-compose.
 
     Raises:
         TypeError: a derived class defines no `allowlist`, when an object of it is made.
@@ -168,7 +172,10 @@ class AsyncToolGate(_NamedGate, Protocol):
 
 
 class OpeningGate(ToolGate):
-    """A gate that allows only these tools in the first model call of a run; later, no opinion."""
+    """A gate that allows only these tools in the first model call of a run; later, no opinion.
+
+    Called `OpeningGate` in clark-agent, too.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = _names("OpeningGate", names)

@@ -14,7 +14,10 @@ from eventstore.policies.termination import TERMINATED
 
 
 class RetryClass(StrEnum):
-    """The answer to: may the same call succeed when it is run again?"""
+    """The answer to: may the same call succeed when it is run again?
+
+    Called `RetryClass` in rig-compose, too.
+    """
 
     TRANSIENT = "transient"
     """It may succeed: run it again, if the tool has a retry policy."""
@@ -46,7 +49,8 @@ class DefaultRetryClassifier:
     4. An internal failure with the code of an agent's own error (a wrong configuration, an invalid
        answer of the provider, a cancelled run, a wait for a person) is not run again, either.
 
-    The rule answers for every error and never raises.
+    The rule answers for every error and never raises. Called `DefaultRetryClassifier` in
+    rig-compose, too.
     """
 
     def classify(self, error: BaseException | Failure | ErrorKind) -> RetryClass:

@@ -18,7 +18,8 @@ TERMINATED = "terminated"
 class ToolErrorTerminal(Exception):
     """A tool failed in a way that ends the run: the caller gets the error, the model does not.
 
-    Its `__cause__` is the exception that the tool raised, if it raised one.
+    Its `__cause__` is the exception that the tool raised, if it raised one. Called
+    `Error::ToolErrorTerminal` in entelix-core.
     """
 
     code = TERMINATED
@@ -44,7 +45,8 @@ class FatalToolError(Exception):
     """A tool ends the run: its failure is recorded, and the caller gets `ToolErrorTerminal`.
 
     The failure is of the kind of the `__cause__` (`raise FatalToolError(...) from error`), and
-    internal without one. It is never run again. Called `ToolError::Fatal` in clark-agent.
+    internal without one. It is never run again. Called `ToolError::Fatal` in clark-agent, whose
+    `ToolError::Aborted` is a cancellation here.
     """
 
     code = TERMINATED
@@ -60,7 +62,8 @@ class ToolErrorPolicy(msgspec.Struct, frozen=True, gc=False):
 
     Failures of all other kinds go back to the model, which may choose another way. A dispatcher
     never ends a run by the kind of a failure with which the tool answers the model (`ModelRetry`,
-    `NotApplicable`).
+    `NotApplicable`). Called `ToolErrorPolicy` in entelix-core, too, and its driver
+    `ToolErrorPolicyLayer`.
     """
 
     terminate_on: ErrorKindSet = ErrorKindSet()

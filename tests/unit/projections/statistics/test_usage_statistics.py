@@ -40,7 +40,7 @@ def by_tool(*events: Event) -> dict[str, int]:
 
 
 def test_responses_are_summed_up_by_conversation_and_model() -> None:
-    """What used the most tokens comes first; a response of unknown usage is counted."""
+    """The most tokens come first; a response of unknown usage is counted."""
     events: list[Recorded] = [
         *log(responded(1), responded(2), conversation_id="a"),
         *log(
@@ -81,7 +81,7 @@ def test_an_event_that_comes_again_changes_nothing() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_response_counts_for_the_tools_of_its_turn(first: bool) -> None:
-    """It may be recorded before its turn, or after it."""
+    """The response may be recorded before its turn, or after it."""
 
     def turn(number: int, *names: str) -> list[Event]:
         message = MessageAdded("assistant", (), number)
@@ -94,7 +94,7 @@ def test_a_response_counts_for_the_tools_of_its_turn(first: bool) -> None:
 
 
 def test_a_response_after_a_user_s_message_belongs_to_the_next_turn() -> None:
-    """What was imported, or recorded without a response, has none."""
+    """Imported turns, and those that were recorded without a response, have none."""
     old = (MessageAdded("assistant", (), 1), asked("1", "old", 1), MessageAdded("user"))
     assert by_tool(*old, responded(1), asked("2", "new", 2)) == {"new": 1}
     imported = asked("1", "old", 1, imported=True)
