@@ -61,16 +61,16 @@ def _wait(connection: Any, wait: Any, deadline: float, steps: Any, *more: Any, *
 def cancelled_after(connection: Any, steps: Any, deadline: float) -> Generator[Any, Any, Any]:
     """Yield the steps of a generator of psycopg; cancel what it waits for at a monotonic time.
 
-    Steps come at least ten times a second.
+    Steps come at least ten times a second. What is ready at such a step is not looked at: some
+    versions of psycopg 3.2 call everything ready when nothing is.
     """
     try:
         wanted = next(steps)
         while True:
-            ready = yield wanted
-            if not ready and time.monotonic() >= deadline:
+            wanted = steps.send((yield wanted))
+            if time.monotonic() >= deadline:
                 deadline = float("inf")
                 _cancel(connection)
-            wanted = steps.send(ready)
     except StopIteration as done:
         return done.value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -208,13 +209,17 @@ def test_a_name_that_cannot_be_resolved_is_waited_for(scheme: str) -> None:
 
 
 def test_the_errors_of_several_servers_name_each() -> None:
-    """Name all servers of the URL, and say what each one answered."""
+    """Name all servers of the URL, and say what each one answered.
+
+    Before 3.2.9, psycopg tells what the last one answered.
+    """
     with pytest.raises(StorageError) as caught:
         open_storage("postgresql://u:hidden@127.0.0.1:1,127.0.0.1:2/d", "", "full", 0.0)
     told = str(caught.value)
     assert told.startswith("postgresql://u:***@127.0.0.1:1,127.0.0.1:2/d: ")
-    assert "port 1 failed" in told
     assert "port 2 failed" in told
+    version = tuple(map(int, importlib.metadata.version("psycopg").split(".")[:3]))
+    assert "port 1 failed" in told or version < (3, 2, 9)
 
 
 def test_tables_on_a_server_that_is_away_are_refused_in_time() -> None:
