@@ -30,7 +30,12 @@ from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import RecordedCalls, may_run, shown_text
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    may_run,
+    shown_text,
+    validation_failure,
+)
 from eventstore.providers.sdk_objects import member, plain
 
 try:
@@ -80,7 +85,7 @@ class Ledger(SessionABC):
         self.chat = chat
         self.session_id = chat.id
         self.session_settings = None
-        self._calls = RecordedCalls(chat, "openai-agents")
+        self._calls = AsyncRecordedCalls(chat, "openai-agents")
         self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
         self._replayed: ModelResponse | None = None
         self._resumed_history: list[JsonObject] | None = (
@@ -244,11 +249,11 @@ class Ledger(SessionABC):
                 try:
                     result = await run(context, given)
                 except ModelBehaviorError as refused:
-                    await attempt.fail(_validation_failure(refused))
+                    await attempt.fail(validation_failure(refused))
                     raise
                 failed = self._errors.pop(context.tool_call_id, None)
                 if isinstance(failed, ModelBehaviorError):
-                    await attempt.fail(_validation_failure(failed))
+                    await attempt.fail(validation_failure(failed))
                 elif failed is not None:
                     await attempt.fail(failed)
                 else:
@@ -307,10 +312,6 @@ class _RecordedModel(Model):
 def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Return the input of a model's request: the second argument, or the one of that name."""
     return named["input"] if "input" in named else args[1]
-
-
-def _validation_failure(error: BaseException) -> Failure:
-    return Failure.from_exception(error, classifier=lambda _: ErrorKind.VALIDATION)
 
 
 def _is_given(item: JsonObject) -> bool:

@@ -27,7 +27,12 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import RecordedCalls, may_run, shown_text
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    may_run,
+    shown_text,
+    validation_failure,
+)
 from eventstore.providers.model import ParsedCall
 from eventstore.providers.parts import function_call, plain_text
 
@@ -80,7 +85,7 @@ class Ledger(AbstractCapability[Any]):
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
             )
         self.chat = chat
-        self._calls = RecordedCalls(chat, FRAMEWORK)
+        self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._answered_at = 0  # the version of the last response
 
@@ -149,7 +154,7 @@ class Ledger(AbstractCapability[Any]):
         except Exception as error:
             tool = await self._tool(ctx, call)
             if isinstance(tool.status, Pending | Approved):
-                await self.chat.fail(tool.id, _validation_failure(error))
+                await self.chat.fail(tool.id, validation_failure(_origin(error)))
             raise
 
     async def wrap_tool_execute(
@@ -290,11 +295,6 @@ def _origin(error: BaseException) -> BaseException:
     while isinstance(error, _WRAPPERS) and error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-def _validation_failure(error: BaseException) -> Failure:
-    origin = _origin(error)
-    return Failure.from_exception(origin, classifier=lambda _: ErrorKind.VALIDATION)
 
 
 # words to events and back

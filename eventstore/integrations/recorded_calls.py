@@ -1,4 +1,6 @@
-"""`RecordedCalls`: the calls of one conversation, by the ids that a framework has for them.
+"""The calls of one conversation, by the ids that a framework has for them.
+
+`RecordedCalls` is for blocking hooks, `AsyncRecordedCalls` for those that are awaited.
 
 The rule for a call that a framework is about to run:
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record_turn
 from eventstore.providers.registry import list_key
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from eventstore.aio.conversation import AsyncConversation
+    from eventstore.append.commands import Command
+    from eventstore.conversation import Conversation
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -31,10 +36,78 @@ if TYPE_CHECKING:
 class RecordedCalls:
     """The calls of a conversation: recorded turn by turn, found by the framework's ids."""
 
-    def __init__(self, chat: AsyncConversation, framework: str) -> None:
+    def __init__(self, chat: Conversation, framework: str) -> None:
         self._chat = chat
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
+
+    def record(
+        self,
+        response_id: str,
+        parts: Sequence[Part],
+        calls: Sequence[ParsedCall],
+        native: NativeMessage | None,
+    ) -> list[Tool]:
+        """Record a model's response and its calls as one append; once for each `response_id`."""
+        tools = self._chat.session.run(self.recording(response_id, parts, calls, native))
+        self.know(tools)
+        return tools
+
+    def recording(
+        self,
+        response_id: str,
+        parts: Sequence[Part],
+        calls: Sequence[ParsedCall],
+        native: NativeMessage | None,
+    ) -> Command[list[Tool]]:
+        """Return the append of a model's response and its calls."""
+        return record_turn(
+            self._chat.id, parts, calls, self._framework, native, response_id.encode()
+        )
+
+    def know(self, tools: Iterable[Tool]) -> None:
+        """Take in calls that were just recorded: the framework's ids mean these from now on."""
+        self._ids.update((tool.provider_call_id or tool.id, tool.id) for tool in tools)
+
+    def find(self, call_id: str) -> Tool | None:
+        """Return the latest call to which the framework gave this id, or None."""
+        known = self._ids.get(call_id)
+        if known is not None:
+            session = self._chat.session.outside_transaction(self._chat.id)
+            _, tool = session.tool_now(self._chat.id, known)
+            return tool
+        for tool in reversed(self._chat.tools.values()):
+            if call_id in (tool.provider_call_id, tool.id):
+                self._ids[call_id] = tool.id
+                return tool
+        return None
+
+    def turns(self) -> list[Turn]:
+        """Return the turns to show the model next; each call has its answer."""
+        return list(model_history(self._chat.events()).turns)
+
+    def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
+        """Return the messages, or items, to show the model next, of events before a version."""
+        events = (e for e in self._chat.events() if before is None or e.version < before)
+        items: list[JsonObject] = model_history(events).render(provider)[list_key(provider)]
+        return items
+
+    def answer(self, tool: Tool) -> Answer:
+        """Return what the model reads as the result of a call."""
+        for turn in reversed(self.turns()):
+            for call in turn.calls:
+                if call.id == tool.id:
+                    return call.answer
+        raise LookupError(f"the history does not show call {tool.id!r}")
+
+
+class AsyncRecordedCalls:
+    """`RecordedCalls` for asyncio, of a conversation of an `AsyncEventStore`."""
+
+    def __init__(self, chat: AsyncConversation, framework: str) -> None:
+        self._session = chat.session
+        self._calls = RecordedCalls(chat.blocking, framework)
+        self.know = self._calls.know
 
     async def record(
         self,
@@ -44,47 +117,26 @@ class RecordedCalls:
         native: NativeMessage | None,
     ) -> list[Tool]:
         """Record a model's response and its calls as one append; once for each `response_id`."""
-        command = record_turn(
-            self._chat.id, parts, calls, self._framework, native, response_id.encode()
-        )
-        tools = await self._chat.session.run(command)
+        command = self._calls.recording(response_id, parts, calls, native)
+        tools = await self._session.run(command)
         self.know(tools)
         return tools
 
-    def know(self, tools: Iterable[Tool]) -> None:
-        """Take in calls that were just recorded: the framework's ids mean these from now on."""
-        self._ids.update((tool.provider_call_id or tool.id, tool.id) for tool in tools)
-
     async def find(self, call_id: str) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None."""
-        known = self._ids.get(call_id)
-        if known is not None:
-            session = self._chat.session.outside_transaction(self._chat.id)
-            _, tool = await session.call(lambda: session.blocking.tool_now(self._chat.id, known))
-            return tool
-        for tool in reversed((await self._chat.tools).values()):
-            if call_id in (tool.provider_call_id, tool.id):
-                self._ids[call_id] = tool.id
-                return tool
-        return None
+        return await self._session.call(lambda: self._calls.find(call_id))
 
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
-        return list(model_history([event async for event in self._chat.events()]).turns)
+        return await self._session.call(self._calls.turns)
 
     async def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
         """Return the messages, or items, to show the model next, of events before a version."""
-        events = [e async for e in self._chat.events() if before is None or e.version < before]
-        items: list[JsonObject] = model_history(events).render(provider)[list_key(provider)]
-        return items
+        return await self._session.call(lambda: self._calls.items(provider, before))
 
     async def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
-        for turn in reversed(await self.turns()):
-            for call in turn.calls:
-                if call.id == tool.id:
-                    return call.answer
-        raise LookupError(f"the history does not show call {tool.id!r}")
+        return await self._session.call(lambda: self._calls.answer(tool))
 
 
 def may_run(tool: Tool) -> bool:
@@ -98,3 +150,8 @@ def may_run(tool: Tool) -> bool:
 def shown_text(answer: Answer) -> str:
     """Return an answer as text, with the line that the library adds."""
     return answer.text if answer.note is None else f"{answer.text}\n{answer.note}"
+
+
+def validation_failure(error: BaseException) -> Failure:
+    """Return the failure of a call whose arguments were refused."""
+    return Failure.from_exception(error, classifier=lambda _: ErrorKind.VALIDATION)

@@ -1,0 +1,456 @@
+"""LangGraph: a ledger that records a graph's runs. A resumed superstep runs no tool twice.
+
+    ledger = Ledger(store.conversation("support-42"))
+    graph.add_node("model", ledger.model_node(model))
+    graph.add_node("tools", ledger.tool_node([find_order, refund]))
+
+1. What the model is asked is recorded before, what it answers with its calls before any of them
+   runs. A tool runs between the start and the end of an attempt.
+2. Where a graph repeats a step, the log answers: the model's response that the checkpoint has not
+   seen is given again, and a call with a recorded end gives its answer.
+3. `interrupt()` in a tool pauses the call. A call of a tool in `needs_approval` interrupts the
+   graph before it starts, until the log has a decision, or the host resumes with one.
+4. LangGraph checks arguments inside the tool's own invocation: refused arguments fail an attempt
+   that has begun, with kind `validation`.
+
+A tool with a `handle_tool_error` of its own hides its exceptions: the text that it makes of one is
+recorded as the failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.conversation import Conversation
+from eventstore.domain.failure import Failure
+from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
+from eventstore.domain.tool import Tool
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import (
+    RecordedCalls,
+    may_run,
+    shown_text,
+    validation_failure,
+)
+
+try:
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.messages import (
+        AIMessage,
+        AnyMessage,
+        BaseMessage,
+        ToolMessage,
+        convert_to_openai_messages,
+    )
+    from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+    from langchain_core.tools import ToolException
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.prebuilt import ToolNode
+    from langgraph.prebuilt.tool_node import ToolInvocationError
+    from langgraph.types import Command, interrupt
+    from pydantic import ValidationError
+
+    from eventstore.integrations.langchain_messages import (
+        FRAMEWORK,
+        calls_made,
+        recorded_parts,
+        said_after_response,
+        shown_messages,
+        shown_response,
+        trailing_words,
+        words_of,
+    )
+except ImportError as error:
+    raise missing_extra("langgraph", error) from error
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from langchain_core.callbacks import Callbacks
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.pregel import Pregel
+
+    from eventstore.attempt import StartedAttempt
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.providers.model import Turn
+
+    Returned = ToolMessage | Command[Any]
+    Handler = Callable[[ToolCallRequest], Returned]
+    AsyncHandler = Callable[[ToolCallRequest], Awaitable[Returned]]
+
+T = TypeVar("T")
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """A call on which a checkpoint and the log do not agree; None where one does not have it."""
+
+    call_id: str
+    in_checkpoint: str | None
+    in_log: str | None
+
+
+class Ledger:
+    """What records every call of a graph in a conversation.
+
+    A conversation of an `EventStore` serves `invoke` and `stream`, one of an `AsyncEventStore`
+    serves `ainvoke` and `astream` as well. `needs_approval` names the tools whose calls wait for a
+    decision; that takes a checkpointer, as every interrupt of LangGraph does.
+    """
+
+    def __init__(
+        self, chat: Conversation | AsyncConversation, *, needs_approval: Collection[str] = ()
+    ) -> None:
+        self.chat = chat
+        self._chat = chat if isinstance(chat, Conversation) else chat.blocking
+        self._calls = RecordedCalls(self._chat, FRAMEWORK)
+        self._needs_approval = frozenset(needs_approval)
+        self._failed_in: dict[str, object] = {}  # by call: the step in which it failed last
+
+    # what a graph is made of
+
+    def model_node(self, model: Runnable[Any, AIMessage]) -> Runnable[Any, dict[str, Any]]:
+        """Return a node that asks a model for the next message, and records both."""
+
+        def node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+            response = self.record_request(state["messages"])
+            if response is None:
+                response = model.invoke(state["messages"], config)
+                self.record_response([response])
+            return {"messages": [response]}
+
+        async def awaited_node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+            response = await self.call_blocking(lambda: self.record_request(state["messages"]))
+            if response is None:
+                given = await model.ainvoke(state["messages"], config)
+                await self.call_blocking(lambda: self.record_response([given]))
+                response = given
+            return {"messages": [response]}
+
+        return RunnableLambda(node, afunc=awaited_node, name="model")
+
+    def tool_node(self, tools: Sequence[Any], **options: Any) -> ToolNode:
+        """Return a `ToolNode` whose calls are recorded; `options` are its own."""
+        return ToolNode(
+            tools,
+            wrap_tool_call=self.wrap_tool_call,
+            awrap_tool_call=self.awrap_tool_call,
+            **options,
+        )
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Returned:
+        """Run a call between its start and its end; one that ran before gives its answer."""
+        tool = self._find(request)
+        if self._asks(tool):
+            tool = self._decide(tool, interrupt(_question(tool)))
+        if not self._is_open(tool, request):
+            return self._answer(tool, request)
+        with self._chat.running(tool.id, pauses=GraphBubbleUp) as attempt:
+            errors = _ToolErrors()
+            try:
+                result = handler(_watched(request, errors, attempt))
+            except Exception as error:
+                if not isinstance(error, GraphBubbleUp):
+                    attempt.fail(self._failed(tool, request, error))
+                raise
+            failure = _failure(result, errors, request)
+            if failure is None:
+                attempt.complete(_value(result, request))
+            else:
+                attempt.fail(failure)
+            return result
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
+        """Run a call; see `wrap_tool_call`."""
+        tool = await self.call_blocking(lambda: self._find(request))
+        if self._asks(tool):
+            answer, asked = interrupt(_question(tool)), tool
+            tool = await self.call_blocking(lambda: self._decide(asked, answer))
+        if not self._is_open(tool, request):
+            return await self.call_blocking(lambda: self._answer(tool, request))
+        async with self._awaited().running(tool.id, pauses=GraphBubbleUp) as attempt:
+            errors = _ToolErrors()
+            try:
+                result = await handler(_watched(request, errors, attempt))
+            except Exception as error:
+                if not isinstance(error, GraphBubbleUp):
+                    await attempt.fail(self._failed(tool, request, error))
+                raise
+            failure = _failure(result, errors, request)
+            if failure is None:
+                await attempt.complete(_value(result, request))
+            else:
+                await attempt.fail(failure)
+            return result
+
+    # going on
+
+    def history(self) -> list[AnyMessage]:
+        """Return what was said so far as messages; each call has its answer."""
+        return shown_messages(self._calls.turns())
+
+    def resume(
+        self, graph: Pregel[Any], config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """Let a graph go on after a crash, or after a decision; `options` go to `invoke`.
+
+        It goes on from its checkpoint if that has a step to do, otherwise from the log. The calls
+        of the last turn that may start run first. Then the model is asked.
+        """
+        snapshot = graph.get_state(config or {}) if graph.checkpointer else None
+        return graph.invoke(self._resumption(snapshot), config, **options)
+
+    async def aresume(
+        self, graph: Pregel[Any], config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """Let a graph go on; see `resume`."""
+        snapshot = await graph.aget_state(config or {}) if graph.checkpointer else None
+        given = await self.call_blocking(lambda: self._resumption(snapshot))
+        return await graph.ainvoke(given, config, **options)
+
+    def disagreements(self, messages: Sequence[BaseMessage]) -> list[Disagreement]:
+        """Return the calls on which a checkpoint's messages and the log do not agree.
+
+        `graph.get_state(config).values["messages"]` are the messages of a checkpoint.
+        """
+        answered = {m.tool_call_id: m.text for m in messages if isinstance(m, ToolMessage)}
+        seen = {call: answered.get(call) for call in calls_made(messages)}
+        known = {call.provider_id or call.id: call for t in self._calls.turns() for call in t.calls}
+        tools = self._chat.tools
+        found = [
+            Disagreement(call_id, "open" if answer is None else "answered", None)
+            for call_id, answer in seen.items()
+            if call_id not in known
+        ]
+        for call_id, call in known.items():
+            status = tools[call.id].status.name
+            if call_id not in seen:
+                found.append(Disagreement(call_id, None, status))
+            elif seen[call_id] is not None and not tools[call.id].is_resolved:
+                found.append(Disagreement(call_id, "answered", status))
+        return found
+
+    # recording, for the hooks; all of it blocks
+
+    def record_request(self, messages: Sequence[BaseMessage]) -> AIMessage | None:
+        """Record what is new in a request; return the recorded response to give again, if any."""
+        after = said_after_response(messages)
+        self._record_answers(after)
+        turns = self._calls.turns()
+        if turns and _is_unseen(turns, messages):
+            return shown_response(turns[-1])
+        stored = trailing_words(turns)
+        for message in words_of(after)[len(stored) :]:
+            self._chat.record(convert_to_openai_messages(message), "openai")
+        return None
+
+    def record_response(self, messages: Sequence[BaseMessage]) -> None:
+        """Record a response and its calls, before any of them runs."""
+        for message in messages:
+            if isinstance(message, AIMessage):
+                parts, calls, native = recorded_parts(message)
+                self._calls.record(message.id or uuid4().hex, parts, calls, native)
+        self._record_answers(messages)
+
+    def missing_history(self, given: Sequence[AnyMessage]) -> list[AnyMessage] | None:
+        """Return what a run's messages should be where they lack the log's, or None."""
+        if any(isinstance(message, AIMessage | ToolMessage) for message in given):
+            return None
+        turns = self._calls.turns()
+        before = self._before_open_calls(turns)
+        repeated = not given or [str(m.text) for m in given] == trailing_words(before)
+        if repeated:
+            return shown_messages(before)
+        return [*shown_messages(turns), *given] if turns else None
+
+    def _record_answers(self, messages: Sequence[BaseMessage]) -> None:
+        """Record answers that no tool gave: a refusal by the host, an output that is no tool's."""
+        for message in messages:
+            if not isinstance(message, ToolMessage):
+                continue
+            tool = self._calls.find(message.tool_call_id)
+            if tool is None or not isinstance(tool.status, Pending | Approved):
+                continue
+            if message.status != "error":
+                self._chat.complete(tool.id, message.content, synthetic=True)
+            elif tool.call.raw is not None:
+                self._chat.fail(tool.id, validation_failure(ValueError(message.text)))
+            else:
+                self._chat.reject(tool.id, message.text)
+
+    def _find(self, request: ToolCallRequest) -> Tool:
+        """Return the call in the log, with the approval that the graph's going on stands for."""
+        call = request.tool_call
+        tool = self._calls.find(str(call["id"]))
+        if tool is None:
+            raise LookupError(f"the log has no call {call['id']!r}: record the model's response")
+        if not isinstance(tool.status, Pending):
+            return tool
+        if tool.attempts and tool.status.needs_decision:  # the tool itself interrupts
+            return self._chat.approve(tool.id, reason="the graph went on")
+        if request.tool is not None and call["args"] != tool.effective_call.arguments:
+            return self._chat.approve(tool.id, call["args"], reason="edited by the host")
+        return tool
+
+    def _asks(self, tool: Tool) -> bool:
+        status = tool.status
+        needs = tool.call.name in self._needs_approval
+        return isinstance(status, Pending) and (needs or status.needs_decision)
+
+    def _decide(self, tool: Tool, answer: object) -> Tool:
+        """Record the host's answer to an interrupt, if the log has no decision by now."""
+        now = self._calls.find(tool.provider_call_id or tool.id) or tool
+        if not isinstance(now.status, Pending):
+            return now
+        decision: dict[str, Any] = answer if isinstance(answer, dict) else {"type": answer}
+        if decision["type"] in (True, "approve"):
+            return self._chat.approve(tool.id, reason="by the host")
+        if decision["type"] == "edit":
+            edited = decision["edited_action"]["args"]
+            return self._chat.approve(tool.id, edited, reason="by the host")
+        if decision["type"] in (False, "reject"):
+            return self._chat.reject(tool.id, decision.get("message"))
+        raise ValueError(f"{answer!r} decides nothing: resume with True, False or a decision")
+
+    def _is_open(self, tool: Tool, request: ToolCallRequest) -> bool:
+        """Return whether a call may run: it has no end, or it is tried again in the same step."""
+        again = self._failed_in.get(tool.id) is request.runtime
+        return may_run(tool) or (isinstance(tool.status, Failed) and again)
+
+    def _failed(
+        self, tool: Tool, request: ToolCallRequest, error: Exception
+    ) -> Failure | BaseException:
+        self._failed_in[tool.id] = request.runtime
+        if isinstance(error, ToolInvocationError):
+            return validation_failure(error.source)
+        return error
+
+    def _answer(self, tool: Tool, request: ToolCallRequest) -> ToolMessage:
+        answer = self._calls.answer(tool)
+        return ToolMessage(
+            shown_text(answer),
+            tool_call_id=request.tool_call["id"],
+            name=request.tool_call["name"],
+            status="error" if answer.is_error else "success",
+        )
+
+    def _resumption(self, snapshot: Any) -> dict[str, Any] | None:
+        if snapshot is not None and snapshot.next:
+            return None
+        if snapshot is not None and snapshot.values:
+            return {"messages": []}
+        return {"messages": shown_messages(self._before_open_calls(self._calls.turns()))}
+
+    def _before_open_calls(self, turns: Sequence[Turn]) -> Sequence[Turn]:
+        """Return the turns before the last response if calls of it may run, otherwise all."""
+        if not turns or not turns[-1].calls:
+            return turns
+        tools = self._chat.tools
+        statuses = [tools[call.id].status for call in turns[-1].calls]
+        has_open = any(isinstance(s, Pending | Approved | Rejected) for s in statuses)
+        return turns[:-1] if has_open else turns
+
+    def _awaited(self) -> AsyncConversation:
+        """Return the conversation for asyncio.
+
+        Raises:
+            TypeError: the conversation is one of an `EventStore`.
+        """
+        if isinstance(self.chat, Conversation):
+            raise TypeError(f"chat is {self.chat!r}: for asyncio open the log with AsyncEventStore")
+        return self.chat
+
+    async def call_blocking(self, function: Callable[[], T]) -> T:
+        """Call a function that blocks, for an awaited hook."""
+        return await self._awaited().session.call(function)
+
+
+class _ToolErrors(BaseCallbackHandler):
+    """Keeps the exception of one tool, which a `ToolNode` may turn into text."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Keep the exception."""
+        self.error = error
+
+
+def _is_unseen(turns: Sequence[Turn], messages: Sequence[BaseMessage]) -> bool:
+    """Return whether the last response made calls, and answers just what these messages ask."""
+    last = turns[-1]
+    made = {call.provider_id or call.id for call in last.calls if not call.hidden}
+    if not made or not made.isdisjoint(calls_made(messages)):
+        return False
+    asked = [str(message.text) for message in words_of(said_after_response(messages))]
+    return asked == trailing_words(turns[:-1])
+
+
+def _question(tool: Tool) -> JsonObject:
+    """Return what an interrupt shows to the person who decides."""
+    call = tool.effective_call
+    return {"call_id": tool.id, "name": call.name, "args": call.arguments}
+
+
+def _watched(
+    request: ToolCallRequest, errors: _ToolErrors, attempt: StartedAttempt
+) -> ToolCallRequest:
+    """Return a request for the arguments in force, whose tool tells its exceptions."""
+    if attempt.tool.edit is not None:
+        call = request.tool_call.copy()
+        call["args"] = attempt.arguments
+        request = request.override(tool_call=call)
+    if request.tool is None:
+        return request
+    callbacks = _with_handler(request.tool.callbacks, errors)
+    return request.override(tool=request.tool.model_copy(update={"callbacks": callbacks}))
+
+
+def _with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
+    if callbacks is None or isinstance(callbacks, list):
+        return [*(callbacks or ()), handler]
+    manager = callbacks.copy()
+    manager.add_handler(handler)
+    return manager
+
+
+def _failure(
+    result: Returned, errors: _ToolErrors, request: ToolCallRequest
+) -> Failure | BaseException | str | None:
+    """Return the failure that a result tells of, with the tool's own exception if it is known."""
+    message = _message(result, request)
+    if message is None or message.status != "error":
+        return None
+    if isinstance(errors.error, ValidationError) or request.tool is None:
+        return validation_failure(errors.error or ToolException(message.text))
+    return errors.error or message.text
+
+
+def _value(result: Returned, request: ToolCallRequest) -> object:
+    """Return what a result says to the model; a command may say nothing."""
+    message = _message(result, request)
+    return None if message is None else message.content
+
+
+def _message(result: Returned, request: ToolCallRequest) -> ToolMessage | None:
+    """Return the answer in a result: a message, a command that adds one, or a list of them."""
+    if isinstance(result, ToolMessage):
+        return result
+    results = result if isinstance(result, list) else [result]
+    for message in (message for one in results for message in _added_messages(one)):
+        if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
+            return message
+    return None
+
+
+def _added_messages(result: Returned) -> Sequence[object]:
+    if isinstance(result, ToolMessage):
+        return [result]
+    held = result.update.get("messages", []) if isinstance(result.update, dict) else []
+    return held if isinstance(held, list) else [held]

@@ -1,0 +1,74 @@
+"""A model of LangChain's that follows the script of a scene."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from integrations.scenes import Said, Tools
+
+
+class ScriptedModel(BaseChatModel):
+    """Says next what the script says after the responses in its prompt."""
+
+    script: list[Any]
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **options: Any) -> ScriptedModel:
+        """Return the model: the script knows its calls."""
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        said = self._next(messages)
+        calls = [
+            {"name": n, "args": json.loads(a), "id": i, "type": "tool_call"}
+            for n, a, i in said.calls
+        ]
+        message = AIMessage(said.text, tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **options: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        said = self._next(messages)
+        for letter in said.text:
+            yield ChatGenerationChunk(message=AIMessageChunk(letter))
+        for number, (name, arguments, call_id) in enumerate(said.calls):
+            for text in (arguments[:5], arguments[5:]):
+                first = text == arguments[:5]
+                chunk = tool_call_chunk(
+                    name=name if first else None,
+                    args=text,
+                    id=call_id if first else None,
+                    index=number,
+                )
+                message = AIMessageChunk("", tool_call_chunks=[chunk])
+                yield ChatGenerationChunk(message=message)
+
+    def _next(self, messages: list[BaseMessage]) -> Said:
+        self.seen.append(messages)
+        said: Said = self.script[sum(isinstance(message, AIMessage) for message in messages)]
+        return said
+
+
+def lang_tools(tools: Tools) -> list[BaseTool]:
+    """Return the tools of a scene as LangChain has them."""
+    return [
+        StructuredTool.from_function(tools.find_order),
+        StructuredTool.from_function(tools.refund),
+        StructuredTool.from_function(tools.mail),
+        StructuredTool.from_function(coroutine=tools.ponder),
+    ]

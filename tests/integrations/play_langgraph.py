@@ -1,0 +1,52 @@
+"""The scenes as a graph of LangGraph plays them. Its checkpoints are kept beside the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from integrations.langchain_model import ScriptedModel, lang_tools
+from integrations.play_langchain import streamed_text
+from integrations.scenes import CHAT, Play, Played, Tools
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send
+
+from eventstore import AsyncEventStore
+from eventstore.integrations.langgraph import Ledger
+
+
+def graph_of(ledger: Ledger, play: Play, tools: Tools) -> StateGraph[Any]:
+    """Return the graph: the model, and a step for each of its calls."""
+
+    def route(state: MessagesState) -> Any:
+        return [Send("tools", [call]) for call in state["messages"][-1].tool_calls] or END
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", ledger.model_node(ScriptedModel(script=list(play.script))))
+    graph.add_node("tools", ledger.tool_node(lang_tools(tools), handle_tool_errors=True))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", route, ["tools", END])
+    graph.add_edge("tools", "model")
+    return graph
+
+
+async def play(play: Play, tools: Tools) -> Played:
+    """Play a scene, or its second half."""
+    config: Any = {"configurable": {"thread_id": CHAT}}
+    if play.kill:
+        config["max_concurrency"] = 1
+    checkpoints = play.url.removeprefix("sqlite:///") + ".checkpoints"
+    async with (
+        AsyncEventStore.open(play.url) as store,
+        AsyncSqliteSaver.from_conn_string(checkpoints) as saver,
+    ):
+        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        graph = graph_of(ledger, play, tools).compile(checkpointer=saver)
+        given: Any = {"messages": [("user", play.prompt)]}
+        if play.prompt is None:
+            result = await ledger.aresume(graph, config)
+        elif play.streamed:
+            return Played(await streamed_text(graph, given, config))
+        else:
+            result = await graph.ainvoke(given, config)
+    return Played("" if "__interrupt__" in result else str(result["messages"][-1].text))
