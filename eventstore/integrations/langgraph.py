@@ -217,7 +217,7 @@ class Ledger:
 
         `graph.get_state(config).values["messages"]` are the messages of a checkpoint.
         """
-        answered = {m.tool_call_id: m.text for m in messages if isinstance(m, ToolMessage)}
+        answered = {m.tool_call_id: str(m.text) for m in messages if isinstance(m, ToolMessage)}
         seen = {call: answered.get(call) for call in calls_made(messages)}
         known = {call.provider_id or call.id: call for t in self._calls.turns() for call in t.calls}
         tools = self._chat.tools
@@ -278,9 +278,9 @@ class Ledger:
             if message.status != "error":
                 self._chat.complete(tool.id, message.content, synthetic=True)
             elif tool.call.raw is not None:
-                self._chat.fail(tool.id, validation_failure(ValueError(message.text)))
+                self._chat.fail(tool.id, validation_failure(ValueError(str(message.text))))
             else:
-                self._chat.reject(tool.id, message.text)
+                self._chat.reject(tool.id, str(message.text))
 
     def _find(self, request: ToolCallRequest) -> Tool:
         """Return the call in the log, with the approval that the graph's going on stands for."""
@@ -428,8 +428,8 @@ def _failure(
     if message is None or message.status != "error":
         return None
     if isinstance(errors.error, ValidationError) or request.tool is None:
-        return validation_failure(errors.error or ToolException(message.text))
-    return errors.error or message.text
+        return validation_failure(errors.error or ToolException(str(message.text)))
+    return errors.error or str(message.text)
 
 
 def _value(result: Returned, request: ToolCallRequest) -> object:

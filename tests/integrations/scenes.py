@@ -60,6 +60,8 @@ SCENES = {
 FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "pydantic_ai": ("pydantic-ai", frozenset()),
     "openai_agents": ("openai-agents", frozenset()),
+    "langchain": ("langchain", frozenset()),
+    "langgraph": ("langgraph", frozenset()),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from integrations.scenes import Scenes
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import DONE, Said, Scenes, url_in
 from support.frameworks import required
 
 required("langchain")
+
+from integrations.langchain_model import ScriptedModel
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from eventstore import Completed, Conversation, EventStore, Rejected
+from eventstore.integrations.langchain import Ledger
+
+THREAD: Any = {"configurable": {"thread_id": "c"}}
+ASKS = {"messages": [("user", "Order 7?")]}
+LOST = Said("", (("lost", '{"number": 7}', "a"),))
 
 
 class TestLangChain(Scenes):
@@ -13,3 +34,104 @@ class TestLangChain(Scenes):
 
     framework = "langchain"
     attempts_of_bad_arguments = 1
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Conversation]:
+    """Return a conversation of the blocking store."""
+    with EventStore.open(url_in(tmp_path)) as store:
+        yield store.conversation("c")
+
+
+def lost(number: int) -> str:
+    """Find an order that was lost."""
+    return f"order {number} is lost"
+
+
+def test_the_next_run_gets_the_history(chat: Conversation) -> None:
+    """An agent without a checkpointer is asked with the words, the call and its result."""
+    first = ScriptedModel(script=[LOST, Said("Lost.")])
+    create_agent(first, [lost], middleware=[Ledger(chat)]).invoke(ASKS)
+    second = ScriptedModel(script=[LOST, Said("Lost."), Said("You are welcome.")])
+    agent = create_agent(second, [lost], middleware=[Ledger(chat)])
+    result = agent.invoke({"messages": [("user", "Thanks.")]})
+    shown = [(type(message), str(message.text)) for message in second.seen[0]]
+    assert shown == [
+        (HumanMessage, "Order 7?"),
+        (AIMessage, ""),
+        (ToolMessage, "order 7 is lost"),
+        (AIMessage, "Lost."),
+        (HumanMessage, "Thanks."),
+    ]
+    assert result["messages"][-1].text == "You are welcome."
+    said = [r.event.role for r in chat.events() if r.event.tag == "message"]
+    assert (said.count("user"), len(chat.tools)) == (2, 1)
+
+
+def test_a_retry_by_middleware_is_another_attempt(chat: Conversation) -> None:
+    """A call that the framework tries again in the same step runs again, and both are counted."""
+    tries: list[int] = []
+
+    def flaky(number: int) -> str:
+        """Find an order at the second try."""
+        tries.append(number)
+        if len(tries) == 1:
+            raise ConnectionError("carrier down")
+        return "found"
+
+    script = [Said("", (("flaky", '{"number": 7}', "a"),)), Said(DONE)]
+    retry = ToolRetryMiddleware(initial_delay=0.0, jitter=False)
+    agent = create_agent(ScriptedModel(script=script), [flaky], middleware=[retry, Ledger(chat)])
+    agent.invoke(ASKS)
+    (tool,) = chat.tools.values()
+    assert isinstance(tool.status, Completed)
+    assert (tool.attempts, len(tries)) == (2, 2)
+
+
+@pytest.mark.parametrize("decided", ["approve", "edit", "reject"])
+def test_the_middleware_for_people_decides(chat: Conversation, decided: str) -> None:
+    """What a person says to LangChain's own middleware is in the log."""
+    decision: dict[str, Any] = {"type": decided}
+    if decided == "edit":
+        decision["edited_action"] = {"name": "lost", "args": {"number": 8}}
+    people = HumanInTheLoopMiddleware(interrupt_on={"lost": True})
+    agent = create_agent(
+        ScriptedModel(script=[LOST, Said(DONE)]),
+        [lost],
+        middleware=[people, Ledger(chat)],
+        checkpointer=InMemorySaver(),
+    )
+    assert "__interrupt__" in agent.invoke(ASKS, THREAD)
+    agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    (tool,) = chat.tools.values()
+    if decided == "reject":
+        assert isinstance(tool.status, Rejected)
+        assert tool.attempts == 0
+        return
+    assert tool.response is not None
+    number = 8 if decided == "edit" else 7
+    assert tool.response.result == f"order {number} is lost"
+    assert tool.effective_call.arguments == {"number": number}
+
+
+def test_a_structured_response_does_not_stay_open(chat: Conversation) -> None:
+    """A call that is the run's output, which no tool runs, is completed."""
+
+    class Found(BaseModel):
+        """What was found."""
+
+        number: int
+
+    script = [Said("", (("Found", '{"number": 7}', "a"),))]
+    agent = create_agent(
+        ScriptedModel(script=script), [], response_format=Found, middleware=[Ledger(chat)]
+    )
+    assert agent.invoke(ASKS)["structured_response"] == Found(number=7)
+    assert isinstance(chat.tools["a"].status, Completed)
+
+
+def test_asyncio_needs_the_store_for_asyncio(chat: Conversation) -> None:
+    """The error names the store to open."""
+    agent = create_agent(ScriptedModel(script=[Said(DONE)]), [], middleware=[Ledger(chat)])
+    with pytest.raises(TypeError, match="AsyncEventStore"):
+        asyncio.run(agent.ainvoke(ASKS))

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 from integrations.scenes import FRAMEWORKS, SCENES, Scenes
 
-MODULES = {"pydantic_ai": "pydantic_ai", "openai_agents": "agents"}
+MODULES = {
+    "pydantic_ai": "pydantic_ai",
+    "openai_agents": "agents",
+    "langchain": "langchain",
+    "langgraph": "langgraph",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 
 
