@@ -72,3 +72,10 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
         StructuredTool.from_function(tools.mail),
         StructuredTool.from_function(coroutine=tools.ponder),
     ]
+
+
+async def streamed_text(graph: Any, given: Any, config: Any) -> str:
+    """Return the text that a graph streams."""
+    stream = graph.astream(given, config, stream_mode="messages")
+    chunks = [chunk async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
+    return "".join(chunk.text for chunk in chunks)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from integrations.langchain_model import ScriptedModel, lang_tools
+from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text
 from integrations.scenes import CHAT, Play, Played, Tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware
-from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
 from eventstore import AsyncEventStore
@@ -36,10 +35,3 @@ async def play(play: Play, tools: Tools) -> Played:
         else:
             result = await agent.ainvoke(given, config)
     return Played("" if "__interrupt__" in result else str(result["messages"][-1].text))
-
-
-async def streamed_text(graph: Any, given: Any, config: Any) -> str:
-    """Return the text that a graph streams."""
-    stream = graph.astream(given, config, stream_mode="messages")
-    chunks = [chunk async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
-    return "".join(chunk.text for chunk in chunks)

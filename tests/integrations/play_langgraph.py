@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from integrations.langchain_model import ScriptedModel, lang_tools
-from integrations.play_langchain import streamed_text
+from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text
 from integrations.scenes import CHAT, Play, Played, Tools
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph

@@ -10,7 +10,7 @@ import pytest
 from integrations.scenes import DONE, Said, Scenes, url_in
 from support.frameworks import required
 
-required("langgraph")
+required("langgraph.checkpoint.sqlite")
 
 from integrations.langchain_model import ScriptedModel
 from langgraph.checkpoint.memory import InMemorySaver
