@@ -90,7 +90,7 @@ def test_a_retry_by_middleware_is_another_attempt(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("decided", ["approve", "edit", "reject"])
 def test_the_middleware_for_people_decides(chat: Conversation, decided: str) -> None:
-    """What a person says to LangChain's own middleware is in the log."""
+    """The log has the decision that a person makes through LangChain's own middleware."""
     decision: dict[str, Any] = {"type": decided}
     if decided == "edit":
         decision["edited_action"] = {"name": "lost", "args": {"number": 8}}

@@ -115,7 +115,7 @@ def test_a_tool_that_interrupts_pauses(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, answer: bool) -> None:
-    """What a graph is resumed with decides a call of a tool that needs an approval."""
+    """A call of a tool that needs an approval is decided by the value that resumes the graph."""
 
     def mail(to: str) -> str:
         """Send a mail."""
@@ -131,7 +131,7 @@ def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, an
 
 
 def test_the_checkpoint_and_the_log_are_compared(chat: Conversation) -> None:
-    """They agree after a run; a call that one of them does not have is named."""
+    """Both agree after a run; a call that one of them does not have is named."""
 
     def refund(number: int) -> str:
         """Refund an order."""
