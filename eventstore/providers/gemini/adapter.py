@@ -2,14 +2,16 @@
 
 Parsing takes the keys of the REST interface (`functionCall`) and those of the SDK's dumps
 (`function_call`); rendering writes the former, which both accept. Calls need no ids: a response
-answers by name and place. A signature goes back with the part that it came on; a call without a
-known signature gets the placeholder that Google documents for this. In google-genai
+answers by name and place. A signature goes back with the part that it came on. A call of another
+provider, and where models sign an unsigned one of the current turn, gets the placeholder that
+Google documents for this. In google-genai
 the system instruction is a member of `config`: take it out of the arguments, and pass
 `config=GenerateContentConfig(system_instruction=...)` with the rest.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,6 +76,55 @@ MIME = ("mimeType", "mime_type")
 URI = ("fileUri", "file_uri")
 CALLED = ("displayName", "display_name")
 
+DATA = (
+    ("text", "text"),
+    INLINE,
+    FILE,
+    CALL,
+    RESPONSE,
+    ("executableCode", "executable_code"),
+    ("codeExecutionResult", "code_execution_result"),
+    ("toolCall", "tool_call"),
+    ("toolResponse", "tool_response"),
+)
+"""The members of a part of which it has one."""
+
+_MEMBERS: Final = frozenset(
+    {
+        *(key for keys in DATA for key in keys),
+        *SIGNATURE,
+        "audioMetadata",
+        "audioTranscription",
+        "audio_metadata",
+        "audio_transcription",
+        "documentMetadata",
+        "document_metadata",
+        "mediaProcessing",
+        "mediaResolution",
+        "media_processing",
+        "media_resolution",
+        "partMetadata",
+        "part_metadata",
+        "speechMetadata",
+        "speech_metadata",
+        "spreadsheetMetadata",
+        "spreadsheet_metadata",
+        "thought",
+        "videoMetadata",
+        "video_metadata",
+    }
+)
+"""All members of a part."""
+
+_TYPES_ELSEWHERE: Final = {
+    "file": "openai",
+    "image_url": "openai",
+    "input_audio": "openai",
+    "input_file": "openai-responses",
+    "input_image": "openai-responses",
+}
+"""Type to the provider whose parts have it; any other is Anthropic's."""
+
 _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _NOTHING: tuple[object, ...] = (None, "", [])
 
@@ -137,17 +188,20 @@ class GeminiAdapter(ProviderAdapter):
         changes: list[Change] = []
         system: list[str] = []
         contents: list[JsonObject] = []
+        current: Made = []  # the first call of each content since the user spoke
         ids = call_ids(turns, _MAX_ID, changes, per_turn=True, sanitizer=shortened)
         for turn, given in visible_turns(turns, ids, changes):
             if turn.role in ("system", "developer") and not contents:
                 system.append(plain_text(turn.parts, changes))
                 changes.append(Change("moved", "GE07", "system text is a parameter of the request"))
             elif turn.role == "assistant":
-                _add_model(contents, turn, given, changes)
+                current += _add_model(contents, turn, given, changes)[:1]
             else:
                 content = _user(turn, changes)
                 if content["parts"]:
                     contents.append(content)
+                    current.clear()
+        _sign_current_turn(contents, current, changes)
         arguments: JsonObject = {"contents": contents}
         if any(system):
             arguments = {"system_instruction": "\n\n".join(filter(None, system)), **arguments}
@@ -228,13 +282,17 @@ def _items(
 ) -> Iterator[ParsedItem]:
     given = content.get("role")
     held: JsonValue = content.get("parts")
-    parts: list[JsonValue] = held if isinstance(held, list) else [] if held is None else [held]
+    given_parts: list[JsonValue] = (
+        held if isinstance(held, list) else [] if held is None else [held]
+    )
+    parts = [own for part in given_parts for own in _in_own_shape(part)]
     results = [part for part in parts if _has(part, RESPONSE)]
     calls = [part for part in parts if _has(part, CALL)]
     role = _ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         role = "assistant" if calls else "user"
-    own = isinstance(held, list) and isinstance(given, str) and OWN_ROLES.get(given) == role
+    own = isinstance(given, str) and OWN_ROLES.get(given) == role
+    own = own and isinstance(held, list) and all(map(operator.is_, held, parts))
     if len(results) == len(parts) and own:
         yield from (_result(part, is_error, is_rejection) for part in results)
         if results and role == "user":
@@ -250,7 +308,7 @@ def _items(
             )
         return
     rest = [part for part in parts if not _has(part, RESPONSE)] if results else parts
-    native = {**content, "parts": rest} if results else content
+    native = content if own and not results else {**content, "parts": rest}
     if role == "assistant":
         yield from _message(role, rest, native, own=own)
         yield from (_result(part, is_error, is_rejection) for part in results)
@@ -261,6 +319,29 @@ def _items(
         rest = [part for part in rest if not _has(part, CALL)]
         native = {**content, "parts": rest}
     yield from _message(role, rest, native, own=own, shares_message=bool(results))
+
+
+def _in_own_shape(part: JsonValue) -> Iterator[JsonValue]:
+    """Yield a part with one datum and no members of another API, or several with a datum each.
+
+    A part that has no datum of this API is left as it is.
+    """
+    data = [keys for keys in DATA if _of(part, keys) is not None]
+    if not data or not isinstance(part, dict):
+        yield part
+        return
+    unknown = any(key not in _MEMBERS for key, value in part.items() if value is not None)
+    if len(data) == 1 and not unknown:
+        yield part
+        return
+    beside = {key: part[key] for key in part if key in _MEMBERS and not _is_datum(key)}
+    for keys in data:
+        yield {**beside, keys[0]: _of(part, keys)}
+        beside = {}
+
+
+def _is_datum(key: str) -> bool:
+    return any(key in keys for keys in DATA)
 
 
 def _has(part: JsonValue, keys: tuple[str, str]) -> TypeGuard[JsonObject]:
@@ -329,7 +410,15 @@ def _part(part: JsonValue) -> Iterator[Part]:
     elif image := plain_image(_media(held), held):
         yield image
     elif held.keys() - set(SIGNATURE) and text != "":
-        yield Opaque(NAME, part)
+        yield Opaque(_provider_of(held), part)
+
+
+def _provider_of(part: JsonObject) -> str:
+    """Return the provider in whose form a part is."""
+    if part.keys() <= _MEMBERS:
+        return NAME
+    kind = part.get("type")
+    return _TYPES_ELSEWHERE.get(kind, "anthropic") if isinstance(kind, str) else "bedrock"
 
 
 def _media(part: JsonObject) -> Image | Document | None:
@@ -402,7 +491,9 @@ def _is_error_response(response: JsonValue) -> bool:
 
 
 def _is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
-    if not isinstance(part, dict) or all(value is None for value in part.values()):
+    if not isinstance(part, dict) or [*_in_own_shape(part)] != [part]:
+        return False
+    if all(_of(part, keys) is None for keys in DATA):
         return False
     if not isinstance(part.get("text", ""), str | None):
         return False
@@ -442,11 +533,11 @@ def _user(turn: Turn, changes: list[Change]) -> JsonObject:
 
 def _add_model(
     contents: list[JsonObject], turn: Turn, given: list[str], changes: list[Change]
-) -> None:
-    """Add the model's content, and the responses to its calls."""
+) -> Made:
+    """Add the model's content, and the responses to its calls; return these, with their parts."""
     content, made = _model(turn, given, changes)
     if not content["parts"]:
-        return
+        return []
     if made:
         _open(contents, content, changes)
     contents.append(content)
@@ -455,6 +546,7 @@ def _add_model(
         responses = [_response(call, body["name"], _id(body)) for call, body in asked]
         contents.append(results_message_for(turn, NAME, _BLOCKS, responses))
         contents.extend(_user(said, changes) for said in media_turns(turn, NAME, changes))
+    return made
 
 
 def _open(contents: list[JsonObject], content: JsonObject, changes: list[Change]) -> None:
@@ -497,8 +589,9 @@ def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[JsonObj
             if call.provider_id is not None:
                 _object_of(part, CALL)["id"] = name
             made.append((call, part))
-        if any(call.hidden or not _is_same(call, part) for call, part in made):
-            content, made = _mended(turn, copied, given, changes)
+        if not any(call.hidden or not _is_same(call, part) for call, part in made):
+            return content, made
+        content, made = _mended(turn, copied, given, changes)
     else:
         content, made = _mended(turn, copy(parts), given, changes)
     _sign(made, turn, changes)
@@ -554,6 +647,15 @@ def _sign(made: Made, turn: Turn, changes: list[Change]) -> None:
         made[0][1][SIGNATURE[0]] = UNSIGNED
         if turn.provider == NAME:
             changes.append(Change("added", "GE06", "its signature is not known", made[0][0].id))
+
+
+def _sign_current_turn(contents: list[JsonObject], calls: Made, changes: list[Change]) -> None:
+    """Give the unsigned calls of the current turn the placeholder, where models sign."""
+    unsigned = [(call, part) for call, part in calls if not _of(part, SIGNATURE)]
+    if unsigned and any(_of(p, SIGNATURE) for content in contents for p in content["parts"]):
+        for call, part in unsigned:
+            part[SIGNATURE[0]] = UNSIGNED
+            changes.append(Change("added", "GE06", "its signature is not known", call.id))
 
 
 def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:

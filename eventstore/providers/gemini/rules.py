@@ -4,11 +4,17 @@ Keys are read as the REST interface writes them (`functionCall`) and as the SDK 
 (`function_call`); a member that is null counts as absent. What a content holds decides, not its
 role: a content with a functionCall part is a call content, one with a functionResponse part
 answers. The API was seen to take the responses to one call content from several contents in a row;
-older models want them in one, which is GE01 with a star.
+older models want them in one, which is GE01 with a star. It was also seen to take calls from
+several contents in a row, which is GE03 with a star.
 
-A fault without a row of its own in the table is reported under the nearest one: GE05 also covers
-calls and responses that are not objects, GE07 contents and parts that are not objects, and a `text`
-of another type.
+Gemini 3 and later refuse unsigned calls, and sign what they write: where a history has a signature,
+the calls of its current turn need theirs (GE06). Where it has none, older models made it, and take
+it as it is (GE06 with a star).
+
+A fault without a row of its own in the table is reported under the nearest one: GE04 also covers
+calls that share an id, GE05 calls and responses that are not objects, GE07 contents and parts that
+are not objects, parts with members of another API or with more than one datum, calls that the user
+makes, responses that the model gives, and a `text` of another type.
 
 The reference accepts a content without a role where it is the only one.
 """
@@ -26,6 +32,7 @@ from eventstore.providers.rules_reader import (
     list_or_empty,
     members_of,
     quoted,
+    repeated,
 )
 
 if TYPE_CHECKING:
@@ -73,6 +80,14 @@ RULES: Final[dict[str, Rule]] = {
         ),
         "join the call with the model content before it, or put a user content between them",
     ),
+    "GE03*": (
+        "strict",
+        (
+            "{place}: Please ensure that function call turn comes immediately after a user turn "
+            "or after a function response turn."
+        ),
+        "join the calls in one content of the model",
+    ),
     "GE04": (
         "hard",
         "{place}: the function response matches no function call of the turn before it: {detail}",
@@ -94,10 +109,21 @@ RULES: Final[dict[str, Rule]] = {
             "'skip_thought_signature_validator'"
         ),
     ),
+    "GE06*": (
+        "strict",
+        (
+            "Unable to submit request because function call {detail} is missing a "
+            "thought_signature. (at {place})"
+        ),
+        "send it to the model that made it, or with 'skip_thought_signature_validator' to others",
+    ),
     "GE07": (
         "hard",
         "Invalid value at '{place}': {detail}",
-        "send every content with role user or model and at least one part that holds something",
+        (
+            "send every content with role user or model and at least one part, each part with one "
+            "datum and the members that the API knows; calls are the model's, responses the user's"
+        ),
     ),
     "GE08": (
         "strict",
@@ -107,10 +133,48 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-TOLERATED: Final = frozenset({"GE06", "GE08"})
+TOLERATED: Final = frozenset({"GE03*", "GE06*", "GE08"})
 """Strict rules without which the API itself answers: older models sign nothing."""
 
 _ROLES: Final = frozenset({"user", "model", "function"})
+_DATA: Final = (
+    ("text", "text"),
+    ("inlineData", "inline_data"),
+    ("fileData", "file_data"),
+    ("functionCall", "function_call"),
+    ("functionResponse", "function_response"),
+    ("executableCode", "executable_code"),
+    ("codeExecutionResult", "code_execution_result"),
+    ("toolCall", "tool_call"),
+    ("toolResponse", "tool_response"),
+)
+"""The members of a part of which it has one, as the REST interface and as the SDK write them."""
+_BESIDE_DATA: Final = frozenset(
+    {
+        "audioMetadata",
+        "audioTranscription",
+        "audio_metadata",
+        "audio_transcription",
+        "documentMetadata",
+        "document_metadata",
+        "mediaProcessing",
+        "mediaResolution",
+        "media_processing",
+        "media_resolution",
+        "partMetadata",
+        "part_metadata",
+        "speechMetadata",
+        "speech_metadata",
+        "spreadsheetMetadata",
+        "spreadsheet_metadata",
+        "thought",
+        "thoughtSignature",
+        "thought_signature",
+        "videoMetadata",
+        "video_metadata",
+    }
+)
+_MEMBERS: Final = _BESIDE_DATA.union(*_DATA)
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -175,10 +239,18 @@ def _text(value: object) -> str | None:
 
 
 class _Turn(NamedTuple):
-    """A content with calls, and the contents after it that hold the responses to them."""
+    """Contents in a row with calls, and those after them that hold the responses."""
 
-    call_content: _Content
+    call_contents: list[_Content]
     answers: list[_Content]
+
+    @property
+    def place(self) -> str:
+        return self.call_contents[0].place
+
+    @property
+    def calls(self) -> list[_Part]:
+        return [part for content in self.call_contents for part in content.calls]
 
     @property
     def responses(self) -> list[_Part]:
@@ -188,31 +260,41 @@ class _Turn(NamedTuple):
 def _turns(contents: list[_Content]) -> list[_Turn]:
     turns: list[_Turn] = []
     waiting = 0
+    before: _Content | None = None
     for content in contents:
+        goes_on = _makes_calls_alone(before) and _makes_calls_alone(content)
         if waiting > 0 and content.responses:
             turns[-1].answers.append(content)
             waiting -= len(content.responses)
-        else:
+        elif not goes_on:
             waiting = 0
-        if content.calls:
-            turns.append(_Turn(content, []))
-            waiting = len(content.calls)
+        if content.calls and goes_on:
+            turns[-1].call_contents.append(content)
+        elif content.calls:
+            turns.append(_Turn([content], []))
+        waiting += len(content.calls)
+        before = content
     return turns
+
+
+def _makes_calls_alone(content: _Content | None) -> bool:
+    """Return whether a content makes calls, and does not answer others."""
+    return content is not None and bool(content.calls) and not content.responses
 
 
 def _miscounted(contents: list[_Content]) -> Iterator[Fault]:
     """Check GE01: a content with calls is followed by as many responses."""
     for turn in _turns(contents):
-        asked, answered = len(turn.call_content.calls), len(turn.responses)
+        asked, answered = len(turn.calls), len(turn.responses)
         if asked != answered:
-            yield turn.call_content.place, f"{asked} calls, {answered} responses"
+            yield turn.place, f"{asked} calls, {answered} responses"
 
 
 def _split(contents: list[_Content]) -> Iterator[Fault]:
     """Check GE01*: these responses stand in one content."""
     for turn in _turns(contents):
-        if len(turn.answers) > 1 and len(turn.call_content.calls) == len(turn.responses):
-            yield turn.call_content.place, f"{len(turn.answers)} contents respond"
+        if len(turn.answers) > 1 and len(turn.calls) == len(turn.responses):
+            yield turn.place, f"{len(turn.answers)} contents respond"
 
 
 def _responses_without_calls(contents: list[_Content]) -> Iterator[Fault]:
@@ -226,15 +308,38 @@ def _responses_without_calls(contents: list[_Content]) -> Iterator[Fault]:
 def _misplaced_calls(contents: list[_Content]) -> Iterator[Fault]:
     """Check GE03: a content with calls directly follows a user content, or one with responses."""
     for before, content in zip([None, *contents], contents, strict=False):
-        if content.calls and (before is None or (before.role == "model" and not before.responses)):
+        goes_on = before is not None and before.role == "model" and not before.responses
+        if content.calls and (before is None or (goes_on and not before.calls)):
+            yield content.place, ""
+
+
+def _calls_in_a_row(contents: list[_Content]) -> Iterator[Fault]:
+    """Check GE03*: calls that no response separates are made in one content."""
+    for turn in _turns(contents):
+        for content in turn.call_contents[1:]:
             yield content.place, ""
 
 
 def _mismatched(contents: list[_Content]) -> Iterator[Fault]:
     """Check GE04: the responses bear the names of the calls, and their ids where there are any."""
     for turn in _turns(contents):
-        if turn.answers:
-            yield from _mismatches(turn.call_content.calls, turn.responses)
+        twice = {part.place for part in repeated(_identified(turn.calls))}
+        yield from ((f"{place}.functionCall.id", "an id that another call has") for place in twice)
+        if turn.answers and not twice:
+            yield from _mismatches(turn.calls, turn.responses)
+
+
+class _CallId(NamedTuple):
+    """The id of a call, with the place of its part."""
+
+    place: str
+    key: object
+
+
+def _identified(calls: list[_Part]) -> Iterator[_CallId]:
+    for part in calls:
+        if (call_id := _text(members_of(part.call).get("id"))) is not None:
+            yield _CallId(part.place, call_id)
 
 
 def _mismatches(asked: list[_Part], responses: list[_Part]) -> Iterator[Fault]:
@@ -282,7 +387,23 @@ def _untyped_members(place: str, body: object, key: str, *, required: bool) -> I
 
 
 def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
-    """Check GE06: in the current turn, the first call of each content is signed.
+    """Check GE06: where models sign, the calls of the current turn are signed."""
+    if _has_signature(contents):
+        yield from _unsigned_calls(contents)
+
+
+def _unsigned_by_older_models(contents: list[_Content]) -> Iterator[Fault]:
+    """Check GE06*: the calls of the current turn are signed."""
+    if not _has_signature(contents):
+        yield from _unsigned_calls(contents)
+
+
+def _has_signature(contents: list[_Content]) -> bool:
+    return any(part.is_signed for content in contents for part in content.parts)
+
+
+def _unsigned_calls(contents: list[_Content]) -> Iterator[Fault]:
+    """Yield the first call of each content of the current turn, where it is not signed.
 
     The current turn begins with the last content that the user wrote.
     """
@@ -309,13 +430,25 @@ def _malformed(contents: list[_Content]) -> Iterator[Fault]:
             yield f"{content.place}.parts", "contents.parts must not be empty."
         for part in content.parts:
             yield from _malformed_part(part)
+            if part.call is not None and content.role in ("user", "function"):
+                yield f"{part.place}.functionCall", "only the model calls functions"
+            if part.response is not None and content.role == "model":
+                yield f"{part.place}.functionResponse", "only the user gives responses"
 
 
 def _malformed_part(part: _Part) -> Iterator[Fault]:
     if not is_object(part.raw):
         yield part.place, f"expected an object, but got {quoted(part.raw)}"
-    elif all(value is None for value in part.raw.values()):
+        return
+    held = {key for key, value in part.raw.items() if value is not None}
+    unknown = [key for key in part.raw if key in held and key not in _MEMBERS]
+    data = [rest for rest, sdk in _DATA if rest in held or sdk in held]
+    if unknown:
+        yield part.place, f"Unknown name {quoted(unknown[0])}: Cannot find field."
+    elif not data:
         yield part.place, "required oneof field 'data' must have one initialized field"
+    elif len(data) > 1:
+        yield part.place, f"oneof field 'data' is already set. Cannot set '{data[1]}'"
     elif not isinstance(part.raw.get("text", ""), str | None):
         yield f"{part.place}.text", f"expected text, but got {quoted(part.raw.get('text'))}"
 
@@ -332,9 +465,11 @@ _CHECKS: Final[dict[str, Callable[[list[_Content]], Iterator[Fault]]]] = {
     "GE01*": _split,
     "GE02": _responses_without_calls,
     "GE03": _misplaced_calls,
+    "GE03*": _calls_in_a_row,
     "GE04": _mismatched,
     "GE05": _untyped,
     "GE06": _unsigned,
+    "GE06*": _unsigned_by_older_models,
     "GE07": _malformed,
     "GE08": _mixed,
 }

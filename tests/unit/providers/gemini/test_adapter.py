@@ -225,13 +225,103 @@ def test_calls_from_elsewhere_get_the_placeholder_signature() -> None:
     assert validate(contents, "gemini") == []
 
 
-def test_a_signature_that_gemini_left_out_is_added_where_something_is_mended() -> None:
-    """Older models sign nothing, so valid contents without signatures stay as they are."""
+@pytest.mark.parametrize("broken", [False, True])
+def test_unsigned_calls_of_older_models_stay_as_they_are(
+    chat: Conversation, *, broken: bool
+) -> None:
+    """The list and the log treat them alike, also where something else is mended."""
     unsigned = [user(text()), model(call(signature=None)), user(result())]
-    assert repair_messages(unsigned, "gemini").messages == unsigned
-    repaired = repair_messages([*unsigned, user(result())], "gemini")
-    assert repaired.messages[1]["parts"][0]["thoughtSignature"] == UNSIGNED
-    assert ("added", "GE06") in {(r.what, r.rule) for r in repaired.repairs}
+    repaired = repair_messages([*unsigned, *([user(result())] if broken else [])], "gemini")
+    assert repaired.messages[:3] == unsigned
+    assert "GE06" not in {repair.rule for repair in repaired.repairs}
+    chat.record_messages(unsigned, "gemini")
+    history = model_history(chat.events())
+    assert history.render("gemini")["contents"] == unsigned
+    assert history.repairs_for("gemini") == []
+
+
+def test_unsigned_calls_of_models_that_sign_get_the_placeholder(chat: Conversation) -> None:
+    """A signature in the history shows that its model demands them, in the current turn."""
+    before = [user(text()), model(call(signature=None)), user(result())]
+    words = {**text("so"), "thoughtSignature": "c2ln"}
+    asked = [user(text()), model(words, call(signature=None)), user(result())]
+    repaired = repair_messages([*before, *asked], "gemini")
+    assert repaired.messages == [
+        *before,
+        asked[0],
+        model(words, call(signature=UNSIGNED)),
+        user(result()),
+    ]
+    assert [(repair.what, repair.rule) for repair in repaired.repairs] == [("added", "GE06")]
+    chat.record_messages([*before, *asked], "gemini")
+    assert shown(chat) == repaired.messages
+    again = repair_messages(repaired.messages, "gemini")
+    assert (again.messages, again.repairs) == (repaired.messages, [])
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"type": "text", "text": "HELLO"}, [text("HELLO")]),
+        ({"text": "HELLO", "cache_control": {"type": "ephemeral"}}, [text("HELLO")]),
+        (
+            {"text": "HELLO", "inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+            [text("HELLO"), {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}],
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+            [{"inlineData": {"mimeType": "image/png", "data": "QUJD"}}],
+        ),
+        (
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+            },
+            [{"inlineData": {"mimeType": "image/png", "data": "QUJD"}}],
+        ),
+        (
+            {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
+            [{"inlineData": {"mimeType": "image/png", "data": "QUJD"}}],
+        ),
+    ],
+)
+def test_parts_of_another_api_become_those_of_this_one(
+    part: dict[str, Any], expected: list[Any]
+) -> None:
+    """The API refuses names that it does not know, and parts with two data."""
+    repaired = repair_messages([user(part)], "gemini")
+    assert repaired.messages == [user(*expected)]
+    assert repaired.repairs
+    assert validate(repaired.messages, "gemini") == []
+
+
+def test_a_part_with_words_and_a_call_is_two() -> None:
+    """The words keep their place before the call, which keeps its signature."""
+    joined = {**text("so"), **call()}
+    repaired = repair_messages([user(text()), model(joined), user(result())], "gemini")
+    parts = repaired.messages[1]["parts"]
+    assert [part.get("text") for part in parts] == ["so", None]
+    assert "functionCall" in parts[1]
+    assert validate(repaired.messages, "gemini") == []
+
+
+def test_a_call_from_the_user_is_the_models() -> None:
+    """Its response answers it there."""
+    repaired = repair_messages([user(text()), user(call()), user(result())], "gemini")
+    assert [content["role"] for content in repaired.messages] == ["user", "model", "user"]
+    assert validate(repaired.messages, "gemini") == []
+
+
+def test_calls_in_two_contents_in_a_row_stay_there() -> None:
+    """The API was seen to take them, with the responses to both after them."""
+    contents = [
+        user(text()),
+        model(call("a")),
+        model(call("b")),
+        user(result("a"), result("b")),
+    ]
+    repaired = repair_messages(contents, "gemini")
+    assert (repaired.messages, repaired.repairs) == (contents, [])
 
 
 def test_text_beside_a_response_moves_after_it(chat: Conversation) -> None:
