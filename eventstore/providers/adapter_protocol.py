@@ -5,7 +5,7 @@ Each provider's folder has one, `ADAPTER` in `adapter.py`. Adapters inherit the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -134,13 +134,13 @@ class ProviderAdapter(Protocol):
         del native
         return ()
 
-    def free_text(self, native: NativeMessage, place: int) -> str | None:
-        """Return what the call at `place` of a native message gives a custom tool, if it does.
+    def free_texts(self, native: NativeMessage) -> Mapping[int, str]:
+        """Return what the calls of a native message give to custom tools, by their places.
 
         A custom tool takes any text, a function the JSON text of its arguments.
         """
-        del native, place
-        return None
+        del native
+        return {}
 
     def takes_document_name(self, document: Document) -> bool:
         """Return whether the document may carry a name."""

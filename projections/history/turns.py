@@ -23,6 +23,7 @@ from eventstore import (
     Pending,
     Rejected,
     Text,
+    Tool,
     ToolCompleted,
     ToolRejected,
 )
@@ -76,7 +77,11 @@ def turn_of(
     else:
         turn = _message_turn(entry, message)
     if entry.calls:
-        turn.calls = [_call(call, turn, options, notes, repairs) for call in entry.calls]
+        free_texts = _free_texts(turn)
+        turn.calls = [
+            _call(call, turn, options, notes, repairs, free_texts.get(call.tool.index))
+            for call in entry.calls
+        ]
         if all(call.hidden for call in turn.calls):
             turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
         if entry.results_message is not None:
@@ -165,15 +170,15 @@ def _call(
     options: HistoryOptions,
     notes: Mapping[str, str | None],
     repairs: list[Repair],
+    free_text: str | None,
 ) -> Call:
     tool = logged.tool
     asked = tool.edit or tool.call
     if tool.edit is not None:
         turn.well_formed = False
-    free_text = _free_text(logged, turn)
     answer = _answer(logged, is_custom=free_text is not None)
     call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
-    call.free_text = free_text
+    call.free_text = _edited(free_text, tool)
     if tool.id in notes:
         answer.note = notes[tool.id]
         call.hidden = answer.note is None
@@ -188,17 +193,17 @@ def _call(
     return call
 
 
-def _free_text(logged: LoggedCall, turn: Turn) -> str | None:
-    """Return what a custom tool was called with: as the model wrote it, or as it was edited.
-
-    An edit is an object, whose member `input` holds the text.
-    """
-    tool = logged.tool
+def _free_texts(turn: Turn) -> Mapping[int, str]:
+    """Return what the calls of a turn give to custom tools, by their places."""
     if turn.provider is None or turn.provider not in PROVIDERS or turn.native is None:
-        return None
-    asked = adapter_of(turn.provider).free_text(turn.native, tool.index)
-    if asked is None or tool.edit is None:
-        return asked
+        return {}
+    return adapter_of(turn.provider).free_texts(turn.native)
+
+
+def _edited(free_text: str | None, tool: Tool) -> str | None:
+    """Return what a custom tool is called with: an edit has its text as the member `input`."""
+    if free_text is None or tool.edit is None:
+        return free_text
     edited: object = tool.edit.arguments
     if is_json_object(edited) and edited.keys() == {"input"}:
         edited = edited["input"]

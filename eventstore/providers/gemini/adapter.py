@@ -27,7 +27,7 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.identifiers import call_ids, shortened, tool_name
-from eventstore.providers.media import plain_image
+from eventstore.providers.media import document_of, image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
     Call,
@@ -115,15 +115,6 @@ _MEMBERS: Final = frozenset(
     }
 )
 """All members of a part."""
-
-_TYPES_ELSEWHERE: Final = {
-    "file": "openai",
-    "image_url": "openai",
-    "input_audio": "openai",
-    "input_file": "openai-responses",
-    "input_image": "openai-responses",
-}
-"""Type to the provider whose parts have it; any other is Anthropic's."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _NOTHING: tuple[object, ...] = (None, "", [])
@@ -409,16 +400,21 @@ def _part(part: JsonValue) -> Iterator[Part]:
             yield Text(said)
     elif image := plain_image(_media(held), held):
         yield image
+    elif not held.keys() <= _MEMBERS and (shown := _media_elsewhere(held)):
+        yield shown
     elif held.keys() - set(SIGNATURE) and text != "":
-        yield Opaque(_provider_of(held), part)
+        yield Opaque(NAME, part)
 
 
-def _provider_of(part: JsonObject) -> str:
-    """Return the provider in whose form a part is."""
-    if part.keys() <= _MEMBERS:
-        return NAME
+def _media_elsewhere(part: JsonObject) -> Image | Document | None:
+    """Return the image or document in a part that is in the form of OpenAI or Anthropic."""
     kind = part.get("type")
-    return _TYPES_ELSEWHERE.get(kind, "anthropic") if isinstance(kind, str) else "bedrock"
+    held: JsonValue = part.get("source" if kind in ("image", "document") else "image_url")
+    if isinstance(held, dict) and isinstance(held.get("data"), str):
+        held = f"data:{held.get('media_type')};base64,{held['data']}"
+    elif isinstance(held, dict):
+        held = held.get("url")
+    return document_of(held) if kind == "document" else image_of(held)
 
 
 def _media(part: JsonObject) -> Image | Document | None:
@@ -700,7 +696,7 @@ def _rendered(part: Part, changes: list[Change]) -> JsonObject | None:
             kind = {"mimeType": media_type} if media_type else {}
             return {"fileData": {**kind, "fileUri": part.url}}
         return {"inlineData": {"mimeType": media_type or "image/png", "data": part.data or ""}}
-    if part.provider == NAME:
+    if part.provider == NAME and _is_well_formed_part(part.data):
         return native_part(part)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None

@@ -7,9 +7,9 @@ answers. The API was seen to take the responses to one call content from several
 older models want them in one, which is GE01 with a star. It was also seen to take calls from
 several contents in a row, which is GE03 with a star.
 
-Gemini 3 and later refuse unsigned calls, and sign what they write: where a history has a signature,
-the calls of its current turn need theirs (GE06). Where it has none, older models made it, and take
-it as it is (GE06 with a star).
+Gemini 3 and later sign what they write, and refuse unsigned calls: where a history has a signature,
+the calls of its current turn need theirs. Where it has none, older models made it, which take it as
+it is; whether it goes to a newer one cannot be seen in it.
 
 A fault without a row of its own in the table is reported under the nearest one: GE04 also covers
 calls that share an id, GE05 calls and responses that are not objects, GE07 contents and parts that
@@ -109,14 +109,6 @@ RULES: Final[dict[str, Rule]] = {
             "'skip_thought_signature_validator'"
         ),
     ),
-    "GE06*": (
-        "strict",
-        (
-            "Unable to submit request because function call {detail} is missing a "
-            "thought_signature. (at {place})"
-        ),
-        "send it to the model that made it, or with 'skip_thought_signature_validator' to others",
-    ),
     "GE07": (
         "hard",
         "Invalid value at '{place}': {detail}",
@@ -133,8 +125,8 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-TOLERATED: Final = frozenset({"GE03*", "GE06*", "GE08"})
-"""Strict rules without which the API itself answers: older models sign nothing."""
+TOLERATED: Final = frozenset({"GE03*", "GE08"})
+"""Strict rules without which the API itself answers."""
 
 _ROLES: Final = frozenset({"user", "model", "function"})
 _DATA: Final = (
@@ -387,26 +379,12 @@ def _untyped_members(place: str, body: object, key: str, *, required: bool) -> I
 
 
 def _unsigned(contents: list[_Content]) -> Iterator[Fault]:
-    """Check GE06: where models sign, the calls of the current turn are signed."""
-    if _has_signature(contents):
-        yield from _unsigned_calls(contents)
-
-
-def _unsigned_by_older_models(contents: list[_Content]) -> Iterator[Fault]:
-    """Check GE06*: the calls of the current turn are signed."""
-    if not _has_signature(contents):
-        yield from _unsigned_calls(contents)
-
-
-def _has_signature(contents: list[_Content]) -> bool:
-    return any(part.is_signed for content in contents for part in content.parts)
-
-
-def _unsigned_calls(contents: list[_Content]) -> Iterator[Fault]:
-    """Yield the first call of each content of the current turn, where it is not signed.
+    """Check GE06: where models sign, the first call of each content of the current turn is signed.
 
     The current turn begins with the last content that the user wrote.
     """
+    if not any(part.is_signed for content in contents for part in content.parts):
+        return
     start = 0
     for index, content in enumerate(contents):
         if content.role != "model" and content.parts and not content.responses:
@@ -469,7 +447,6 @@ _CHECKS: Final[dict[str, Callable[[list[_Content]], Iterator[Fault]]]] = {
     "GE04": _mismatched,
     "GE05": _untyped,
     "GE06": _unsigned,
-    "GE06*": _unsigned_by_older_models,
     "GE07": _malformed,
     "GE08": _mixed,
 }

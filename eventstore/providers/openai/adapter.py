@@ -153,14 +153,15 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             () if texts else beside_text(self.parse_parts(message)),
         )
 
-    def free_text(self, native: NativeMessage, place: int) -> str | None:
-        """Return the input of the call at `place`, if it is the call of a custom tool."""
+    def free_texts(self, native: NativeMessage) -> dict[int, str]:
+        """Return the inputs of the calls of custom tools, by their places."""
         calls: list[JsonValue] = members_of(native).get("tool_calls") or []
-        objects = [call for call in calls if isinstance(call, dict)]
-        custom: JsonValue = objects[place].get("custom") if place < len(objects) else None
-        if not isinstance(custom, dict) or isinstance(objects[place].get("function"), dict):
-            return None
-        return as_text(custom.get("input"))
+        objects = (call for call in calls if isinstance(call, dict))
+        return {
+            place: as_text(call["custom"].get("input"))
+            for place, call in enumerate(objects)
+            if isinstance(call.get("custom"), dict) and not isinstance(call.get("function"), dict)
+        }
 
     def parse_calls(self, message: JsonObject) -> Iterator[ParsedCall]:
         """Yield the calls of a message, also those of custom tools and in the former format."""

@@ -226,13 +226,15 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         """Return what a well-formed output shows."""
         return _parts(native["output"])
 
-    def free_text(self, native: NativeMessage, place: int) -> str | None:
-        """Return the input of the call at `place`, if it is the call of a custom tool."""
+    def free_texts(self, native: NativeMessage) -> dict[int, str]:
+        """Return the inputs of the calls of custom tools, by their places."""
         items = native if isinstance(native, list) else []
-        calls = [item for item in items if isinstance(item, dict) and _is_call(item)]
-        if place >= len(calls) or _kind(calls[place]) != "custom_tool_call":
-            return None
-        return as_text(calls[place].get("input"))
+        calls = (item for item in items if isinstance(item, dict) and _is_call(item))
+        return {
+            place: as_text(call.get("input"))
+            for place, call in enumerate(calls)
+            if _kind(call) == "custom_tool_call"
+        }
 
     def takes_document_name(self, document: Document) -> bool:
         """Return whether the document is not at an address: one that is has no name."""

@@ -157,12 +157,6 @@ BROKEN = [
         id="no name",
     ),
     pytest.param(
-        "GE06*",
-        ["contents[1].parts[0]"],
-        [ASK, model(call(signed=False)), user(result())],
-        id="a call without a signature",
-    ),
-    pytest.param(
         "GE06",
         ["contents[1].parts[1]"],
         [ASK, model(text(thoughtSignature="c2ln"), call(signed=False)), user(result())],
@@ -175,9 +169,17 @@ BROKEN = [
         id="a later step without a signature",
     ),
     pytest.param(
-        "GE06*",
-        ["contents[1].parts[0]", "contents[3].parts[0]"],
-        [ASK, model(call(signed=False)), user(result()), model(call(signed=False)), user(result())],
+        "GE06",
+        ["contents[3].parts[0]", "contents[5].parts[0]"],
+        [
+            ASK,
+            model(call()),
+            user(result()),
+            model(call(signed=False)),
+            user(result()),
+            model(call(signed=False)),
+            user(result()),
+        ],
         id="two steps of one turn",
     ),
     pytest.param(
@@ -272,9 +274,7 @@ SOUND = [
         [ASK, model(call(), call(signed=False)), user(result(), result())],
         id="the first of two is signed",
     ),
-    pytest.param(
-        "GE06*", [ASK, model(call(signed=False)), user(result()), ASK], id="in an earlier turn"
-    ),
+    pytest.param("GE06", [ASK, model(call(signed=False)), user(result())], id="an older model's"),
     pytest.param(
         "GE06",
         [ASK, model(call(signed=False)), user(result()), ASK, model(text(thoughtSignature="c2ln"))],
@@ -328,7 +328,7 @@ def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str)
 def test_the_levels_are_those_of_the_specification() -> None:
     """A rule is strict where the API answers although it is broken."""
     strict = {code for code, row in gemini.RULES.items() if row[0] == "strict"}
-    assert strict == {"GE01*", "GE03*", "GE06", "GE06*", "GE08"}
+    assert strict == {"GE01*", "GE03*", "GE06", "GE08"}
     assert strict - gemini.TOLERATED == {"GE01*", "GE06"}
     assert is_valid([ASK, model(call(signed=False)), user(result(), text())], "gemini")
     assert not is_valid([ASK, model(call(signed=False))], "gemini")
