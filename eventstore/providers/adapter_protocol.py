@@ -100,11 +100,10 @@ class ProviderAdapter(Protocol):
         """Return the request for `turns`, valid and with every visible call answered."""
         ...
 
-    def end(self, rendered: Rendered, *, prefill: bool) -> None:
-        """Let a request end with what the model is to answer.
+    def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
+        """Mend what only a whole request shows, such as that it ends with the assistant's words.
 
-        With `prefill` it may end with the assistant's words, from which the model goes on. By
-        default nothing is changed: most providers answer either.
+        With `prefill` it may: the model goes on from them. By default nothing is changed.
         """
         del rendered, prefill
 

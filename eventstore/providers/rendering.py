@@ -45,7 +45,7 @@ def render(turns: Sequence[Turn], provider: str, *, prefill: bool = False) -> Re
     ]
     changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
     rendered = adapter.render(neutral)
-    adapter.end(rendered, prefill=prefill)
+    adapter.finish_request(rendered, prefill=prefill)
     rendered.changes += changes
     if foreign_turns or rich_calls:
         rendered.changes += (

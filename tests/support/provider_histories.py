@@ -254,7 +254,11 @@ anthropic_blocks = st.one_of(
         content=st.one_of(texts, some(inner_blocks)),
         is_error=st.booleans(),
     ),
-    members({"type": st.sampled_from(["thinking", "redacted_thinking"])}, signature=texts),
+    members(
+        {"type": st.sampled_from(["thinking", "redacted_thinking"])},
+        signature=texts,
+        cache_control=objects,
+    ),
     members(
         {
             "type": st.sampled_from(["server_tool_use", "mcp_tool_use"]),

@@ -6,11 +6,9 @@ text is a parameter of the request; later in the conversation it becomes text of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeGuard
 
-from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import (
@@ -18,6 +16,12 @@ from eventstore.providers.adapter_protocol import (
     ProviderAdapter,
     ResponseMembers,
     ResultTest,
+)
+from eventstore.providers.anthropic.cache_marks import limit_cache_marks
+from eventstore.providers.anthropic.server_calls import (
+    is_server_call,
+    is_server_result,
+    pair_server_calls,
 )
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
 from eventstore.providers.media import plain_image
@@ -56,12 +60,10 @@ NAME: Final = "anthropic"
 _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 128
-_SERVED_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_CHANGES = ("tool_addition", "tool_removal")
 _OPENING: Final = "[The conversation begins here.]"
 
 REASONING = ("thinking", "redacted_thinking")
-SERVED = ("server_tool_use", "mcp_tool_use")  # calls that the provider's own servers run
 
 
 class AnthropicAdapter(ProviderAdapter):
@@ -114,9 +116,8 @@ class AnthropicAdapter(ProviderAdapter):
             else:
                 _add_user(messages, turn, changes)
             if shown:
-                results = [self.render_result(call, name) for call, name in shown]
-                messages.append(results_message_for(turn, NAME, _BLOCKS, results))
-        _pair_server_calls(messages, changes)
+                messages.append(_results_message(self, turn, shown, changes))
+        pair_server_calls(messages, changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
             messages.insert(0, {"role": "user", "content": _OPENING})
@@ -125,9 +126,14 @@ class AnthropicAdapter(ProviderAdapter):
             arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
         return Rendered(arguments, changes)
 
-    def end(self, rendered: Rendered, *, prefill: bool) -> None:
-        """Let the user speak last: newer models do not go on from the assistant's words."""
-        messages: list[JsonObject] = rendered.arguments["messages"]
+    def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
+        """Let the user speak last: newer models do not go on from the assistant's words.
+
+        No turn ends with reasoning, and cache marks keep their limits.
+        """
+        messages = _without_final_reasoning(rendered.arguments["messages"], rendered.changes)
+        rendered.arguments["messages"] = messages
+        rendered.changes += limit_cache_marks(messages, REASONING)
         if not messages or messages[-1]["role"] != "assistant":
             return
         if prefill or _goes_on(messages[-1]):
@@ -148,7 +154,7 @@ class AnthropicAdapter(ProviderAdapter):
         block = copy(answer.native)
         block["tool_use_id"] = call_id
         if answer.note:
-            block["content"] = f"{answer.text}\n{answer.note}"
+            block["content"] = _noted(block.get("content"), answer)
         return block
 
     def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
@@ -402,6 +408,26 @@ def _add_assistant(
         messages.append({"role": "assistant", "content": _plain(content)})
 
 
+def _without_final_reasoning(messages: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
+    """Return the messages without reasoning at the end of a turn: nothing came of it."""
+    kept: list[JsonObject] = []
+    follower = "user"
+    for message in reversed(messages):
+        content: JsonValue = message["content"]
+        if message["role"] == "assistant" != follower and isinstance(content, list):
+            while content and isinstance(content[-1], dict) and _is_reasoning(content[-1]):
+                content.pop()
+                changes.append(Change("dropped", "AN17", "reasoning with nothing after it"))
+        if content:
+            kept.append(message)
+            follower = message["role"]
+    return kept[::-1]
+
+
+def _is_reasoning(block: JsonObject) -> bool:
+    return block.get("type") in REASONING
+
+
 def _is_unsigned(part: Part) -> bool:
     """Return whether a part is Anthropic's reasoning without a signature, which cannot go back."""
     if not isinstance(part, Opaque) or part.provider != NAME:
@@ -456,9 +482,7 @@ def _goes_on(message: JsonObject) -> bool:
     """Return whether the provider itself goes on from the assistant's message, which it paused."""
     content: JsonValue = message["content"]
     last = content[-1] if isinstance(content, list) and content else None
-    return _is(last, "compaction") or (
-        isinstance(last, dict) and (last.get("type") in SERVED or _is_server_result(last))
-    )
+    return _is(last, "compaction") or is_server_call(last) or is_server_result(last)
 
 
 def _strip_end(message: JsonObject, changes: list[Change]) -> None:
@@ -472,85 +496,10 @@ def _strip_end(message: JsonObject, changes: list[Change]) -> None:
             holder[key] = text.rstrip()
 
 
-def _pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None:
-    """Turn server calls without a result, and server results without a call, into text.
-
-    A call stays while its result may still come: only results have followed it.
-    """
-    blocks = list(_server_blocks(messages))
-    if not blocks:
-        return
-    _rename_server_calls(blocks, changes)
-    asked = [block.get("id") for block in blocks if block["type"] in SERVED]
-    known = [block.get("tool_use_id") for block in blocks if _is_server_result(block)]
-    paired = {each for each in asked if isinstance(each, str)}
-    paired &= {each for each in known if isinstance(each, str)}
-    running = True
-    for message in reversed(messages):
-        content: JsonValue = message["content"]
-        if isinstance(content, list):
-            message["content"] = [
-                _unpaired(block, paired, changes, running=running) for block in content
-            ]
-        running = running and isinstance(content, list) and _is_answer(message["role"], content)
-
-
-def _server_blocks(messages: list[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the calls that the provider's own servers ran, and their results."""
-    for message in messages:
-        content: JsonValue = message["content"]
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and (
-                block.get("type") in SERVED or _is_server_result(block)
-            ):
-                yield block
-
-
 def _is_compacted(message: JsonObject) -> bool:
     """Return whether a message is a compaction, which may begin a conversation."""
     content: JsonValue = message["content"]
     return isinstance(content, list) and _is(content[0], "compaction")
-
-
-def _rename_server_calls(blocks: list[JsonObject], changes: list[Change]) -> None:
-    """Give server calls and their results ids of the form that the servers write."""
-    for block in blocks:
-        key = "id" if block.get("type") == "server_tool_use" else "tool_use_id"
-        given = block.get(key)
-        own = key == "id" or (_is_server_result(block) and block["type"] != "mcp_tool_result")
-        if own and isinstance(given, str) and not _SERVED_ID.fullmatch(given):
-            mark = content_id(given.encode("utf-8", "surrogatepass")).hex()[:24]
-            block[key] = f"srvtoolu_{mark}"
-            why = f"id {given!r} is {block[key]!r} here"
-            changes.append(Change("re-keyed", "AN06", why))
-
-
-def _unpaired(
-    block: JsonValue, paired: set[str], changes: list[Change], *, running: bool
-) -> JsonValue:
-    if _is_server_result(block):
-        call_id = block.get("tool_use_id")
-        text = f"[{block['type']}] {as_text(block.get('content'))}"
-    elif isinstance(block, dict) and block.get("type") in SERVED:
-        call_id = block.get("id")
-        if running and isinstance(call_id, str):
-            return block
-        text = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
-    else:
-        return block
-    if isinstance(call_id, str) and call_id in paired:
-        return block
-    changes.append(Change("wrapped", "AN16", f"{block['type']} has no counterpart: kept as text"))
-    return {"type": "text", "text": text}
-
-
-def _is_server_result(block: JsonValue) -> TypeGuard[JsonObject]:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return isinstance(kind, str) and kind.endswith("_tool_result")
-
-
-def _is_answer(role: str, content: list[JsonValue]) -> bool:
-    return role == "user" and bool(content) and all(_is(b, "tool_result") for b in content)
 
 
 def _plain(content: list[JsonObject]) -> str | list[JsonObject]:
@@ -587,6 +536,57 @@ def _source(shown: Image | Document, media_type: str) -> JsonObject:
     if shown.url is not None:
         return {"type": "url", "url": shown.url}
     return {"type": "base64", "media_type": media_type, "data": shown.data or ""}
+
+
+def _noted(content: JsonValue, answer: Answer) -> JsonValue:
+    """Return the content of a result with the note on it; what it shows stays."""
+    if isinstance(content, list) and not all(_is(block, "text") for block in content):
+        return [*content, {"type": "text", "text": answer.note}]
+    return f"{answer.text}\n{answer.note}"
+
+
+def _results_message(
+    adapter: AnthropicAdapter,
+    turn: Turn,
+    shown: list[tuple[Call, str]],
+    changes: list[Change],
+) -> JsonObject:
+    """Return the message with the results of a turn, what errors show behind them."""
+    results = [adapter.render_result(call, name) for call, name in shown]
+    message = results_message_for(turn, NAME, _BLOCKS, results)
+    behind: list[JsonObject] = []
+    for (call, _), block in zip(shown, results, strict=True):
+        if block.get("is_error") is True:
+            behind += _shown_by_error(call, block, changes)
+    if behind:
+        content: list[JsonObject] = message[_BLOCKS]
+        place = max(n for n, block in enumerate(content, 1) if _is(block, "tool_result"))
+        message[_BLOCKS] = [*content[:place], *behind, *content[place:]]
+    return message
+
+
+def _shown_by_error(call: Call, result: JsonObject, changes: list[Change]) -> Iterator[JsonObject]:
+    """Yield what an error shows beside text, which it may not hold; it is taken out of it."""
+    answer = call.answer
+    content: JsonValue = result.get("content")
+    if answer.provider == NAME and answer.native is not None:
+        blocks: list[JsonValue] = content if isinstance(content, list) else []
+        texts = [block for block in blocks if _is(block, "text")]
+        others = [block for block in blocks if isinstance(block, dict) and block not in texts]
+        if others:
+            result["content"] = texts or "error"
+    else:
+        others = _blocks(answer.shown_parts, [])
+        others = [block for block in others if not _is(block, "text")]
+    if others:
+        changes.append(Change("moved", "AN08", "an error holds only text: it follows", call.id))
+        yield {"type": "text", "text": f"[Shown by {call.name or 'the tool'}:]"}
+    for block in others:
+        is_shown = block.get("type") in _SHOWN_BY_USER
+        yield block if is_shown else {"type": "text", "text": as_text([block])}
+
+
+_SHOWN_BY_USER = ("image", "document", "search_result")
 
 
 def _new_result(answer: Answer, name: str) -> JsonObject:

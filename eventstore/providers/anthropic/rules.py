@@ -1,4 +1,4 @@
-"""The rules of Anthropic Messages, AN01 to AN16.
+"""The rules of Anthropic Messages, AN01 to AN19.
 
 The API merges neighbouring messages of the same role into one turn before it pairs calls with
 results. AN01 to AN04 look at turns, AN15 at the messages as they stand. A system message ends a
@@ -104,7 +104,7 @@ RULES: Final[dict[str, Rule]] = {
     "AN08": (
         "hard",
         "{path}: {detail}",
-        "say in the content what went wrong, or leave is_error out",
+        "say in the content what went wrong, and show what else there is behind the results",
     ),
     "AN09": (
         "hard",
@@ -168,6 +168,11 @@ RULES: Final[dict[str, Rule]] = {
             "or leave both out"
         ),
     ),
+    "AN17": (
+        "hard",
+        "{path}: The final block in an assistant message cannot be `{detail}`.",
+        "leave out reasoning that nothing came of",
+    ),
     "AN18": (
         "strict",
         (
@@ -175,6 +180,11 @@ RULES: Final[dict[str, Rule]] = {
             "end with a user message."
         ),
         "end with what the model is to answer; `prefill=False` adds that nothing was said since",
+    ),
+    "AN19": (
+        "hard",
+        "{path}: {detail}",
+        "keep the 4 newest marks, none of them on reasoning, and none of 1h after one of 5m",
     ),
 }
 """Code to level, the API's words and the remedy."""
@@ -202,6 +212,13 @@ _MAX_NAME_LENGTH: Final = 200
 _NO_KEYS: Final[frozenset[object]] = frozenset()
 
 _WRONG_CONTENT: Final = "Input should be a valid string or list of content blocks"
+_MARK: Final = "cache_control"
+_MAX_MARKS: Final = 4
+_TOO_MANY_MARKS: Final = "A maximum of 4 blocks with cache_control may be provided. Found {}."
+_LATE_HOUR: Final = (
+    "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
+)
+_REASONING: Final = frozenset({"thinking", "redacted_thinking"})
 _NO_CONTENT: Final = (
     "all messages must have non-empty content except for the optional final assistant message"
 )
@@ -378,18 +395,21 @@ def _illegal_ids(history: _History) -> Iterator[Fault]:
 
 
 def _untyped_inputs(history: _History) -> Iterator[Fault]:
-    """Check AN07: the input of a call is an object."""
-    for block in history.calls:
+    """Check AN07: the input of a call is an object, also of one that the API's servers run."""
+    served = (block for block in history.blocks if block.kind in _SERVER_CALLS)
+    for block in (*history.calls, *served):
         if not isinstance(block.body.get("input"), dict):
             yield f"{block.place}.input", ""
 
 
 def _silent_errors(history: _History) -> Iterator[Fault]:
-    """Check AN08: a result that is an error says something."""
+    """Check AN08: a result that is an error says something, and shows nothing else."""
     for block in history.results:
         flag = block.body.get("is_error")
         if flag is True and _is_blank(block.body.get("content")):
             yield f"{block.place}.content", "content cannot be empty if `is_error` is true"
+        elif flag is True and any(each.kind not in ("text", None) for each in _inner_blocks(block)):
+            yield f"{block.place}.content", "all content must be type `text` if `is_error` is true"
         elif flag is not None and not isinstance(flag, bool):
             yield f"{block.place}.is_error", "Input should be a valid boolean"
 
@@ -539,22 +559,65 @@ def _split_results(history: _History) -> Iterator[Fault]:
 
 
 def _unpaired_server_calls(history: _History) -> Iterator[Fault]:
-    """Check AN16: each call that the API's servers run has its result, and the reverse.
+    """Check AN16: each call that the API's servers run has its one result after it.
 
     The result may still be missing while only results of the client's own tools follow the call.
     """
-    calls = (block for block in history.blocks if block.kind in _SERVER_CALLS)
     results = (block for block in history.blocks if _is_server_result(block))
-    asked = set(map(_server_call_id, calls)) - {None}
     answered = set(map(_server_call_id, results)) - {None}
+    asked: set[str | None] = set()
+    seen: set[str | None] = set()
     last = _number_of_last_turn(history)
     for number, message in enumerate(history.messages, 1):
         for block in message.blocks:
-            if block.kind in _SERVER_CALLS:
-                if number < last and _server_call_id(block) not in answered:
-                    yield block.place, _missing_server_result(block)
-            elif _is_server_result(block) and _server_call_id(block) not in asked:
+            is_call = block.kind in _SERVER_CALLS
+            if not is_call and not _is_server_result(block):
+                continue
+            call_id = _server_call_id(block)
+            if message.role != "assistant":
+                yield block.place, f"`{block.kind}` blocks can only be in `assistant` messages"
+            elif is_call and number < last and call_id not in answered:
+                yield block.place, _missing_server_result(block)
+            elif is_call and call_id in asked:
+                yield block.place, f"`{block.kind}` ids must be unique: {listed([call_id])}"
+            elif not is_call and (call_id is None or call_id not in asked):
                 yield block.place, _missing_server_call(block)
+            elif not is_call and call_id in seen:
+                yield block.place, f"a second result of {listed([call_id])}"
+            (asked if is_call else seen).add(call_id)
+
+
+def _final_reasoning(history: _History) -> Iterator[Fault]:
+    """Check AN17: no turn of the assistant ends with reasoning."""
+    for turn in history.turns:
+        for block in turn.blocks[-1:]:
+            if turn.messages[0].role == "assistant" and block.kind in _REASONING:
+                yield block.place, block.kind or ""
+
+
+def _cache_marks(history: _History) -> Iterator[Fault]:
+    """Check AN19: at most 4 blocks bear a cache mark, no reasoning does, and hours come first."""
+    marked: list[_Block] = []
+    for block in history.blocks:
+        if block.kind in _REASONING and _MARK in block.body:
+            yield f"{block.place}.{_MARK}", "Extra inputs are not permitted"
+        elif block.kind == "tool_result":
+            marked += filter(_is_marked, _inner_blocks(block))
+        if block.kind not in _REASONING and _is_marked(block):
+            marked.append(block)
+    if len(marked) > _MAX_MARKS:
+        yield "messages", _TOO_MANY_MARKS.format(len(marked))
+    short = False
+    for block in marked:
+        mark = block.body[_MARK]
+        is_long = is_object(mark) and mark.get("ttl") == "1h"
+        if is_long and short:
+            yield f"{block.place}.{_MARK}.ttl", _LATE_HOUR
+        short = short or not is_long
+
+
+def _is_marked(block: _Block) -> bool:
+    return block.body.get(_MARK) is not None
 
 
 def _prefill(history: _History) -> Iterator[Fault]:
@@ -630,5 +693,7 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN14": _illegal_names,
     "AN15": _split_results,
     "AN16": _unpaired_server_calls,
+    "AN17": _final_reasoning,
     "AN18": _prefill,
+    "AN19": _cache_marks,
 }

@@ -138,7 +138,7 @@ class BedrockAdapter(ProviderAdapter):
         arguments: JsonObject = {"messages": messages}
         return Rendered({"system": system, **arguments} if system else arguments, changes)
 
-    def end(self, rendered: Rendered, *, prefill: bool) -> None:
+    def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
         """Let the user speak last: newer models do not go on from the assistant's words."""
         messages: list[JsonObject] = rendered.arguments["messages"]
         if not messages or messages[-1]["role"] != "assistant":

@@ -79,7 +79,72 @@ def found(messages: object) -> list[tuple[str, str]]:
 
 RESULT = "messages[2].content[0]"
 
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+MARK = {"cache_control": {"type": "ephemeral"}}
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
 BROKEN = [
+    pytest.param(
+        "AN08",
+        [f"{RESULT}.content"],
+        answered(content=[text(), {"type": "image"}], is_error=True),
+        id="an error that shows an image",
+    ),
+    pytest.param(
+        "AN17",
+        ["messages[1].content[0]"],
+        [ASK, assistant(THOUGHT), ASK],
+        id="reasoning that nothing came of",
+    ),
+    pytest.param(
+        "AN17",
+        ["messages[2].content[0]"],
+        [ASK, assistant(text()), assistant({"type": "redacted_thinking", "data": "x"})],
+        id="reasoning at the end",
+    ),
+    pytest.param("AN19", ["messages"], [user(*[text() | MARK] * 5)], id="5 marks"),
+    pytest.param(
+        "AN19",
+        ["messages"],
+        [*answered(content=[text() | MARK] * 4, **MARK)],
+        id="marks in a result, and of it",
+    ),
+    pytest.param(
+        "AN19",
+        ["messages[1].content[0].cache_control"],
+        [ASK, assistant(THOUGHT | MARK, text()), ASK],
+        id="a mark on reasoning",
+    ),
+    pytest.param(
+        "AN19",
+        ["messages[0].content[1].cache_control.ttl"],
+        [user(text() | MARK, text() | HOUR)],
+        id="an hour after five minutes",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[2]"],
+        [ASK, assistant(served(), served_result(), served_result(), text()), ASK],
+        id="a second result of a served call",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[2].content[0]"],
+        [ASK, assistant(served(), text()), user(served_result(), text())],
+        id="a served result from the user",
+    ),
+    pytest.param(
+        "AN16",
+        ["messages[1].content[0]"],
+        [ASK, assistant(served_result(), served(), text()), ASK],
+        id="a served result before its call",
+    ),
+    pytest.param(
+        "AN07",
+        ["messages[1].content[0].input"],
+        [ASK, assistant(served(input=None), served_result(), text()), ASK],
+        id="a served call without input",
+    ),
     pytest.param("AN01", ["messages[1]"], [ASK, assistant(call())], id="a call at the end"),
     pytest.param(
         "AN01", ["messages[1]"], [ASK, assistant(call()), ASK], id="a user speaks instead"
@@ -433,8 +498,16 @@ SOUND = [
     pytest.param("AN07", [ASK, assistant(call(input={"a": 1})), user(result())], id="an object"),
     pytest.param("AN08", answered(content="Timeout.", is_error=True), id="an error with a text"),
     pytest.param(
-        "AN08", answered(content=[{"type": "image"}], is_error=True), id="an error with an image"
+        "AN08", answered(content=[text()], is_error=True), id="an error that says something"
     ),
+    pytest.param("AN08", answered(content=[{"type": "image"}]), id="a result with an image"),
+    pytest.param(
+        "AN17", [ASK, assistant(THOUGHT), assistant(text()), ASK], id="reasoning in its own message"
+    ),
+    pytest.param("AN17", [ASK, assistant(THOUGHT, call()), user(result())], id="reasoning first"),
+    pytest.param("AN19", [user(*[text() | MARK] * 4)], id="4 marks"),
+    pytest.param("AN19", [user(text() | HOUR, text() | MARK)], id="an hour first"),
+    pytest.param("AN19", [user(*[text() | {"cache_control": None}] * 5)], id="no marks"),
     pytest.param("AN08", answered(content=[text("Timeout.")], is_error=True), id="an error block"),
     pytest.param("AN08", answered(content="", is_error=False), id="an empty success"),
     pytest.param(
@@ -551,7 +624,7 @@ def test_newer_models_refuse_to_go_on_from_the_assistant(last: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [served(), served_result(), {"type": "compaction", "content": "so far"}]
+    "last", [served(id="srvtoolu_2"), served_result(), {"type": "compaction", "content": "so far"}]
 )
 def test_a_turn_that_the_api_paused_goes_back_as_the_last(last: Message) -> None:
     """The API itself goes on from it, on every model."""

@@ -1,0 +1,195 @@
+"""What a whole request to Anthropic may hold, and how what it may not is repaired."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eventstore import Conversation, validate
+from eventstore.providers import PROVIDERS, list_key
+from projections import Repair, model_history, repair_messages
+
+Message = dict[str, Any]
+MARK = {"cache_control": {"type": "ephemeral"}}
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+PIXEL = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+IMAGE = {"type": "image", "source": PIXEL}
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+SERVED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+
+
+def text(said: str = "hello", **more: Any) -> Message:
+    """Return a text block."""
+    return {"type": "text", "text": said, **more}
+
+
+def user(*blocks: Any) -> Message:
+    """Return a user message."""
+    return {"role": "user", "content": list(blocks)}
+
+
+def says(*blocks: Any) -> Message:
+    """Return an assistant message."""
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def result(*content: Any, **more: Any) -> Message:
+    """Return the result of the call."""
+    return {"type": "tool_result", "tool_use_id": "toolu_1", "content": list(content), **more}
+
+
+def told(repairs: list[Repair]) -> list[tuple[str, str]]:
+    """Return what was done, by which rule."""
+    return [(repair.what, repair.rule) for repair in repairs]
+
+
+def mended(*messages: Message) -> tuple[list[Message], list[tuple[str, str]]]:
+    """Return messages as they are repaired, valid and for good, and what was done."""
+    before = repr(messages)
+    repaired = repair_messages(messages, "anthropic")
+    assert repr(messages) == before
+    assert validate(repaired.messages, "anthropic") == []
+    again = repair_messages(repaired.messages, "anthropic")
+    assert (again.messages, again.repairs) == (repaired.messages, [])
+    return repaired.messages, told(repaired.repairs)
+
+
+def test_the_newest_cache_marks_stay(chat: Conversation) -> None:
+    """The API takes 4: a log whose user marked every turn is told so, and stays as it was said."""
+    for number in range(6):
+        chat.record_messages([user(text(f"q{number}", **MARK)), says(text("a"))], "anthropic")
+    chat.record_messages([user(text("last"))], "anthropic")
+    history = model_history(chat.events())
+    asked = [each for each in history.render("anthropic")["messages"] if each["role"] == "user"]
+    assert validate(history.render("anthropic")["messages"], "anthropic") == []
+    marked = ["cache_control" in each["content"][0] for each in asked[:-1]]
+    assert marked == [False, False, True, True, True, True]
+    assert told(history.repairs_for("anthropic")) == [("dropped", "AN19")]
+    assert "6 cache marks" in history.repairs_for("anthropic")[0].why
+
+
+def test_the_marks_inside_of_a_result_count() -> None:
+    """They come before that of the result itself."""
+    blocks = [text(str(number), **MARK) for number in range(4)]
+    shown, done = mended(user(text()), says(CALL), user(result(*blocks, **MARK)))
+    (answer,) = shown[2]["content"]
+    assert ["cache_control" in block for block in answer["content"]] == [False, True, True, True]
+    assert "cache_control" in answer
+    assert done == [("dropped", "AN19")]
+
+
+def test_reasoning_bears_no_cache_mark() -> None:
+    """The reasoning itself stays as it was signed."""
+    shown, done = mended(user(text()), says(THOUGHT | MARK, text("so")), user(text()))
+    assert shown[1]["content"] == [THOUGHT, text("so")]
+    assert done == [("dropped", "AN19")]
+
+
+def test_a_mark_of_an_hour_does_not_follow_one_of_five_minutes() -> None:
+    """It becomes one of five minutes: the mark itself stays."""
+    shown, done = mended(user(text(**HOUR), text(**MARK), text(**HOUR)))
+    assert [block["cache_control"] for block in shown[0]["content"]] == [
+        HOUR["cache_control"],
+        MARK["cache_control"],
+        MARK["cache_control"],
+    ]
+    assert done == [("rewritten", "AN19")]
+
+
+def test_what_an_error_shows_follows_the_results() -> None:
+    """An error holds only text: the image is shown by the user, and nothing is lost."""
+    second = CALL | {"id": "toolu_2"}
+    shown, done = mended(
+        user(text()),
+        says(CALL, second),
+        user(
+            result(text("FAILED"), IMAGE, is_error=True),
+            {"type": "tool_result", "tool_use_id": "toolu_2", "content": "fine"},
+            text("and?"),
+        ),
+    )
+    failed, fine, *behind = shown[2]["content"]
+    assert (failed["content"], failed["is_error"]) == ([text("FAILED")], True)
+    assert fine["content"] == "fine"
+    assert behind == [text("[Shown by look:]"), IMAGE, text("and?")]
+    assert done == [("moved", "AN08")]
+
+
+@pytest.mark.parametrize("target", sorted(PROVIDERS))
+def test_the_image_of_an_error_goes_to_every_provider(target: Any) -> None:
+    """It is shown, or told of, as that of a result without an error is."""
+    history = [user(text()), says(CALL), user(result(text("FAILED"), IMAGE, is_error=True))]
+    fine = [user(text()), says(CALL), user(result(text("FAILED"), IMAGE))]
+    repaired = repair_messages(history, "anthropic", target)
+    assert validate(repaired.messages, target) == []
+    shown = [PIXEL["data"] in repr(repair_messages(each, "anthropic", target)) for each in (fine,)]
+    assert (PIXEL["data"] in repr(repaired.messages)) in (*shown, True)
+    assert "FAILED" in repr(repaired.messages)
+    again = repair_messages(repaired.messages, target)
+    assert again.messages == repaired.messages
+    assert list_key(target)
+
+
+def test_an_error_that_only_shows_says_that_it_is_one() -> None:
+    """Its content may not be empty."""
+    shown, done = mended(user(text()), says(CALL), user(result(IMAGE, is_error=True)))
+    assert shown[2]["content"][0]["content"] == "error"
+    assert shown[2]["content"][2] == IMAGE
+    assert done == [("moved", "AN08")]
+
+
+def test_a_turn_does_not_end_with_reasoning() -> None:
+    """The reasoning of an interrupted turn led to nothing; what was said before it stays."""
+    shown, done = mended(user(text()), says(THOUGHT), user(text("x")))
+    assert shown == [user(text()), user(text("x"))]
+    assert done == [("dropped", "AN17")]
+    shown, done = mended(user(text()), says(text("a"), THOUGHT), user(text("x")))
+    assert shown == [user(text()), says(text("a")), user(text("x"))]
+    apart = [user(text()), says(THOUGHT), says(text("a")), user(text("x"))]
+    assert mended(*apart) == (apart, [])
+
+
+@pytest.mark.parametrize(
+    ("messages", "kept", "rule"),
+    [
+        pytest.param(
+            [says(SERVED, FOUND, FOUND | {"content": "AGAIN"}, text())],
+            [SERVED, FOUND, text("[web_search_tool_result] AGAIN"), text()],
+            "AN16",
+            id="a second result",
+        ),
+        pytest.param(
+            [says(FOUND, SERVED, text())],
+            [
+                text("[web_search_tool_result] []"),
+                text('[web_search was called, no result came: {"q":"x"}]'),
+                text(),
+            ],
+            "AN16",
+            id="a result before its call",
+        ),
+        pytest.param(
+            [says({**SERVED, "input": None}, FOUND, text())],
+            [SERVED | {"input": {}}, FOUND, text()],
+            "AN07",
+            id="a call without input",
+        ),
+    ],
+)
+def test_calls_of_the_servers_are_paired(
+    messages: list[Message], kept: list[Message], rule: str
+) -> None:
+    """One call, one result after it, both the assistant's; the rest is told as text."""
+    shown, done = mended(user(text()), *messages, user(text()))
+    assert shown[1]["content"] == kept
+    assert {code for _, code in done} == {rule}
+
+
+def test_a_result_of_the_servers_is_not_the_users() -> None:
+    """The user's message tells it as text, and so does the call."""
+    shown, _ = mended(user(text()), says(SERVED, text()), user(FOUND, text()), says(text()))
+    assert shown[1]["content"][0]["type"] == "text"
+    assert shown[2]["content"][0] == text("[web_search_tool_result] []")
