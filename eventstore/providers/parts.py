@@ -192,7 +192,7 @@ def media_turns(turn: Turn, provider: str, changes: list[Change]) -> Iterator[Tu
     parts: list[Part] = []
     for call in turn.calls:
         answer = call.answer
-        if not answer.shown_parts or call.hidden or answer.is_error or answer.provider == provider:
+        if not answer.shown_parts or call.hidden or answer.provider == provider:
             continue
         if shown := [part for part in answer.shown_parts if _is_shown_by_user(part, provider)]:
             why = "what the result shows follows it"

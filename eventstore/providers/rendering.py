@@ -145,14 +145,13 @@ def _set_shown_parts(call: Call, adapter: ProviderAdapter) -> Iterator[Change]:
         return
     dropped: list[Change] = []
     answer.shown_parts = tuple(_neutral_part(part, adapter, dropped) for part in parts)
-    if not answer.is_error:
-        for change in dict.fromkeys(dropped):
-            yield msgspec.structs.replace(change, call_id=call.id)
-        parts = tuple(
-            part
-            for part in answer.shown_parts
-            if isinstance(part, Opaque) and part.provider != adapter.name
-        )
-    if names := dict.fromkeys(part_label(part) for part in parts if not isinstance(part, Text)):
+    for change in dict.fromkeys(dropped):
+        yield msgspec.structs.replace(change, call_id=call.id)
+    others = (
+        part
+        for part in answer.shown_parts
+        if isinstance(part, Opaque) and part.provider != adapter.name
+    )
+    if names := dict.fromkeys(map(part_label, others)):
         why = f"of what the result shows, only text arrives whole: {', '.join(names)}"
         yield Change("wrapped", "foreign-part", why, call.id)

@@ -252,7 +252,7 @@ anthropic_blocks = st.one_of(
     members(
         {"type": one("tool_result"), "tool_use_id": call_ids},
         content=st.one_of(texts, some(inner_blocks)),
-        is_error=st.booleans(),
+        is_error=st.sampled_from([True, True, False]),
     ),
     members(
         {"type": st.sampled_from(["thinking", "redacted_thinking"])},
@@ -286,13 +286,17 @@ anthropic_messages = st.one_of(
 )
 
 bedrock_result_blocks = st.one_of(
-    members({"text": texts}), members({"json": objects}), members({"toolUse": objects})
+    members({"text": texts}),
+    members({"json": objects}),
+    members({"toolUse": objects}),
+    members({"image": objects}),
 )
 bedrock_blocks = st.one_of(
     members({"text": texts}, json=objects),
     members({"json": objects}),
     members({"document": objects}),
     members({"toolAddition": objects}),
+    members({"reasoningContent": objects}),
     members(
         {
             "toolUse": members(
@@ -310,11 +314,14 @@ bedrock_blocks = st.one_of(
         }
     ),
 )
-bedrock_messages = members(
-    {
-        "role": st.sampled_from(["user", "assistant", "system", "model"]),
-        "content": some(mostly(bedrock_blocks), 4),
-    }
+bedrock_messages = st.one_of(
+    members(
+        {
+            "role": st.sampled_from(["user", "assistant", "system", "model"]),
+            "content": some(mostly(bedrock_blocks), 4),
+        }
+    ),
+    one({"role": "user", "content": [{"text": "so far"}, *[{"cachePoint": {}}] * 5]}),
 )
 
 gemini_calls = members({"name": names}, id=call_ids, args=objects)

@@ -55,6 +55,7 @@ NAME: Final = "bedrock"
 _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
+_MAX_CACHE_POINTS: Final = 4
 _OPENING: Final = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
 DOCUMENT = "[document]"
@@ -124,8 +125,7 @@ class BedrockAdapter(ProviderAdapter):
             else:
                 _add_user(messages, turn, changes)
             if shown:
-                results = [_answer(call, name, changes) for call, name in shown]
-                messages.append(results_message_for(turn, NAME, _BLOCKS, results, _unpacked))
+                messages.append(_results_message(turn, shown, changes))
         _name_documents(messages, changes)
         for message in messages:
             kinds = {kind for block in message["content"] for kind in block}
@@ -139,8 +139,12 @@ class BedrockAdapter(ProviderAdapter):
         return Rendered({"system": system, **arguments} if system else arguments, changes)
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
-        """Let the user speak last: newer models do not go on from the assistant's words."""
+        """Let the user speak last: newer models do not go on from the assistant's words.
+
+        Cache points keep their limits.
+        """
         messages: list[JsonObject] = rendered.arguments["messages"]
+        rendered.changes += _limit_cache_points(messages)
         if not messages or messages[-1]["role"] != "assistant":
             return
         if not prefill and not _goes_on(messages[-1]):
@@ -331,7 +335,10 @@ def _message(
             )
         else:
             parts.extend(_part(block))
-    well_formed = well_formed and all(map(_is_well_formed_block, blocks))
+    well_formed = well_formed and all(
+        _is_well_formed_block(block) and _is_accepted_from(block, native["role"])
+        for block in blocks
+    )
     if parts or calls or (result_count and well_formed):
         yield ParsedMessage(
             native["role"],
@@ -381,7 +388,8 @@ def _media(block: JsonObject) -> Image | Document | None:
         return None
     if "document" not in block:
         return Image(None, data, f"image/{body.get('format')}")
-    return Document(None, data, body.get("name")) if body.get("format") == "pdf" else None
+    name = as_text(body.get("name")) or None
+    return Document(None, data, name) if body.get("format") == "pdf" else None
 
 
 def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
@@ -455,6 +463,15 @@ def _is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
     return legal and (_is_well_formed_call if kind == "toolUse" else _is_well_formed_result)(body)
 
 
+def _is_accepted_from(block: JsonObject, role: str) -> bool:
+    """Return whether a message of `role` may hold a block: users show, assistants reason."""
+    return not block.keys() & (_OF_USERS if role == "assistant" else _OF_ASSISTANTS)
+
+
+_OF_USERS = frozenset({"image", "document", "video"})
+_OF_ASSISTANTS = frozenset({"reasoningContent"})
+
+
 def _is_legal_id(call_id: object) -> bool:
     return isinstance(call_id, str) and sanitized(call_id, _MAX_ID) == call_id
 
@@ -479,7 +496,7 @@ def _add_assistant(
                 each["toolUseId"] = name
             messages.append(native)
             return
-    content = _blocks(without_media(turn.parts, changes), changes)
+    content = _blocks(without_media(turn.parts, changes), changes, "assistant")
     if len(shown) < len(turn.calls):  # reasoning goes with the turn it belongs to, or not at all
         whole = content
         content = [block for block in whole if "reasoningContent" not in block]
@@ -522,6 +539,32 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
     _add(messages, "user", content, separate=turn.provider == NAME and not turn.shares_message)
 
 
+def _limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:
+    """Take out cache points right after reasoning, and all but the newest 4."""
+    left = _MAX_CACHE_POINTS
+    dropped = 0
+    for message in reversed(messages):
+        content: list[JsonObject] = message["content"]
+        if not any("cachePoint" in block for block in content):
+            continue
+        kept: list[JsonObject] = []
+        for place in range(len(content) - 1, -1, -1):
+            if "cachePoint" in content[place]:
+                if place and "reasoningContent" in content[place - 1]:
+                    yield Change("dropped", "BE04", "a cache point may not follow reasoning")
+                    continue
+                if not left:
+                    dropped += 1
+                    continue
+                left -= 1
+            kept.append(content[place])
+        message["content"] = kept[::-1]
+    messages[:] = [message for message in messages if message["content"]]
+    if dropped:
+        why = f"{dropped} more than {_MAX_CACHE_POINTS} cache points: the newest stay"
+        yield Change("dropped", "BE04", why)
+
+
 def _goes_on(message: JsonObject) -> bool:
     """Return whether the service itself goes on from the assistant's message, which it paused."""
     last: JsonValue = message["content"][-1] if message["content"] else None
@@ -546,18 +589,18 @@ def _add(
         messages.append({"role": role, "content": content})
 
 
-def _blocks(parts: tuple[Part, ...], changes: list[Change]) -> list[JsonObject]:
-    return [block for part in parts if (block := _block(part, changes)) is not None]
+def _blocks(parts: tuple[Part, ...], changes: list[Change], role: str = "user") -> list[JsonObject]:
+    return [block for part in parts if (block := _block(part, changes, role)) is not None]
 
 
-def _block(part: Part, changes: list[Change]) -> JsonObject | None:
+def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text.strip() else None
     if isinstance(part, Image):
         return _image_block(part, changes)
     if isinstance(part, Document):
         return _document_block(part, changes)
-    if part.provider == NAME:
+    if part.provider == NAME and _is_accepted_from(part.data, role):
         return _unpacked_object(part.data)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None
@@ -593,7 +636,7 @@ def _name_documents(messages: list[JsonObject], changes: list[Change]) -> None:
         while name.casefold() in used:
             name, number = f"{plain} {number}", number + 1
         used.add(name.casefold())
-        if name != given:
+        if name != document.get("name"):
             why = f"the document {given!r} is {name!r} here"
             changes.append(Change("re-keyed", "document", why))
             document["name"] = name
@@ -610,6 +653,44 @@ def _documents(blocks: list[JsonObject]) -> Iterator[JsonObject]:
 
 _NAME = re.compile(r"(?=.{1,200}$)[\w\-()\[\]]+(\s[\w\-()\[\]]+)*", re.ASCII)
 _UNNAMED = re.compile(r"[^\w\-()\[\]]+", re.ASCII)  # characters that a document's name may not have
+
+
+def _results_message(
+    turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]
+) -> JsonObject:
+    """Return the message with the results of a turn, what errors show behind them."""
+    results = [_answer(call, name, changes) for call, name in shown]
+    message = results_message_for(turn, NAME, _BLOCKS, results, _unpacked)
+    behind: list[JsonObject] = []
+    for (call, _), block in zip(shown, results, strict=True):
+        if block["toolResult"].get("status") == "error":
+            behind += _shown_by_error(call, block["toolResult"], changes)
+    if behind:
+        content: list[JsonObject] = message[_BLOCKS]
+        place = max(n for n, block in enumerate(content, 1) if "toolResult" in block)
+        message[_BLOCKS] = [*content[:place], *behind, *content[place:]]
+    return message
+
+
+def _shown_by_error(call: Call, result: JsonObject, changes: list[Change]) -> Iterator[JsonObject]:
+    """Yield what an error shows beside text, which it may not hold; it is taken out of it."""
+    answer = call.answer
+    if answer.provider == NAME and answer.native is not None:
+        content: list[JsonObject] = result["content"]
+        others = [block for block in content if not block.keys() & _TOLD]
+        if others:
+            kept = [block for block in content if block.keys() & _TOLD]
+            result["content"] = kept or [{"text": "error"}]
+    else:
+        others = [block for block in _blocks(answer.shown_parts, changes) if "text" not in block]
+    if others:
+        changes.append(Change("moved", "BE06", "an error holds only text: it follows", call.id))
+        yield {"text": f"[Shown by {call.name or 'the tool'}:]"}
+    yield from others
+
+
+_TOLD = frozenset({"text", "json"})
+"""What an error may hold: Claude on Bedrock refuses anything else in it."""
 
 
 def _answer(call: Call, name: str, changes: list[Change]) -> JsonObject:

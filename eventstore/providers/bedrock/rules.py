@@ -1,4 +1,4 @@
-"""The rules of Amazon Bedrock's Converse, BE01 to BE03.
+"""The rules of Amazon Bedrock's Converse, BE01 to BE06.
 
 The service merges neighbouring assistant messages before it pairs calls with results, but wants
 all results of a turn in one message. Calls of the service's own tools (`server_tool_use`) and their
@@ -11,7 +11,8 @@ model accepts `.` and `:` in ids.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
-- BE01 also covers calls in a user message and results in an assistant message;
+- BE01 also covers calls and reasoning in a user message, results, images, documents and videos in
+  an assistant message, and a `toolUseId` that two turns have;
 - BE02 also covers content, blocks and results of a wrong type, errors that say nothing, and
   documents without a text beside them;
 - BE03 also covers names of tools, roles that do not exist, and a history that is not a list.
@@ -75,10 +76,20 @@ RULES: Final[dict[str, Rule]] = {
             "and send system text as the `system` parameter"
         ),
     ),
+    "BE04": (
+        "hard",
+        "{detail}",
+        "keep the 4 newest cache points, none of them right after reasoning",
+    ),
     "BE05": (
         "strict",
         "A conversation must end with a user message: this model does not go on from {path}.",
         "end with what the model is to answer; `prefill=False` adds that nothing was said since",
+    ),
+    "BE06": (
+        "strict",
+        "{path}: all content must be text if the status is error.",
+        "show what an error shows beside its text behind the results",
     ),
 }
 """Code to level, the service's words and the remedy."""
@@ -92,6 +103,18 @@ so that the model goes on from them.
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _ROLE_OF_BLOCK: Final = {"toolUse": "assistant", "toolResult": "user"}
+_ROLE_OF_OTHERS: Final = {
+    "reasoningContent": "assistant",
+    "image": "user",
+    "document": "user",
+    "video": "user",
+}
+_SHOWN: Final = frozenset({"image", "document", "video", "searchResult"})
+_MAX_CACHE_POINTS: Final = 4
+_LATE_POINT: Final = (
+    "Cache point cannot be inserted after reasoning block. Please remove the invalid cache point "
+    "and try again."
+)
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _NAME_OR_OLD_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -218,6 +241,9 @@ def _unpaired(history: _History) -> Iterator[Fault]:
             yield call.place, f"Duplicate toolUseId {listed([call.key])} at {call.path}."
     for message in history.messages:
         for block in message.blocks:
+            role = _ROLE_OF_OTHERS.get(block.kind or "", message.role)
+            if message.role in _ROLES and role != message.role:
+                yield block.place, f"{block.path}: {block.kind} belongs in {role} messages."
             if block.is_paired and message.role != (role := _ROLE_OF_BLOCK[block.kind or ""]):
                 yield block.place, f"{block.path}: {block.kind} belongs in {role} messages."
 
@@ -241,8 +267,16 @@ def _excess_results(message: _Message, asked: set[object]) -> Iterator[Fault]:
 
 
 def _split_calls(history: _History) -> Iterator[Fault]:
-    """Check BE01*: the message directly after a call's holds its result, without any merging."""
+    """Check BE01*: the message directly after a call's holds its result, without any merging.
+
+    And no two turns share the id of a call, which Claude refuses.
+    """
+    former: set[object] = set()
     for turn in history.turns:
+        for call in turn.calls:
+            if isinstance(call.key, str) and call.key in former:
+                yield call.place, f"Duplicate toolUseId {listed([call.key])} at {call.path}."
+        former |= {call.key for call in turn.calls}
         for message in turn.messages[:-1]:
             calls = message.paired("toolUse")
             if calls:
@@ -313,6 +347,8 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path}.text must be a string, but is {quoted(block.value)}."
     elif len(members_of(block.raw)) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
+    elif block.kind == "document" and not isinstance(block.body.get("name", ""), str):
+        yield block.place, f"{block.path}.document.name must be a string."
     elif block.kind not in ("text", "json") and not is_object(block.value):
         yield (
             block.place,
@@ -417,6 +453,30 @@ def _tool_changes(history: _History) -> Iterator[Fault]:
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
 
 
+def _cache_points(history: _History) -> Iterator[Fault]:
+    """Check BE04: at most 4 cache points, and none right after reasoning."""
+    count = 0
+    for message in history.messages:
+        before = None
+        for block in message.blocks:
+            if block.kind == "cachePoint":
+                count += 1
+                if before == "reasoningContent":
+                    yield block.place, _LATE_POINT
+            before = block.kind
+    if count > _MAX_CACHE_POINTS:
+        yield "messages", f"{count} cachePoint blocks, and {_MAX_CACHE_POINTS} is the maximum."
+
+
+def _errors_that_show(history: _History) -> Iterator[Fault]:
+    """Check BE06: an error holds text or JSON, as Claude on Bedrock refuses anything else."""
+    for result in history.results:
+        place, path = f"{result.place}.toolResult", f"{result.path}.toolResult"
+        inner = _blocks(f"{place}.content", f"{path}.content", result.body.get("content"))
+        if result.body.get("status") == "error" and any(block.kind in _SHOWN for block in inner):
+            yield f"{place}.content", ""
+
+
 def _prefill(history: _History) -> Iterator[Fault]:
     """Check BE05: the last message is not the assistant's, except one that waits for results."""
     for message in history.messages[-1:]:
@@ -439,5 +499,7 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "BE03": _illegal,
     "BE03*": _newly_legal,
     "BE03**": _tool_changes,
+    "BE04": _cache_points,
     "BE05": _prefill,
+    "BE06": _errors_that_show,
 }

@@ -657,9 +657,14 @@ def _output(call: Call, name: str) -> JsonObject:
         if answer.note:
             item["output"] = f"{answer.text}\n{answer.note}"
         return item
-    output: str | list[JsonObject] = answer_text(answer)
-    if answer.shown_parts and not answer.is_error:
-        shown = (*answer.shown_parts, Text(answer.note)) if answer.note else answer.shown_parts
+    text = answer_text(answer)
+    output: str | list[JsonObject] = text
+    shown = answer.shown_parts
+    if shown:
+        if answer.is_error:
+            shown = (Text(text), *(part for part in shown if not isinstance(part, Text)))
+        elif answer.note:
+            shown = (*shown, Text(answer.note))
         output = [made for part in shown if (made := _rendered(part, "user", [])) is not None]
     return {"type": "function_call_output", "call_id": name, "output": output}
 

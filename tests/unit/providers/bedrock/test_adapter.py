@@ -398,3 +398,91 @@ def test_bytes_of_any_kind_are_kept() -> None:
     for held in (bytearray(PIXEL), memoryview(PIXEL)):
         (item,) = parse([user({"image": {"format": "png", "source": {"bytes": held}}})], "bedrock")
         assert item.parts == (Image(None, b64encode(PIXEL).decode(), "image/png"),)  # type: ignore[union-attr]
+
+
+POINT = {"cachePoint": {"type": "default"}}
+THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}}
+
+
+def mended(*messages: Any) -> tuple[list[Any], list[tuple[str, str]]]:
+    """Return messages as they are repaired, valid and for good, and what was done."""
+    repaired = repair_messages(messages, "bedrock")
+    assert validate(repaired.messages, "bedrock") == []
+    again = repair_messages(repaired.messages, "bedrock")
+    assert (again.messages, again.repairs) == (repaired.messages, [])
+    return repaired.messages, [(repair.what, repair.rule) for repair in repaired.repairs]
+
+
+def test_the_newest_cache_points_stay(chat: Conversation) -> None:
+    """The service takes 4: a log whose user set one each turn is told so."""
+    for number in range(6):
+        asked = user({"text": f"q{number}"}, POINT)
+        chat.record_messages([asked, says({"text": "a"})], "bedrock")
+    chat.record_messages([user()], "bedrock")
+    history = model_history(chat.events())
+    shown = history.render("bedrock")["messages"]
+    assert validate(shown, "bedrock") == []
+    pointed = [POINT in each["content"] for each in shown if each["role"] == "user"]
+    assert pointed == [False, False, True, True, True, True, False]
+    repairs = [(repair.what, repair.rule) for repair in history.repairs_for("bedrock")]
+    assert repairs == [("dropped", "BE04")]
+
+
+def test_a_cache_point_does_not_follow_reasoning() -> None:
+    """The service refuses it; the reasoning stays as it was signed."""
+    shown, done = mended(user(), says(THOUGHT, POINT, {"text": "so"}), user())
+    assert shown[1]["content"] == [THOUGHT, {"text": "so"}]
+    assert done == [("dropped", "BE04")]
+
+
+def test_a_message_of_nothing_but_old_cache_points_goes() -> None:
+    """No message is empty."""
+    shown, _ = mended(user(POINT), user({"text": "q"}, *[POINT] * 4))
+    assert shown == [user({"text": "q"}, *[POINT] * 4)]
+
+
+def test_an_image_of_an_error_follows_the_results() -> None:
+    """Claude takes only text in an error: the image is shown by the user."""
+    failed = result("call", status="error") | {}
+    failed["toolResult"] = {
+        "toolUseId": "t1",
+        "content": [{"text": "FAILED"}, IMAGE],
+        "status": "error",
+    }
+    asked = {"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}
+    shown, done = mended(user(), says(asked), user(failed))
+    told, *behind = shown[2]["content"]
+    assert told["toolResult"]["content"] == [{"text": "FAILED"}]
+    assert behind == [{"text": "[Shown by look:]"}, IMAGE]
+    assert done == [("moved", "BE06")]
+
+
+def test_one_id_in_two_turns_is_told_apart() -> None:
+    """The later call and its result get an id of their own."""
+    asked = {"toolUse": {"toolUseId": "t1", "name": "f", "input": {}}}
+    answer = {"toolResult": {"toolUseId": "t1", "content": [{"text": "R"}]}}
+    shown, done = mended(user(), says(asked), user(answer), says(asked), user(answer))
+    assert shown[3]["content"][0]["toolUse"]["toolUseId"] == "t1_2"
+    assert shown[4]["content"][0]["toolResult"]["toolUseId"] == "t1_2"
+    assert done == [("re-keyed", "id")]
+
+
+def test_only_the_user_shows_and_only_the_assistant_reasons() -> None:
+    """An image of the assistant is told of; reasoning of the user is left out."""
+    shown, done = mended(user(), says({"text": "t"}, IMAGE), user())
+    assert shown[1] == says({"text": "t"}, {"text": "[image]"})
+    assert ("wrapped", "image") in done
+    shown, done = mended(user({"text": "t"}, THOUGHT))
+    assert shown == [user({"text": "t"})]
+    assert ("dropped", "reasoning") in done
+
+
+@pytest.mark.parametrize("form", ["pdf", "txt"])
+@pytest.mark.parametrize("target", ["bedrock", "openai", "anthropic", "gemini", "mistral"])
+def test_a_document_whose_name_is_a_number_is_no_error(form: str, target: Any) -> None:
+    """The name becomes text."""
+    document = {"document": {"format": form, "name": 7, "source": {"bytes": b"%PDF"}}}
+    repaired = repair_messages([user({"text": "t"}, document)], "bedrock", target)
+    assert validate(repaired.messages, target) == []
+    if target == "bedrock":
+        assert repaired.messages[0]["content"][1]["document"]["name"] == "7"

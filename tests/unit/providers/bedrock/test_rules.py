@@ -46,7 +46,33 @@ TEXT = {"text": "hm"}
 USE = "messages[1].content[0].toolUse"
 RESULT = "messages[2].content[0].toolResult"
 
+POINT = {"cachePoint": {"type": "default"}}
+THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}}
+PICTURE = {"image": {"format": "png", "source": {"bytes": b"x"}}}
+
 BROKEN = [
+    pytest.param(
+        "BE01", ["messages[0].content[1]"], [user(TEXT, THOUGHT)], id="reasoning of the user"
+    ),
+    pytest.param(
+        "BE01",
+        ["messages[1].content[0]"],
+        [user(), says(PICTURE), user()],
+        id="an image of the assistant",
+    ),
+    pytest.param(
+        "BE02",
+        ["messages[0].content[1]"],
+        [user(TEXT, {"document": {"format": "pdf", "name": 7, "source": {"bytes": b"x"}}})],
+        id="a document whose name is a number",
+    ),
+    pytest.param("BE04", ["messages"], [user(TEXT, *[POINT] * 5)], id="5 cache points"),
+    pytest.param(
+        "BE04",
+        ["messages[1].content[1]"],
+        [user(), says(THOUGHT, POINT, TEXT), user()],
+        id="a cache point after reasoning",
+    ),
     pytest.param("BE01", ["messages[1]"], [user(), says(call())], id="a call at the end"),
     pytest.param("BE01", ["messages[1]"], [user(), says(call()), user()], id="a user speaks"),
     pytest.param(
@@ -191,6 +217,18 @@ BROKEN = [
 STRICT = [
     pytest.param(
         "BE01",
+        ["messages[3].content[0]"],
+        [user(), says(call()), user(result()), says(call()), user(result())],
+        id="an id again in a later turn",
+    ),
+    pytest.param(
+        "BE06",
+        ["messages[2].content[0].toolResult.content"],
+        [user(), says(call()), user(result(content=[TEXT, PICTURE], status="error"))],
+        id="an error that shows an image",
+    ),
+    pytest.param(
+        "BE01",
         ["messages[1]"],
         [user(), says(call()), says(), user(result())],
         id="an assistant in between",
@@ -228,16 +266,17 @@ STRICT = [
 ]
 
 SOUND = [
+    pytest.param("BE04", [user(TEXT, *[POINT] * 4)], id="4 cache points"),
+    pytest.param(
+        "BE06",
+        [user(), says(call()), user(result(content=[TEXT, PICTURE]))],
+        id="a result that shows an image",
+    ),
     pytest.param(
         "BE01", [user(), says(call("a"), call("b")), user(result("b"), result("a"))], id="any order"
     ),
     pytest.param(
         "BE01", [user(), says(TEXT, call()), user(TEXT, result(), TEXT)], id="text beside results"
-    ),
-    pytest.param(
-        "BE01",
-        [user(), says(call()), user(result()), says(call()), user(result())],
-        id="an id again in a later turn",
     ),
     pytest.param(
         "BE01",
@@ -293,9 +332,9 @@ def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object
 def test_every_rule_is_seen_to_refuse_and_to_allow() -> None:
     """Each row of the table has a history that breaks it and one that does not."""
     codes = {"BE01", "BE02", "BE03"}
-    assert {code.rstrip("*") for code in bedrock.RULES} == codes | {"BE05"}
-    for cases in (BROKEN, STRICT, SOUND):
-        assert {case.values[0] for case in cases} == codes
+    assert {code.rstrip("*") for code in bedrock.RULES} == codes | {"BE04", "BE05", "BE06"}
+    for cases, more in ((BROKEN, {"BE04"}), (STRICT, {"BE06"}), (SOUND, {"BE04", "BE06"})):
+        assert {case.values[0] for case in cases} == codes | more
 
 
 def test_newer_models_refuse_to_go_on_from_the_assistant() -> None:
