@@ -33,6 +33,8 @@ from eventstore.domain.tool import Tool
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
+    awaited_chat,
+    blocking_chat,
     may_run,
     shown_text,
     validation_failure,
@@ -106,7 +108,7 @@ class Ledger:
         self, chat: Conversation | AsyncConversation, *, needs_approval: Collection[str] = ()
     ) -> None:
         self.chat = chat
-        self._chat = chat if isinstance(chat, Conversation) else chat.blocking
+        self._chat = blocking_chat(chat)
         self._calls = RecordedCalls(self._chat, FRAMEWORK)
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the step in which it failed last
@@ -172,7 +174,7 @@ class Ledger:
             tool = await self.call_blocking(lambda: self._decide(asked, answer))
         if not self._is_open(tool, request):
             return await self.call_blocking(lambda: self._answer(tool, request))
-        async with self._awaited().running(tool.id, pauses=GraphBubbleUp) as attempt:
+        async with awaited_chat(self.chat).running(tool.id, pauses=GraphBubbleUp) as attempt:
             errors = _ToolErrors()
             try:
                 result = await handler(_watched(request, errors, attempt))
@@ -354,19 +356,9 @@ class Ledger:
         has_open = any(isinstance(s, Pending | Approved | Rejected) for s in statuses)
         return turns[:-1] if has_open else turns
 
-    def _awaited(self) -> AsyncConversation:
-        """Return the conversation for asyncio.
-
-        Raises:
-            TypeError: the conversation is one of an `EventStore`.
-        """
-        if isinstance(self.chat, Conversation):
-            raise TypeError(f"chat is {self.chat!r}: for asyncio open the log with AsyncEventStore")
-        return self.chat
-
     async def call_blocking(self, function: Callable[[], T]) -> T:
         """Call a function that blocks, for an awaited hook."""
-        return await self._awaited().session.call(function)
+        return await awaited_chat(self.chat).session.call(function)
 
 
 class _ToolErrors(BaseCallbackHandler):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record_turn
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.append.commands import Command
-    from eventstore.conversation import Conversation
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -88,9 +88,13 @@ class RecordedCalls:
 
     def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
         """Return the messages, or items, to show the model next, of events before a version."""
-        events = (e for e in self._chat.events() if before is None or e.version < before)
-        items: list[JsonObject] = model_history(events).render(provider)[list_key(provider)]
+        items: list[JsonObject] = self.request(provider, before)[list_key(provider)]
         return items
+
+    def request(self, provider: AnyProvider, before: int | None = None) -> JsonObject:
+        """Return the part of a request that the log has: the messages, and the system's words."""
+        events = (e for e in self._chat.events() if before is None or e.version < before)
+        return model_history(events).render(provider)
 
     def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
@@ -137,6 +141,22 @@ class AsyncRecordedCalls:
     async def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
         return await self._session.call(lambda: self._calls.answer(tool))
+
+
+def blocking_chat(chat: Conversation | AsyncConversation) -> Conversation:
+    """Return the conversation for blocking functions."""
+    return chat if isinstance(chat, Conversation) else chat.blocking
+
+
+def awaited_chat(chat: Conversation | AsyncConversation) -> AsyncConversation:
+    """Return the conversation for asyncio.
+
+    Raises:
+        TypeError: the conversation is one of an `EventStore`.
+    """
+    if isinstance(chat, Conversation):
+        raise TypeError(f"chat is {chat!r}: for asyncio open the log with AsyncEventStore")
+    return chat
 
 
 def may_run(tool: Tool) -> bool:

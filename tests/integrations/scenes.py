@@ -62,6 +62,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "openai_agents": ("openai-agents", frozenset()),
     "langchain": ("langchain", frozenset()),
     "langgraph": ("langgraph", frozenset()),
+    "anthropic": ("anthropic", frozenset()),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 

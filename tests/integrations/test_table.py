@@ -15,7 +15,8 @@ MODULES = {
     "pydantic_ai": "pydantic_ai",
     "openai_agents": "agents",
     "langchain": "langchain",
-    "langgraph": "langgraph",
+    "langgraph": "langgraph.checkpoint.sqlite",  # with the versions that the extra asks for
+    "anthropic": "anthropic.lib.tools",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 

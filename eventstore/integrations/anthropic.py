@@ -1,0 +1,382 @@
+"""anthropic: a tool runner that records a conversation, and goes on from its log.
+
+    ledger = Ledger(store.conversation("support-42"))
+    runner = ledger.tool_runner(client, "Where is my order?", tools=tools, **options)
+    message = runner.until_done()
+
+1. The prompt is recorded before the model is asked, each message with its calls before any of them
+   runs. A tool runs between the start and the end of an attempt.
+2. The runner's messages are those of the log. A runner without a prompt goes on after a crash, or
+   after a decision: the calls of the last turn that may start run first.
+3. A turn with a call of a tool in `needs_approval` ends the run. Its other calls run.
+4. The SDK checks arguments inside the tool's own call: refused arguments fail an attempt that has
+   begun, with kind `validation`.
+
+The SDK does not tell a tool which call it runs: it is the first open one of the turn with this name
+and these arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, overload
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.conversation import Conversation
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import Failed, Pending
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import (
+    RecordedCalls,
+    awaited_chat,
+    blocking_chat,
+    may_run,
+    shown_text,
+    validation_failure,
+)
+from eventstore.providers.sdk_objects import plain
+
+try:
+    from anthropic import Anthropic, AsyncAnthropic
+    from anthropic.lib.tools import (
+        BetaAsyncBuiltinFunctionTool,
+        BetaAsyncFunctionTool,
+        BetaBuiltinFunctionTool,
+        BetaFunctionTool,
+        ToolError,
+    )
+    from anthropic.types.beta import BetaMessage
+    from pydantic import ValidationError
+except ImportError as error:
+    raise missing_extra("anthropic", error) from error
+
+if TYPE_CHECKING:
+    from eventstore.domain.tool import Tool
+
+PROVIDER: Final = "anthropic"
+"""The form of the SDK's messages."""
+
+_RUNNABLE = (BetaFunctionTool, BetaBuiltinFunctionTool)
+_ASYNC_RUNNABLE = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
+
+
+class Ledger:
+    """What records the tool runners of a client in a conversation.
+
+    A conversation of an `EventStore` serves an `Anthropic`, one of an `AsyncEventStore` serves an
+    `AsyncAnthropic` as well. `needs_approval` names the tools whose calls wait for a decision.
+    """
+
+    def __init__(
+        self, chat: Conversation | AsyncConversation, *, needs_approval: Collection[str] = ()
+    ) -> None:
+        self.chat = chat
+        self.needs_approval = frozenset(needs_approval)
+
+    @overload
+    def tool_runner(
+        self, client: Anthropic, prompt: str | list[Any] | None = None, **params: Any
+    ) -> RecordedRunner: ...
+    @overload
+    def tool_runner(
+        self, client: AsyncAnthropic, prompt: str | list[Any] | None = None, **params: Any
+    ) -> AsyncRecordedRunner: ...
+    def tool_runner(
+        self,
+        client: Anthropic | AsyncAnthropic,
+        prompt: str | list[Any] | None = None,
+        **params: Any,
+    ) -> RecordedRunner | AsyncRecordedRunner:
+        """Return a runner, as `client.beta.messages.tool_runner` does; `params` are its own.
+
+        Without a prompt it goes on after a crash, or after a decision.
+
+        Raises:
+            TypeError: an `AsyncAnthropic` needs a conversation of an `AsyncEventStore`, or a tool
+                cannot be recorded.
+            ValueError: `run_tools_eagerly` runs calls before their message is complete.
+        """
+        if params.get("run_tools_eagerly"):
+            raise ValueError("run_tools_eagerly would run a call before it is recorded")
+        turn = _Turn(self, params.pop("tools", ()))
+        if isinstance(client, AsyncAnthropic):
+            return AsyncRecordedRunner(turn, awaited_chat(self.chat), client, prompt, params)
+        return RecordedRunner(turn, client, prompt, params)
+
+
+class RecordedRunner:
+    """A tool runner whose messages and calls are recorded: an iterator of messages, or streams."""
+
+    def __init__(
+        self, turn: _Turn, client: Anthropic, prompt: str | list[Any] | None, params: dict[str, Any]
+    ) -> None:
+        self._turn = turn
+        self._client = client
+        self._prompt = prompt
+        self._params = params
+        self._tools = [
+            _RecordedTool(tool, turn) if isinstance(tool, _RUNNABLE) else _definition(tool)
+            for tool in turn.tools
+        ]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._prompt is not None:
+            self._turn.record_prompt(self._prompt)
+        elif self._run_open(self._turn.last()):
+            return
+        runner = self._client.beta.messages.tool_runner(
+            tools=self._tools, **self._turn.params(self._params)
+        )
+        for item in runner:
+            if isinstance(item, BetaMessage):
+                calls = self._turn.record(item)
+                yield item
+            else:
+                yield item
+                calls = self._turn.record(item.get_final_message())
+            if self._turn.waits(calls):
+                self._run_open(calls)
+                runner.close()
+                return
+
+    def until_done(self) -> Any:
+        """Run to the end, or to a call that waits for a decision; return the last message."""
+        last = None
+        for last in self:  # noqa: B007 - the last one is the result
+            pass
+        return last if last is None or isinstance(last, BetaMessage) else last.get_final_message()
+
+    def _run_open(self, calls: list[Tool]) -> bool:
+        """Run the calls of a turn that may start; return whether others wait for a decision."""
+        by_name = {tool.name: tool for tool in self._tools if isinstance(tool, _RecordedTool)}
+        for call in self._turn.open(calls):
+            if call.call.name in by_name:
+                try:
+                    by_name[call.call.name].call(call.call.arguments)
+                except Exception:
+                    if not self._turn.has_failed(call):
+                        raise
+        return self._turn.waits(calls)
+
+
+class AsyncRecordedRunner:
+    """`RecordedRunner` for an `AsyncAnthropic`."""
+
+    def __init__(
+        self,
+        turn: _Turn,
+        chat: AsyncConversation,
+        client: AsyncAnthropic,
+        prompt: str | list[Any] | None,
+        params: dict[str, Any],
+    ) -> None:
+        self._turn = turn
+        self._call = chat.session.call
+        self._client = client
+        self._prompt = prompt
+        self._params = params
+        self._tools = [
+            _AsyncRecordedTool(tool, turn, chat)
+            if isinstance(tool, _ASYNC_RUNNABLE)
+            else _definition(tool)
+            for tool in turn.tools
+        ]
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        prompt = self._prompt
+        if prompt is not None:
+            await self._call(lambda: self._turn.record_prompt(prompt))
+        elif await self._run_open(await self._call(self._turn.last)):
+            return
+        params = await self._call(lambda: self._turn.params(self._params))
+        runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
+        async for item in runner:
+            if isinstance(item, BetaMessage):
+                calls = await self._record(item)
+                yield item
+            else:
+                yield item
+                calls = await self._record(await item.get_final_message())
+            if await self._call(lambda: self._turn.waits(calls)):  # noqa: B023 - awaited at once
+                await self._run_open(calls)
+                await runner.close()
+                return
+
+    async def until_done(self) -> Any:
+        """Run to the end, or to a call that waits for a decision; return the last message."""
+        last = None
+        async for last in self:  # noqa: B007 - the last one is the result
+            pass
+        if last is None or isinstance(last, BetaMessage):
+            return last
+        return await last.get_final_message()
+
+    async def _record(self, message: BetaMessage) -> list[Tool]:
+        return await self._call(lambda: self._turn.record(message))
+
+    async def _run_open(self, calls: list[Tool]) -> bool:
+        """Run the calls of a turn that may start; return whether others wait for a decision."""
+        by_name = {tool.name: tool for tool in self._tools if isinstance(tool, _AsyncRecordedTool)}
+        for call in await self._call(lambda: self._turn.open(calls)):
+            if call.call.name in by_name:
+                try:
+                    await by_name[call.call.name].call(call.call.arguments)
+                except Exception:
+                    failed = call
+                    if not await self._call(lambda: self._turn.has_failed(failed)):  # noqa: B023
+                        raise
+        return await self._call(lambda: self._turn.waits(calls))
+
+
+class _RecordedTool(BetaBuiltinFunctionTool):
+    """A tool whose calls are recorded."""
+
+    def __init__(self, tool: Any, turn: _Turn) -> None:
+        self._tool = tool
+        self._turn = turn
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return str(self._tool.name)
+
+    def to_dict(self) -> Any:
+        """Return the tool's definition."""
+        return self._tool.to_dict()
+
+    def call(self, given: object) -> Any:
+        """Run a call between its start and its end; one that ran before gives its answer."""
+        found = self._turn.take(self.name, given)
+        if not may_run(found):
+            return self._turn.answer(found)
+        with self._turn.chat.running(found.id) as attempt:
+            try:
+                result = self._tool.call(given if found.edit is None else attempt.arguments)
+            except Exception as error:
+                attempt.fail(_failure(error))
+                raise
+            attempt.complete(plain(result))
+            return result
+
+
+class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
+    """`_RecordedTool` for asyncio."""
+
+    def __init__(self, tool: Any, turn: _Turn, chat: AsyncConversation) -> None:
+        self._tool = tool
+        self._turn = turn
+        self._chat = chat
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return str(self._tool.name)
+
+    def to_dict(self) -> Any:
+        """Return the tool's definition."""
+        return self._tool.to_dict()
+
+    async def call(self, given: object) -> Any:
+        """Run a call between its start and its end; one that ran before gives its answer."""
+        call = self._chat.session.call
+        found = await call(lambda: self._turn.take(self.name, given))
+        if not may_run(found):
+            return await call(lambda: self._turn.answer(found))
+        async with self._chat.running(found.id) as attempt:
+            try:
+                result = await self._tool.call(given if found.edit is None else attempt.arguments)
+            except Exception as error:
+                await attempt.fail(_failure(error))
+                raise
+            await attempt.complete(plain(result))
+            return result
+
+
+class _Turn:
+    """The calls of a runner's current turn, in the log. All of it blocks."""
+
+    def __init__(self, ledger: Ledger, tools: Iterable[Any]) -> None:
+        self.tools = list(tools)
+        self.chat = blocking_chat(ledger.chat)
+        self._needs_approval = ledger.needs_approval
+        self._calls = RecordedCalls(self.chat, PROVIDER)
+        self._untaken: list[Tool] = []
+
+    def record_prompt(self, prompt: str | list[Any]) -> None:
+        """Record what the model is asked."""
+        self.chat.record({"role": "user", "content": prompt}, PROVIDER)
+
+    def params(self, own: dict[str, Any]) -> dict[str, Any]:
+        """Return the runner's parameters: the conversation so far, and the host's own."""
+        return {**self._calls.request(PROVIDER), **own}
+
+    def record(self, message: BetaMessage) -> list[Tool]:
+        """Record a message and its calls, before any of them runs."""
+        self._untaken = self.chat.record(message, PROVIDER)
+        names = {_name_of(tool) for tool in self.tools}
+        for tool in self._untaken:
+            if tool.call.name not in names:
+                text = f"there is no tool {tool.call.name!r}"
+                self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
+        return list(self._untaken)
+
+    def last(self) -> list[Tool]:
+        """Return the calls of the last turn."""
+        turns, tools = self._calls.turns(), self.chat.tools
+        self._untaken = [tools[call.id] for call in turns[-1].calls] if turns else []
+        return list(self._untaken)
+
+    def open(self, calls: list[Tool]) -> list[Tool]:
+        """Return the calls that may start now."""
+        tools = self.chat.tools
+        now = [tools[call.id] for call in calls]
+        return [tool for tool in now if may_run(tool) and not self._waits(tool)]
+
+    def waits(self, calls: list[Tool]) -> bool:
+        """Return whether a call waits for a decision."""
+        tools = self.chat.tools
+        return any(self._waits(tools[call.id]) for call in calls)
+
+    def has_failed(self, call: Tool) -> bool:
+        """Return whether a call's failure is recorded."""
+        return isinstance(self.chat.tools[call.id].status, Failed)
+
+    def take(self, name: str, given: object) -> Tool:
+        """Return the call that the SDK runs, as it stands now: each call of a turn once."""
+        for place, tool in enumerate(self._untaken):
+            if tool.call.name == name and tool.call.arguments == given:
+                del self._untaken[place]
+                return self.chat.tools[tool.id]
+        raise LookupError(f"the log has no open call of {name!r} with {given!r}")
+
+    def answer(self, tool: Tool) -> str:
+        """Return the recorded answer of a call.
+
+        Raises:
+            ToolError: the answer is an error.
+        """
+        answer = self._calls.answer(tool)
+        if answer.is_error:
+            raise ToolError(shown_text(answer))
+        return shown_text(answer)
+
+    def _waits(self, tool: Tool) -> bool:
+        status = tool.status
+        needs = tool.call.name in self._needs_approval
+        return isinstance(status, Pending) and (needs or status.needs_decision)
+
+
+def _name_of(tool: Any) -> str:
+    return str(tool["name"]) if isinstance(tool, dict) else str(tool.name)
+
+
+def _definition(tool: Any) -> Any:
+    if isinstance(tool, (dict, *_RUNNABLE, *_ASYNC_RUNNABLE)):
+        return tool  # the SDK refuses a tool of the other kind
+    raise TypeError(f"{tool!r} cannot be recorded: pass its tools with `beta_tool`")
+
+
+def _failure(error: Exception) -> Failure | Exception:
+    """Return a tool's failure: the SDK wraps what refuses the arguments."""
+    cause = error.__cause__
+    return validation_failure(cause) if isinstance(cause, ValidationError) else error

@@ -1,0 +1,138 @@
+"""anthropic plays the scenes, and what its tool runner has of its own is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import DONE, Said, Scenes, url_in
+from support.frameworks import required
+
+required("anthropic.lib.tools")
+
+from anthropic import beta_async_tool, beta_tool
+from integrations.anthropic_transport import ScriptedAPI
+
+from eventstore import Completed, Conversation, EventStore, Failed, Pending
+from eventstore.integrations.anthropic import Ledger
+
+OPTIONS: Any = {"model": "claude-opus-4-5", "max_tokens": 1000}
+
+
+class TestAnthropic(Scenes):
+    """The scenes with the runner of a `Ledger`."""
+
+    framework = "anthropic"
+    attempts_of_bad_arguments = 1
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Conversation]:
+    """Return a conversation of the blocking store."""
+    with EventStore.open(url_in(tmp_path)) as store:
+        yield store.conversation("c")
+
+
+@beta_tool
+def lost(number: int) -> str:
+    """Find an order that was lost."""
+    return f"order {number} is lost"
+
+
+async def waited(number: int) -> str:
+    """Find an order, awaited."""
+    return str(number)
+
+
+def test_parallel_calls_of_one_tool_keep_their_results(chat: Conversation) -> None:
+    """The calls are told apart by their arguments, and twins by their order."""
+    numbers = {"a": 7, "b": 8, "c": 7}
+    calls = tuple(("lost", f'{{"number": {n}}}', call_id) for call_id, n in numbers.items())
+    api = ScriptedAPI([Said("", calls), Said(DONE)])
+    Ledger(chat).tool_runner(api.client(), "Orders?", tools=[lost], **OPTIONS).until_done()
+    results = {i: tool.response.result for i, tool in chat.tools.items() if tool.response}
+    assert results == {i: f"order {number} is lost" for i, number in numbers.items()}
+
+
+def test_the_next_run_gets_the_history(chat: Conversation) -> None:
+    """The words, the call and its result are in the next request; a host's `system` stays."""
+    api = ScriptedAPI([Said("", (("lost", '{"number": 7}', "a"),)), Said("Lost."), Said(DONE)])
+    ledger = Ledger(chat)
+    options = {**OPTIONS, "tools": [lost], "system": "Be short."}
+    ledger.tool_runner(api.client(), "Order 7?", **options).until_done()
+    messages = list(ledger.tool_runner(api.client(), "Thanks.", **options))
+    assert [m.content[0].text for m in messages] == [DONE]
+    last = api.requests[-1]
+    assert [m["role"] for m in last["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert last["system"] == "Be short."
+    assert "order 7 is lost" in str(last["messages"][2])
+
+
+def test_a_streamed_message_is_recorded_before_its_calls(chat: Conversation) -> None:
+    """A loop over streams runs its tools after each, and the calls are on disk by then."""
+    api = ScriptedAPI([Said("Look.", (("lost", '{"number": 7}', "a"),)), Said(DONE)])
+    said = ""
+    runner = Ledger(chat).tool_runner(api.client(), "?", tools=[lost], stream=True, **OPTIONS)
+    for stream in runner:
+        said += "".join(stream.text_stream)
+    assert said == "Look." + DONE
+    assert isinstance(chat.tools["a"].status, Completed)
+
+
+@pytest.mark.filterwarnings("ignore:Tool 'nothing' not found")
+def test_an_unknown_tool_is_a_failure(chat: Conversation) -> None:
+    """The call fails with kind validation; a definition that the host runs itself stays open."""
+    api = ScriptedAPI([Said("", (("nothing", "{}", "a"),)), Said(DONE)])
+    Ledger(chat).tool_runner(api.client(), "?", tools=[lost], **OPTIONS).until_done()
+    status = chat.tools["a"].status
+    assert isinstance(status, Failed)
+    assert status.failure.kind == "validation"
+
+
+@pytest.mark.parametrize("edited", [None, {"number": 9}])
+def test_the_other_call_runs_while_one_waits(
+    chat: Conversation, edited: dict[str, Any] | None
+) -> None:
+    """The other call of the turn runs; the one that waits runs as it was approved."""
+
+    @beta_tool
+    def refund(number: int) -> str:
+        """Refund an order."""
+        return f"refunded {number}"
+
+    calls = (("refund", '{"number": 7}', "r"), ("lost", '{"number": 7}', "a"))
+    api = ScriptedAPI([Said("", calls), Said(DONE)])
+    ledger = Ledger(chat, needs_approval=["refund"])
+    options = {**OPTIONS, "tools": [lost, refund]}
+    ledger.tool_runner(api.client(), "?", **options).until_done()
+    assert [type(tool.status) for tool in chat.tools.values()] == [Pending, Completed]
+    assert ledger.tool_runner(api.client(), **options).until_done() is None
+    chat.approve("r", edited)
+    ledger.tool_runner(api.client(), **options).until_done()
+    response = chat.tools["r"].response
+    assert response is not None
+    assert response.result == f"refunded {9 if edited else 7}"
+
+
+def test_unrecorded_tools_and_clients_are_refused(chat: Conversation) -> None:
+    """Tools that would run unrecorded are refused, and clients that need another store."""
+    api = ScriptedAPI([])
+    with pytest.raises(ValueError, match="run_tools_eagerly"):
+        Ledger(chat).tool_runner(api.client(), "?", run_tools_eagerly=True, **OPTIONS)
+    with pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(chat).tool_runner(api.async_client(), "?", **OPTIONS)
+    with pytest.raises(TypeError, match="beta_tool"):
+        Ledger(chat).tool_runner(api.client(), "?", tools=[len], **OPTIONS)
+    awaited = Ledger(chat).tool_runner(
+        api.client(), "?", tools=[beta_async_tool(waited)], **OPTIONS
+    )
+    with pytest.raises(TypeError, match="async tool"):
+        awaited.until_done()
