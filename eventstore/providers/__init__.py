@@ -13,7 +13,13 @@ from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapt
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
 from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
 from eventstore.providers.parsing import parse, parse_in_place
-from eventstore.providers.parts import copy, plain_text, references_server_call, stored_parts
+from eventstore.providers.parts import (
+    copy,
+    plain_text,
+    references_server_call,
+    shown_text,
+    stored_parts,
+)
 from eventstore.providers.registry import (
     PROVIDERS,
     AnyProvider,
@@ -61,6 +67,7 @@ __all__ = [
     "register",
     "render",
     "request_of",
+    "shown_text",
     "stored_parts",
     "unwrapped",
     "validate",

@@ -13,6 +13,7 @@ import msgspec
 from eventstore.domain.foreign_errors import Path
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part
+from eventstore.providers.media import Audio
 from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
 
@@ -126,6 +127,16 @@ class ProviderAdapter(Protocol):
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a native part shows, if others can show it too."""
         del part
+        return None
+
+    def audio(self, part: JsonObject) -> Audio | None:
+        """Return the sound that a native part holds, if others can play it too."""
+        del part
+        return None
+
+    def audio_part(self, audio: Audio) -> JsonObject | None:
+        """Return the part of a user's message that plays a sound; None where there is none."""
+        del audio
         return None
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:

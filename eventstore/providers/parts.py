@@ -229,6 +229,12 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
     return "\n".join(filter(None, said))
 
 
+def shown_text(parts: tuple[Part, ...]) -> str:
+    """Return the parts of a result as one text, in which a provider's own media has its name."""
+    named = (Text(as_text([part.data])) if isinstance(part, Opaque) else part for part in parts)
+    return plain_text(tuple(named), [])
+
+
 def beside_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts of a result that shows more than text; of any other, nothing."""
     return () if all(isinstance(part, Text) for part in parts) else parts

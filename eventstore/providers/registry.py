@@ -15,6 +15,7 @@ import msgspec
 from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Document, Image, Opaque
 from eventstore.providers.adapter_protocol import ProviderAdapter
+from eventstore.providers.media import Audio
 from eventstore.providers.rule_book import RuleBook
 
 ProviderName: TypeAlias = Literal[
@@ -112,6 +113,14 @@ def list_key(name: str) -> str:
         ValueError: the provider is unknown.
     """
     return adapter_of(name).list_key
+
+
+def audio(part: Opaque) -> Audio | None:
+    """Return the sound in a provider's part, if others can play it too."""
+    data: JsonValue = part.data
+    if part.provider not in PROVIDERS or not isinstance(data, dict):
+        return None
+    return adapter_of(part.provider).audio(data)
 
 
 def media(part: Opaque) -> Image | Document | None:

@@ -15,7 +15,7 @@ from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Rendered, Turn, with_turn_version
 from eventstore.providers.parts import inline_server_call, part_label
-from eventstore.providers.registry import PROVIDERS, adapter_of, media
+from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 
 
 def render(turns: Sequence[Turn], provider: str, *, prefill: bool = False) -> Rendered:
@@ -91,7 +91,10 @@ def _with_neutral_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Chan
 
 
 def _neutral_part(part: Part, adapter: ProviderAdapter, changes: list[Change]) -> Part:
-    """Return what another provider's part shows, as this provider takes it."""
+    """Return what another provider's part shows or plays, as this provider takes it."""
+    if isinstance(part, Opaque) and part.provider != adapter.name and (heard := audio(part)):
+        own = adapter.audio_part(heard)
+        return part if own is None else Opaque(adapter.name, own)
     shown = media(part) if isinstance(part, Opaque) and part.provider != adapter.name else part
     if not isinstance(shown, Image | Document):
         return part

@@ -36,7 +36,7 @@ from eventstore.providers import (
     ResultsMessage,
     Turn,
     adapter_of,
-    plain_text,
+    shown_text,
     stored_parts,
 )
 from projections.formatting import utc_text
@@ -237,7 +237,7 @@ def shown_result(event: ToolCompleted) -> tuple[str, tuple[Part, ...]]:
     """Return what the model reads of a result, and the parts of one that was given in parts."""
     result: object = event.response.result
     parts = stored_parts(result) if event.in_parts else ()
-    return plain_text(parts, []) if parts else result_text(result), parts
+    return shown_text(parts) if parts else result_text(result), parts
 
 
 def result_text(result: object) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -123,6 +124,14 @@ CONDITIONS: dict[str, Callable[[list[Any], list[Any]], bool]] = {
         isinstance(json.loads(call["function"]["arguments"]), dict)
         for message in repaired
         for call in message.get("tool_calls") or ()
+    ),
+    "no_user_after_tool": lambda _, repaired: (
+        ("tool", "user") not in set(pairwise(message["role"] for message in repaired))
+    ),
+    "first_signed": lambda _, repaired: all(
+        next(part for part in content["parts"] if "functionCall" in part)["thoughtSignature"]
+        for content in repaired
+        if any("functionCall" in part for part in content["parts"])
     ),
 }
 """What else must hold of a repaired history, by the name that the file gives it."""

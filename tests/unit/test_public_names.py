@@ -246,6 +246,7 @@ PROVIDERS = [
     "register",
     "render",
     "request_of",
+    "shown_text",
     "stored_parts",
     "unwrapped",
     "validate",

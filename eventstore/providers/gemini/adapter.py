@@ -27,7 +27,7 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.identifiers import call_ids, shortened, tool_name
-from eventstore.providers.media import document_of, image_of, plain_image
+from eventstore.providers.media import Audio, document_of, image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
     Call,
@@ -225,6 +225,23 @@ class GeminiAdapter(ProviderAdapter):
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a part shows."""
         return _media(part)
+
+    def audio(self, part: JsonObject) -> Audio | None:
+        """Return the sound that a part holds."""
+        body = _object_of(part, INLINE)
+        media_type = _of(body, MIME)
+        data: JsonValue | bytes = body.get("data")
+        if not isinstance(media_type, str) or not media_type.startswith("audio/"):
+            return None
+        if isinstance(data, bytes):
+            data = b64encode(data).decode()
+        if not isinstance(data, str) or part.get("thought"):
+            return None
+        return Audio(data.replace("-", "+").replace("_", "/"), media_type)
+
+    def audio_part(self, audio: Audio) -> JsonObject | None:
+        """Return the part that plays a sound."""
+        return {"inlineData": {"mimeType": audio.media_type, "data": audio.data}}
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
         """Return what a well-formed response shows."""

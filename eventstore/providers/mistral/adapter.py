@@ -16,7 +16,7 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
-from eventstore.providers.media import document_of, image_of, plain_image, url_of
+from eventstore.providers.media import Audio, document_of, image_of, plain_image, url_of
 from eventstore.providers.model import Change, ParsedResult, Turn
 from eventstore.providers.parts import (
     as_text,
@@ -33,6 +33,8 @@ _MAX_ID: Final = 9
 _MAX_NAME: Final = 64
 _OPENING: Final = "[The conversation begins here.]"
 _BRIDGE: Final = "[The results were received.]"
+_AUDIO_STARTS: Final = {"UklGR": "audio/wav", "SUQz": "audio/mp3"}
+"""How the base64 of a sound begins, by its format."""
 _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"})
 
 
@@ -94,6 +96,19 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a chunk shows."""
         return _media(part)
+
+    def audio(self, part: JsonObject) -> Audio | None:
+        """Return the sound that a chunk holds; none at an address, or of an unknown format."""
+        held: JsonValue = part.get("input_audio") if part.get("type") == "input_audio" else None
+        if not isinstance(held, str):
+            return None
+        kinds = (kind for start, kind in _AUDIO_STARTS.items() if held.startswith(start))
+        kind = next(kinds, None)
+        return None if kind is None else Audio(held, kind)
+
+    def audio_part(self, audio: Audio) -> JsonObject | None:
+        """Return the chunk that plays a sound."""
+        return {"type": "input_audio", "input_audio": audio.data}
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
         """Return what a well-formed result shows."""

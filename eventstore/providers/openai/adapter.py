@@ -18,7 +18,7 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
-from eventstore.providers.media import document_of, file_name, image_of, plain_image, url_of
+from eventstore.providers.media import Audio, document_of, file_name, image_of, plain_image, url_of
 from eventstore.providers.model import (
     Call,
     Change,
@@ -60,6 +60,14 @@ _BESIDE_CONTENT: Final = frozenset(_KINDS_BESIDE_CONTENT)
 _ARGUMENTS: Final = {"function": "arguments", "custom": "input"}
 _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id"})
 _NO_MEMBERS: Final[JsonObject] = {}
+
+_AUDIO_FORMATS: Final = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
 
 _NOT_IN_NAMES: Final = re.compile(r"[\s<|\\/>]")  # characters that a speaker's name may not have
 
@@ -215,6 +223,20 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             why = f"a message has at most {_MAX_CALLS} calls"
             rendered.changes.append(Change("moved", "OA04", why))
         return rendered
+
+    def audio(self, part: JsonObject) -> Audio | None:
+        """Return the sound that a part holds."""
+        held: JsonValue = part.get("input_audio") if part.get("type") == "input_audio" else None
+        if not isinstance(held, dict) or not isinstance(held.get("data"), str):
+            return None
+        return Audio(held["data"], f"audio/{held.get('format')}")
+
+    def audio_part(self, audio: Audio) -> JsonObject | None:
+        """Return the part that plays a sound in one of the two formats that the API takes."""
+        form = _AUDIO_FORMATS.get(audio.media_type)
+        if form is None:
+            return None
+        return {"type": "input_audio", "input_audio": {"data": audio.data, "format": form}}
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
         """Return ids of at most 40 characters, different within a turn."""
