@@ -167,12 +167,16 @@ def reject(
 
 
 def start(
-    conversation_id: str, call_id: str, attempt: int | None = None, now: int | None = None
+    conversation_id: str,
+    call_id: str,
+    attempt: int | None = None,
+    now: int | None = None,
+    checked: Tool | None = None,
 ) -> Command[Tool]:
     """Record that an attempt begins; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
-    not started.
+    not started. Neither is one that was edited since it was `checked`.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
@@ -188,6 +192,8 @@ def start(
         check_startable(tool)
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
+        if checked is not None and checked.edit != tool.edit:
+            raise IllegalTransition(tool.status.name, "running", call_id, "it was edited meanwhile")
         number = tool.attempts + 1 if attempt is None else attempt
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)
 

@@ -47,15 +47,17 @@ class CallLog:
     def start(self, call: DispatchedCall, now: int) -> Workflow[bool]:
         """Start the next attempt; return False if another worker or a decision was first.
 
-        A call that was paused or deferred meanwhile is not started either; `now` is in microseconds
-        since 1970 UTC.
+        A call that was paused, deferred or edited meanwhile is not started either; `now` is in
+        microseconds since 1970 UTC.
         """
-        number = call.tool.attempts + 1
+        before = call.tool
+        number = before.attempts + 1
         call.attempt = number
-        command = commands.start(self.conversation_id, call.tool.id, number, now)
+        command = commands.start(self.conversation_id, before.id, number, now, before)
         if (yield from self.write(call, command)):
             return True
         call.attempt = None
+        call.was_edited = call.has_not_started and call.tool.edit != before.edit
         return False
 
     def write(self, call: DispatchedCall, command: Command[Tool]) -> Workflow[bool]:

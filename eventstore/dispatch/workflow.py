@@ -159,20 +159,33 @@ class DispatchWorkflow:
     def run_group(
         self, batch: Batch, group: Sequence[DispatchedCall], refusals: Mapping[str, Refusal]
     ) -> Workflow[None]:
-        """Prepare the calls in order, then run those that may start concurrently."""
+        """Prepare the calls in order, then run those that may start concurrently.
+
+        A call that a person edited in between is prepared again: hooks and checks see the edit.
+        """
+        while group:
+            ready = yield from self._prepared(batch, group, refusals)
+            if len(ready) == 1:
+                yield from self.execution.execute(batch, ready[0])
+            elif ready:
+                executions = [self.execution.execute(batch, call) for call in ready]
+                yield RunConcurrently(batch, executions)
+            group = [call for call in ready if call.was_edited]
+
+    def _prepared(
+        self, batch: Batch, group: Sequence[DispatchedCall], refusals: Mapping[str, Refusal]
+    ) -> Workflow[list[DispatchedCall]]:
+        """Return the calls of a group that may start."""
         ready: list[DispatchedCall] = []
         for call in group:
+            call.was_edited = False
             if batch.stop_reason is not None:
                 break
             if self.preparation.needs_no_decision(call, refusals) or (
                 yield from self.preparation.prepare(batch, call, refusals)
             ):
                 ready.append(call)
-        if len(ready) == 1:
-            yield from self.execution.execute(batch, ready[0])
-        elif ready:
-            executions = [self.execution.execute(batch, call) for call in ready]
-            yield RunConcurrently(batch, executions)
+        return ready
 
     def end_batch(self, batch: Batch) -> Workflow[list[Tool]]:
         """Close what a stop reason left, and return the calls or raise the batch's error."""

@@ -2,8 +2,9 @@
 
 1. A gate has an `allowlist` of its own. One without it (its rule is under another name) would allow
    every tool, so it is refused.
-2. A gate is an object and not a class.
-3. The methods of a gate may be async only where they are awaited: in an `AsyncDispatcher`.
+2. What clark-agent names otherwise, and `allow_list`, is refused where it would have no effect.
+3. A gate is an object and not a class.
+4. The methods of a gate may be async only where they are awaited: in an `AsyncDispatcher`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ from typing import TypeGuard
 
 GATE_METHODS = ("allowlist", "denial_reason", "suppresses_advisory_gates")
 
+_MEANT = {
+    "allow_list": "allowlist",
+    "next_turn_tool_allowlist": "allowlist",
+    "conflict_priority": "priority",
+    "tool_gate_class": "gate_class",
+}
+"""Names that are easily taken for those of a gate."""
+
 _SIMILAR = 0.55  # `allow_tools` is, `show` is not
 
 
@@ -23,12 +32,13 @@ def gate_name(gate: object) -> str:
 
 
 def check_gate_class(cls: type) -> None:
-    """Raise an error unless the class defines a rule.
+    """Raise an error unless the class defines a rule, under the names that are asked for.
 
     Raises:
-        TypeError: it has no `allowlist` of its own.
+        TypeError: it has no `allowlist` of its own, or a name that would have no effect.
     """
     if _has_rule(cls):
+        _check_names(cls)
         return
     near = _similar_method(cls)
     remedy = (
@@ -46,11 +56,13 @@ def check_gate(gate: object) -> None:
     """Raise an error unless the object is a gate with a rule.
 
     Raises:
-        TypeError: it is a class, or it has no `allowlist` of its own.
+        TypeError: it is a class, it has no `allowlist` of its own, or it has a name that would have
+            no effect.
     """
     if isinstance(gate, type):
         raise TypeError(f"gate {gate.__name__} is a class: pass an object of it")
     if _has_rule(gate):
+        _check_names(type(gate))
         return
     if hasattr(gate, "allowlist") or _similar_method(type(gate)):
         check_gate_class(type(gate))
@@ -96,6 +108,16 @@ def _needs_await(gate: object, method: str) -> TypeError:
 def _has_rule(gate: object) -> bool:
     rule: Callable[..., object] | None = getattr(gate, "allowlist", None)
     return callable(rule) and not getattr(rule, "__isabstractmethod__", False)
+
+
+def _check_names(cls: type) -> None:
+    """Raise an error for a misnamed member, unless the class also has it under the right name."""
+    for place, owner in enumerate(cls.__mro__):
+        for name, meant in _MEANT.items():
+            if name in vars(owner) and not any(meant in vars(c) for c in cls.__mro__[: place + 1]):
+                raise TypeError(
+                    f"{name} of gate {cls.__name__} would have no effect: rename it to {meant}"
+                )
 
 
 def _similar_method(cls: type) -> str | None:

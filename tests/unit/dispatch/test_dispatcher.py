@@ -624,6 +624,34 @@ def test_a_call_that_needs_approval_stays_pending_for_another_process(
     assert done.effective_call.arguments == {"a": 5}
 
 
+def test_an_edit_that_comes_after_the_calls_were_passed_is_checked(
+    kind: str, chat: Conversation
+) -> None:
+    """Hooks and the types of the arguments see what will run, not what the model asked for."""
+    seen: list[Any] = []
+    ran: list[int] = []
+
+    def pay(amount: int) -> int:
+        ran.append(amount)
+        return amount
+
+    def small_amounts(tool: Tool) -> Reject | None:
+        seen.append(tool.effective_call.arguments["amount"])
+        return Reject("too much") if seen[-1] == 1_000 else None
+
+    small, large, wrong = (chat.request("pay", {"amount": 1}) for _ in range(3))
+    chat.approve(small.id, edited_arguments={"amount": 2})
+    chat.approve(large.id, edited_arguments={"amount": 1_000})
+    chat.approve(wrong.id, edited_arguments={"amount": "nine"})
+    given = FunctionTool(pay, parallel=True)
+    done = make(kind, chat, [given], hooks=[small_amounts]).dispatch([small, large, wrong])
+    assert [tool.status.name for tool in done] == ["Completed", "Rejected", "Failed"]
+    assert ran == [2]
+    assert sorted(map(str, seen)) == ["1", "1", "1", "1000", "2", "nine"]
+    assert done[2].status.failure.code == "invalid_arguments"
+    assert done[2].attempts == 0
+
+
 @pytest.mark.parametrize("resumes", [False, True])
 def test_an_edit_that_names_another_tool_runs_neither(
     kind: str, chat: Conversation, resumes: Any

@@ -321,3 +321,32 @@ def test_the_context_of_a_decision_does_not_change() -> None:
     decision = compose_gates([gate], context)
     decision.denial("shell", [gate])
     assert [seen is context for seen in gate.seen] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "meant"),
+    [
+        (OpeningGate, "allow_list", "allowlist"),
+        (OpeningGate, "next_turn_tool_allowlist", "allowlist"),
+        (OpeningGate, "conflict_priority", "priority"),
+        (OpeningGate, "tool_gate_class", "gate_class"),
+        (object, "conflict_priority", "priority"),
+    ],
+)
+def test_a_member_under_a_name_that_has_no_effect_is_refused(
+    base: type, name: str, meant: str
+) -> None:
+    """The names are those of clark-agent, and one that is easily taken for `allowlist`."""
+    members = {name: lambda *_: None}
+    if base is object:
+        members["allowlist"] = lambda *_: None
+    made = type("Ported", (base,), members)
+    with pytest.raises(TypeError, match=f"{name} of gate Ported .* rename it to {meant}"):
+        compose_gates([made({"look"}) if base is OpeningGate else made()], ToolGateContext())
+
+
+def test_a_gate_may_serve_another_library_too() -> None:
+    """A name of clark-agent stands beside the one that is asked for."""
+    members = {"next_turn_tool_allowlist": lambda *_: None, "allowlist": lambda *_: {"look"}}
+    context = ToolGateContext(available_tool_names=("look", "pay"))
+    assert compose_gates([type("Both", (), members)()], context).allowed == {"look"}
