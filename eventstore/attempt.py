@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import msgspec
 
 from eventstore.append import commands
+from eventstore.clock import system_clock
 from eventstore.domain.failure import ErrorKind, Failure, unknown_outcome, unknown_outcome_of
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
@@ -118,6 +119,8 @@ class StartedAttempt:
         self, error: BaseException | Failure | str, delay: float | None = None
     ) -> Command[Tool]:
         """Return the command that records the failure."""
+        if isinstance(error, BaseException):
+            error = Failure.from_exception(error, now=system_clock())
         return commands.fail(
             self._conversation_id,
             self.tool.id,

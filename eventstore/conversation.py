@@ -187,6 +187,9 @@ class Conversation:
 
         An edit never changes the tool: to have another one run, `reject` the call and `request`
         the other.
+
+        Raises:
+            TypeError: the edit is a `FunctionCall`.
         """
         return self.session.run(commands.approve(self.id, call_id, edited_arguments, by, reason))
 

@@ -7,7 +7,7 @@ caller gets. It does nothing by itself: a session runs it, blocking or awaited.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
@@ -139,6 +139,11 @@ def approve(
     reason: str | None = None,
 ) -> Command[Tool]:
     """Allow a call; see `Conversation.approve`."""
+    if isinstance(cast("object", edited_arguments), FunctionCall):
+        raise TypeError(
+            f"edited_arguments is {edited_arguments!r}: pass its arguments; an edit changes the "
+            "arguments alone, so to run another tool reject the call and request() that one"
+        )
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)

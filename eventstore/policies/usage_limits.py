@@ -104,7 +104,7 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
             if limit is None:
                 continue
             is_number = isinstance(limit, int | float | Decimal) and not isinstance(limit, bool)
-            if not is_number or not 0 <= Decimal(str(limit)) < Decimal("inf"):
+            if not is_number or not (exact := Decimal(str(limit))).is_finite() or exact < 0:
                 raise ValueError(f"{axis} is {limit!r}: pass a number, 0 or more, or None")
             if axis not in ("cost", "seconds") and not isinstance(limit, int):
                 raise ValueError(f"{axis} is {limit!r}: pass a whole number, or None")

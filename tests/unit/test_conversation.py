@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
@@ -24,6 +26,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Text
+from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
     EventStoreError,
@@ -669,3 +672,29 @@ def test_every_error_of_a_verb_is_the_librarys_own(chat: Conversation) -> None:
     with pytest.raises(EventStoreError):
         chat.append(ToolFailed("call_1", Failure(ErrorKind.INTERNAL, "x")))
     assert not any(isinstance(r.event, ToolCompleted) for r in chat.events())
+
+
+def test_an_edit_is_the_arguments_and_not_a_call(chat: Conversation) -> None:
+    """A call could name another tool, and its members would be taken for arguments."""
+    asked = chat.request("look", {"x": 1})
+    with pytest.raises(TypeError, match="pass its arguments; an edit changes the arguments alone"):
+        chat.approve(asked.id, FunctionCall("pay", {"amount": 5}))  # type: ignore[arg-type]
+    assert chat.tools[asked.id].is_pending
+
+
+def test_a_date_in_retry_after_counts_from_the_failure(chat: Conversation) -> None:
+    """The response has no Date header, so the clock of the process says when it failed."""
+
+    class Limited(Exception):
+        headers: ClassVar[dict[str, str]] = {
+            "Retry-After": format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+        }
+        status_code = 429
+
+    asked = chat.request("look")
+    with pytest.raises(Limited), chat.running(asked.id):
+        raise Limited("slow down")
+    status = chat.tools[asked.id].status
+    assert isinstance(status, Failed)
+    assert 3_500 < (status.failure.retry_after or 0) <= 3_600
+    assert status.failure.kind is ErrorKind.RATE_LIMIT

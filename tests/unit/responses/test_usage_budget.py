@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import pickle
 from collections.abc import Callable
 from decimal import Decimal
@@ -135,7 +136,8 @@ def test_the_error_is_a_quota_that_programs_can_read() -> None:
 
 def test_limits_and_usages_that_make_no_sense_are_refused(chat: Conversation) -> None:
     """The error names the value."""
-    for limits in ({"requests": -1}, {"requests": 1.5}, {"seconds": "60"}, {"cost": True}):
+    refused = [{"requests": -1}, {"requests": 1.5}, {"seconds": "60"}, {"cost": True}]
+    for limits in (*refused, {"cost": math.nan}, {"seconds": math.inf}):
         with pytest.raises(ValueError, match="pass a"):
             UsageLimits(**limits)  # type: ignore[arg-type]
     for usage in ({"input_tokens": -1}, {"output_tokens": 1.0}, {"cost": 0.5}):
