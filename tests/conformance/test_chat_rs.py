@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.dispatchers import answers
 
 from eventstore import (
     Approved,
@@ -404,3 +405,25 @@ def test_defect_a_retry_erases_what_ran_and_deferral_times_collapse(chat: Conver
         ("b is busy", 60_000_000),
     ]
     assert [tool.attempts for tool in chat.tools.values()] == [2, 1]
+
+
+def test_defect_an_edit_replaces_the_whole_call(chat: Conversation) -> None:
+    """There the edit may name another tool, while the answer names the original one.
+
+    Here an edit is the arguments alone.
+    """
+    call = asked(chat)
+    with pytest.raises(TypeError, match="an edit changes the arguments alone"):
+        chat.approve(call.id, FunctionCall("delete_dir", {"path": "/"}))  # type: ignore[arg-type]
+    assert chat.tools[call.id].is_pending
+
+
+@pytest.mark.parametrize("by", [None, "ann"])
+@pytest.mark.parametrize("reason", [None, "", "too dangerous"])
+def test_the_wire_has_the_answer_of_to_tuple(
+    chat: Conversation, by: str | None, reason: str | None
+) -> None:
+    """There `to_tuple` is the single place between the local state and the wire."""
+    asked(chat)
+    told = error_of(chat.reject("call_abc", reason, by=by))
+    assert answers(chat) == {"call_abc": told}

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from support.dispatchers import awaited
+from support.dispatchers import answers, awaited
 
 from eventstore import (
     AgentError,
@@ -426,7 +426,8 @@ def test_loop_a_hook_blocks(chat: Conversation) -> None:
         chat, {"fruit": lambda: "banana"}, hooks=[lambda tool: Reject("no bananas allowed")]
     )
     (tool,) = dispatcher.dispatch([chat.request("fruit")])
-    assert "no bananas allowed" in str(tool.to_tuple()[1])
+    assert tool.try_to_tuple()[1].result == {"error": "no bananas allowed"}
+    assert answers(chat) == {tool.id: "no bananas allowed"}
     assert [r.event.tag for r in chat.events()] == ["pending", "rejected"]
 
 
@@ -754,3 +755,35 @@ def test_loop_an_after_hook_overrides_a_result(chat: Conversation) -> None:
     done, _ = dispatcher.dispatch([chat.request("f"), chat.request("broken")])
     assert done.response is not None
     assert (done.response.result, seen) == ("checked 1", ["f"])
+
+
+def test_the_model_reads_the_denial_alone_and_the_details_stay_with_the_host(
+    chat: Conversation,
+) -> None:
+    """In clark: "Details stay host-side; the model sees only the text"."""
+    dispatcher = Dispatcher(
+        chat,
+        {"look": lambda: 1, "deliver": lambda: 2},
+        gates=[Narrow("opening", {"look"}, reason="Look at the order first.")],
+    )
+    dispatcher.offer()
+    (refused,) = dispatcher.dispatch([chat.request("deliver")])
+    assert answers(chat) == {refused.id: "Look at the order first."}
+    assert refused.try_to_tuple()[1].result == {"error": "Look at the order first."}
+    rejected = next(r.event for r in chat.events() if isinstance(r.event, ToolRejected))
+    assert rejected.details is not None
+    assert rejected.details["gate"] == "opening"
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("next_turn_tool_allowlist", "allowlist"),
+        ("conflict_priority", "priority"),
+        ("tool_gate_class", "gate_class"),
+    ],
+)
+def test_a_gate_that_is_brought_over_unchanged_is_refused(name: str, here: str) -> None:
+    """The method has another name here, and would have no effect."""
+    with pytest.raises(TypeError, match=f"{name}.* to {here}"):
+        type("Ported", (OpeningGate,), {name: lambda *_: None})({"look"})

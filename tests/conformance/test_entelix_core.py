@@ -26,6 +26,7 @@ from eventstore import (
     ErrorKindSet,
     Failed,
     Failure,
+    ModelResponded,
     ModelRetry,
     NonResolvedToolError,
     ProviderError,
@@ -37,11 +38,15 @@ from eventstore import (
     ToolEffect,
     ToolErrorPolicy,
     ToolErrorTerminal,
+    Usage,
+    UsageBudget,
+    UsageLimitExceeded,
+    UsageLimits,
     classify,
     validate,
 )
 from eventstore.dispatch import AsyncDispatcher, Dispatcher, FunctionTool
-from projections import error_statistics, model_history
+from projections import error_statistics, model_history, usage_statistics, why
 
 TRANSIENT, RATE_LIMIT, QUOTA, AUTH, PERMANENT, VALIDATION, INTERNAL = ErrorKind
 DEFAULT = DefaultRetryClassifier()
@@ -633,3 +638,29 @@ def test_defect_a_human_s_rejection_counts_as_a_validation_error(chat: Conversat
     numbers = error_statistics(chat.events()).overall
     assert (numbers.failures, numbers.failures_by_kind) == (0, {})
     assert numbers.rejections_by_source == {"human": 1}
+
+
+def test_model_retries_are_exhausted_after_a_limit(chat: Conversation) -> None:
+    """In entelix a run of hints ends with the code `model_retry_exhausted`.
+
+    Here a tool has a limit where `max_model_retries` says so, and its failure is the last hint.
+    """
+
+    def book() -> None:
+        raise ModelRetry("use ISO dates")
+
+    dispatcher = Dispatcher(chat, [FunctionTool(book, max_model_retries=1)])
+    dispatcher.dispatch([chat.request("book")])
+    with pytest.raises(ToolErrorTerminal) as ended:
+        dispatcher.dispatch([chat.request("book")])
+    assert isinstance(ended.value.__cause__, ModelRetry)
+    assert ErrorEnvelope.of(ended.value.failure).code == "model_retry_exhausted"
+
+
+def test_a_budget_breach_is_a_signal_of_its_own(chat: Conversation) -> None:
+    """In entelix: "budget breaches as their own signal"; here they are the cause in `why`."""
+    budget = UsageBudget(chat, UsageLimits(total_tokens=10))
+    with pytest.raises(UsageLimitExceeded):
+        budget.after_response(ModelResponded("openai", "gpt-5", usage=Usage(9, 2)))
+    assert why(chat.events()).causes[0].kind == "limit"
+    assert usage_statistics(chat.events()).breaches == {"total_tokens": 1}
