@@ -13,9 +13,11 @@ from projections.history.token_counter import TokenCounter
 
 OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
 Collapse: TypeAlias = Literal["failed", "all", "none"]
+LaterSystem: TypeAlias = Literal["keep", "user"]
 
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
 _COLLAPSE: tuple[str, ...] = get_args(Collapse)
+_LATER_SYSTEM: tuple[str, ...] = get_args(LaterSystem)
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +35,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `prefill`: a history that stops on the assistant's words ends with them, and the model goes
       on from there; otherwise, where newer models refuse that, a user's message says that nothing
       was said since.
+    - `later_system`: a system message inside of the conversation goes back to its provider as it is
+      ("keep"), or as text of the user ("user"), as models before Claude Opus 4.8 want it.
 
     Raises:
         ValueError: an option makes no sense.
@@ -47,10 +51,12 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     summary: str | None = None
     prefill: bool = False
+    later_system: LaterSystem = "keep"
 
     def __post_init__(self) -> None:
         _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
         _require_one_of("collapse", self.collapse, _COLLAPSE)
+        _require_one_of("later_system", self.later_system, _LATER_SYSTEM)
         _require_limits(self.result_limits)
         _require_positive("last_turns", self.last_turns, "1 or more")
         _require_positive("since", self.since, "a version (1 or more)")
@@ -76,6 +82,7 @@ class HistoryKeywords(TypedDict, total=False):
     since: int | None
     summary: str | None
     prefill: bool
+    later_system: LaterSystem
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:

@@ -38,7 +38,7 @@ from eventstore.providers import references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.model_history import ModelHistory, history_to_show
-from projections.history.options import Collapse, HistoryOptions, OpenCalls
+from projections.history.options import Collapse, HistoryOptions, LaterSystem, OpenCalls
 from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
@@ -60,6 +60,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     since: int | None = None,
     summary: str | None = None,
     prefill: bool = False,
+    later_system: LaterSystem = "keep",
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
 
@@ -78,7 +79,8 @@ def model_history(  # noqa: PLR0913 - each with a default
 
     A history that stops on the assistant's words ends, where newer models refuse that, with a
     user's message which says that nothing was said since. With `prefill` the model goes on from
-    these words instead.
+    these words instead. A system message inside goes back to its provider as it is, or as text of
+    the user with `later_system="user"`, as models before Claude Opus 4.8 want it.
 
     The same events give the same bytes.
 
@@ -96,6 +98,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         since=since,
         summary=summary,
         prefill=prefill,
+        later_system=later_system,
     )
     return History().extend(events).view_with(options)
 
@@ -265,6 +268,7 @@ class History:
         since: int | None = None,
         summary: str | None = None,
         prefill: bool = False,
+        later_system: LaterSystem = "keep",
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
         options = HistoryOptions(
@@ -277,6 +281,7 @@ class History:
             since=since,
             summary=summary,
             prefill=prefill,
+            later_system=later_system,
         )
         return self.view_with(options)
 

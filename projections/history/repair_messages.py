@@ -27,7 +27,7 @@ from eventstore.providers import (
     unwrapped,
 )
 from projections.history.entries import Repair
-from projections.history.options import Collapse, HistoryOptions
+from projections.history.options import Collapse, HistoryOptions, LaterSystem
 from projections.history.projection import History
 
 _REPAIRED_IN_VIEW = ("used-id", "orphan")
@@ -54,6 +54,7 @@ def repair_messages(
     is_error: Callable[[Any], bool] | None = None,
     collapse: Collapse = "none",
     prefill: bool = False,
+    later_system: LaterSystem = "keep",
 ) -> RepairedMessages:
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
@@ -62,19 +63,20 @@ def repair_messages(
     goes on from what the provider's server keeps (`previous_response_id`, `conversation`), results
     may answer calls that are kept there, and stay results.
 
-    `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse` and
-    `prefill` are as in `model_history`; a valid list that ends with the assistant's words stays so.
+    `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse`,
+    `prefill` and `later_system` are as in `model_history`; a valid list that ends with the
+    assistant's words stays so.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
     target = to or provider
-    options = HistoryOptions(collapse=collapse, prefill=prefill)
+    options = HistoryOptions(collapse=collapse, prefill=prefill, later_system=later_system)
     continued = adapter_of(provider).keeps_server_calls and is_continued(messages)
     request = request_of(messages) if continued else None
     messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
-    if target == provider and collapse == "none":
+    if target == provider and (collapse, later_system) == ("none", "keep"):
         whole = messages if isinstance(messages, str) else given
         if is_valid(request or whole, provider):  # a text is a whole input of OpenAI Responses
             return RepairedMessages(copy(whole), None, [])

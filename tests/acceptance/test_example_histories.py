@@ -83,20 +83,10 @@ def test_a_retried_call_collapses_on_request(case: dict[str, Any]) -> None:
     assert validate(repaired.messages, case["provider"]) == []
 
 
-NOT_YET = {
-    "v55": "what is repaired breaks another rule",
-}
-"""Reported histories that are not repaired as they should be."""
-
-
 def reported() -> list[Any]:
     """Return the histories that users reported as refused, each with what must become of it."""
     return [
-        pytest.param(
-            case,
-            id=case["id"],
-            marks=[pytest.mark.xfail(reason=NOT_YET[case["id"]])] if case["id"] in NOT_YET else [],
-        )
+        pytest.param(case, id=case["id"])
         for case in json.loads(HISTORIES_OF_REPORTS.read_text("utf-8"))["cases"]
     ]
 

@@ -118,6 +118,7 @@ class AnthropicAdapter(ProviderAdapter):
             if shown:
                 messages.append(_results_message(self, turn, shown, changes))
         pair_server_calls(messages, changes)
+        _place_system_messages(messages, changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
             messages.insert(0, {"role": "user", "content": _OPENING})
@@ -450,16 +451,12 @@ def _native_blocks(native: JsonObject) -> list[JsonObject]:
 
 def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> None:
     native = turn.own_message(NAME)
-    if native is not None and turn.role != "user" and not _changes_tools(native):
-        native = None
     if native is not None and not turn.shares_message:
         messages.append(copy(native))
         return
     content = _blocks(turn.parts, changes) if native is None else copy(_native_blocks(native))
     if turn.role in ("system", "developer"):
-        said = plain_text(turn.parts, changes)
-        changes.append(Change("moved", "AN11", "a later system message became a user's text"))
-        content = [{"type": "text", "text": f"[system] {said}"}] if said else []
+        content = _system_text(plain_text(turn.parts, changes), changes)
     if not content:
         return
     # Neighbouring turns from elsewhere are merged; messages that came from this API stay separate.
@@ -471,6 +468,29 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
         last["content"].extend(content)
     else:
         messages.append({"role": "user", "content": _plain(content)})
+
+
+def _system_text(said: str, changes: list[Change]) -> list[JsonObject]:
+    """Return what a later system message says as the user's blocks."""
+    changes.append(Change("moved", "AN11", "a later system message became a user's text"))
+    return [{"type": "text", "text": f"[system] {said}"}] if said.strip() else []
+
+
+def _place_system_messages(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Let the user say what a system message says that stands elsewhere than before an answer."""
+    follower = "assistant"  # of the system messages in a row
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] != "system":
+            follower = message["role"]
+            continue
+        before = next((m for m in messages[place::-1] if m["role"] != "system"), None)
+        is_asked = before is not None and (before["role"] == "user" or _goes_on(before))
+        if not (is_asked and follower == "assistant") and not _changes_tools(message):
+            said = _system_text(as_text(message["content"]), changes)
+            messages[place] = {"role": "user", "content": said}
+            follower = "user"
+    messages[:] = [message for message in messages if message["content"]]
 
 
 def _changes_tools(native: JsonObject) -> bool:

@@ -127,6 +127,14 @@ RULES: Final[dict[str, Rule]] = {
         ),
         "send the text as the `system` parameter, or as a user message",
     ),
+    "AN20": (
+        "hard",
+        (
+            "{path}: a system message must follow a user message, or an assistant message that "
+            "ends with a tool of the server, and an assistant message must follow it."
+        ),
+        "move it after what the user said, or send its text as a user message",
+    ),
     "AN11*": (
         "strict",
         '{path}: Unexpected role "system". Models without changes of tools refuse it.',
@@ -136,11 +144,6 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "{path}: the first message must have role `user`",
         "begin the messages with what the user said",
-    ),
-    "AN12*": (
-        "strict",
-        "{path}: the first message must have role `user`",
-        "keep the messages from before the compaction",
     ),
     "AN13": (
         "hard",
@@ -189,7 +192,7 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-TOLERATED: Final = frozenset({"AN11*", "AN12*", "AN18"})
+TOLERATED: Final = frozenset({"AN11", "AN11*", "AN18"})
 """Strict rules that repair leaves alone.
 
 Such a history cannot be written in another way, and the models that made it answer it.
@@ -479,6 +482,21 @@ def _any_system(history: _History) -> Iterator[Fault]:
             yield message.place, ""
 
 
+def _misplaced_system(history: _History) -> Iterator[Fault]:
+    """Check AN20: system messages inside stand between the user's turn and the assistant's."""
+    for number, turn in enumerate(history.turns):
+        if turn.messages[0].role != "system" or not number:
+            continue
+        before = history.turns[number - 1].messages[-1]
+        after = history.turns[number + 1 :][:1]
+        is_last = not after or after[0].messages[0].role == "assistant"
+        if is_last and (before.role == "user" or _is_paused(before)):
+            continue
+        for message in turn.messages:
+            if not _changes_tools(message):
+                yield message.place, ""
+
+
 def _any_tool_change(history: _History) -> Iterator[Fault]:
     """Check AN11*: no message changes the tools."""
     for message in history.messages:
@@ -491,16 +509,9 @@ def _changes_tools(message: _Message) -> bool:
 
 
 def _leading_other(history: _History) -> Iterator[Fault]:
-    """Check AN12: the first message has the role user."""
+    """Check AN12: the first message has the role user, or is a compaction of those before it."""
     for message in history.messages[:1]:
         if message.role != "user" and not _begins_with_compaction(message):
-            yield message.place, ""
-
-
-def _leading_compaction(history: _History) -> Iterator[Fault]:
-    """Check AN12*: the first message is not a compaction, although the API reads on from one."""
-    for message in history.messages[:1]:
-        if _begins_with_compaction(message):
             yield message.place, ""
 
 
@@ -688,7 +699,6 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN11": _any_system,
     "AN11*": _any_tool_change,
     "AN12": _leading_other,
-    "AN12*": _leading_compaction,
     "AN13": _misplaced,
     "AN14": _illegal_names,
     "AN15": _split_results,
@@ -696,4 +706,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "AN17": _final_reasoning,
     "AN18": _prefill,
     "AN19": _cache_marks,
+    "AN20": _misplaced_system,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventstore import Conversation, validate
-from eventstore.providers import PROVIDERS
+from eventstore.providers import PROVIDERS, is_valid
 from projections import Repair, model_history, repair_messages
 
 Message = dict[str, Any]
@@ -188,3 +188,46 @@ def test_a_result_of_the_servers_is_not_the_users() -> None:
     shown, _ = mended(user(text()), says(SERVED, text()), user(FOUND, text()), says(text()))
     assert shown[1]["content"][0]["type"] == "text"
     assert shown[2]["content"][0] == text("[web_search_tool_result] []")
+
+
+NOTE = {"role": "system", "content": "Be brief."}
+
+
+def test_a_system_message_before_an_answer_stays_what_it_is(chat: Conversation) -> None:
+    """Claude Opus 4.8 and later take it; an option tells earlier models as the user's text."""
+    messages = [user(text("q")), NOTE, says(text("a")), user(text("r"))]
+    repaired = repair_messages(messages, "anthropic")
+    assert (repaired.messages, repaired.repairs) == (messages, [])
+    chat.record_messages(messages, "anthropic")
+    history = model_history(chat.events())
+    assert history.render("anthropic")["messages"] == messages
+    assert history.repairs_for("anthropic") == []
+    older = model_history(chat.events(), later_system="user")
+    shown = older.render("anthropic")["messages"]
+    assert validate(shown, "anthropic") == []
+    assert "[system] Be brief." in repr(shown)
+    assert told(older.repairs_for("anthropic")) == [("moved", "AN11")]
+    again = repair_messages(messages, "anthropic", later_system="user")
+    assert again.messages == shown
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([user(text("q")), says(text("a")), NOTE], id="after the assistant"),
+        pytest.param([user(text("q")), NOTE, user(text("r"))], id="before the user"),
+    ],
+)
+def test_a_system_message_elsewhere_becomes_the_users_text(messages: list[Message]) -> None:
+    """Every model refuses it there, and what it says is kept."""
+    shown, done = mended(*messages)
+    assert "[system] Be brief." in repr(shown)
+    assert ("moved", "AN11") in done
+
+
+def test_a_system_message_between_call_and_result_moves_behind_them() -> None:
+    """There it stands before an answer, and stays what it is."""
+    messages = [user(text("q")), says(CALL), NOTE, user(result(text("12C")))]
+    repaired = repair_messages(messages, "anthropic")
+    assert is_valid(repaired.messages, "anthropic")
+    assert [each["role"] for each in repaired.messages] == ["user", "assistant", "user", "system"]
