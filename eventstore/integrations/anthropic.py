@@ -19,12 +19,14 @@ and these arguments.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Failed, Pending
+from eventstore.history_import import BROKEN_OFF
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "anthropic"
 """The form of the SDK's messages."""
+
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded", "refusal")
+"""Reasons for which a message ended before the model was through; the SDK runs no call of it."""
 
 _RUNNABLE = (BetaFunctionTool, BetaBuiltinFunctionTool)
 _ASYNC_RUNNABLE = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -127,17 +132,17 @@ class RecordedRunner:
         runner = self._client.beta.messages.tool_runner(
             tools=self._tools, **self._turn.params(self._params)
         )
-        for item in runner:
-            if isinstance(item, BetaMessage):
-                calls = self._turn.record(item)
-                yield item
-            else:
-                yield item
-                calls = self._turn.record(item.get_final_message())
-            if self._turn.waits(calls):
-                self._run_open(calls)
-                runner.close()
-                return
+        with closing(runner):  # also where a loop over this one is left
+            for item in runner:
+                if isinstance(item, BetaMessage):
+                    calls = self._turn.record(item)
+                    yield item
+                else:
+                    yield item
+                    calls = self._turn.record(item.get_final_message())
+                if self._turn.waits(calls):
+                    self._run_open(calls)
+                    return
 
     def until_done(self) -> Any:
         """Run to the end, or to a call that waits for a decision; return the last message."""
@@ -190,17 +195,19 @@ class AsyncRecordedRunner:
             return
         params = await self._call(lambda: self._turn.params(self._params))
         runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
-        async for item in runner:
-            if isinstance(item, BetaMessage):
-                calls = await self._record(item)
-                yield item
-            else:
-                yield item
-                calls = await self._record(await item.get_final_message())
-            if await self._call(lambda: self._turn.waits(calls)):  # noqa: B023 - awaited at once
-                await self._run_open(calls)
-                await runner.close()
-                return
+        try:
+            async for item in runner:
+                if isinstance(item, BetaMessage):
+                    calls = await self._record(item)
+                    yield item
+                else:
+                    yield item
+                    calls = await self._record(await item.get_final_message())
+                if await self._call(lambda: self._turn.waits(calls)):  # noqa: B023 - awaited at once
+                    await self._run_open(calls)
+                    return
+        finally:
+            await runner.close()
 
     async def until_done(self) -> Any:
         """Run to the end, or to a call that waits for a decision; return the last message."""
@@ -315,7 +322,9 @@ class _Turn:
         self._untaken = self.chat.record(message, PROVIDER)
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
-            if tool.call.name not in names:
+            if message.stop_reason in _CUT_OFF:
+                self.chat.fail(tool.id, BROKEN_OFF)
+            elif tool.call.name not in names:
                 text = f"there is no tool {tool.call.name!r}"
                 self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
         return list(self._untaken)

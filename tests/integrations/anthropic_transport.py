@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class ScriptedAPI:
     """Says next what the script says after the messages of the model in a request."""
 
-    def __init__(self, script: Sequence[Said]) -> None:
+    def __init__(self, script: Sequence[Said], stop_reason: str = "tool_use") -> None:
         self._script = script
+        self._stop_reason = stop_reason  # of a message with calls
         self.requests: list[dict[str, Any]] = []
 
     def client(self) -> Anthropic:
@@ -34,7 +35,7 @@ class ScriptedAPI:
         body = json.loads(request.content)
         self.requests.append(body)
         number = _responses_before(body)
-        message = _message(number, self._script[number])
+        message = _message(number, self._script[number], self._stop_reason)
         if not body.get("stream"):
             return httpx2.Response(200, json=message)
         text = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in _events(message))
@@ -59,7 +60,7 @@ def _ids(messages: list[Any], kind: str, member: str) -> set[str]:
     return {block[member] for content in contents for block in content if block["type"] == kind}
 
 
-def _message(number: int, said: Said) -> dict[str, Any]:
+def _message(number: int, said: Said, stop_reason: str) -> dict[str, Any]:
     words = [{"type": "text", "text": said.text}] if said.text else []
     calls = [
         {"type": "tool_use", "id": i, "name": n, "input": json.loads(a)} for n, a, i in said.calls
@@ -70,7 +71,7 @@ def _message(number: int, said: Said) -> dict[str, Any]:
         "role": "assistant",
         "model": "claude-opus-4-5",
         "content": [*words, *calls],
-        "stop_reason": "tool_use" if calls else "end_turn",
+        "stop_reason": stop_reason if calls else "end_turn",
         "stop_sequence": None,
         "usage": {"input_tokens": 10, "output_tokens": 5},
     }

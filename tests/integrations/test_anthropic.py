@@ -136,3 +136,26 @@ def test_unrecorded_tools_and_clients_are_refused(chat: Conversation) -> None:
     )
     with pytest.raises(TypeError, match="async tool"):
         awaited.until_done()
+
+
+def test_a_message_that_was_cut_off_runs_nothing(chat: Conversation) -> None:
+    """The calls of a message that ended at its limit fail, and a later runner leaves them."""
+    api = ScriptedAPI([Said("", (("lost", '{"number": 7}', "a"),)), Said(DONE)], "max_tokens")
+    options = {**OPTIONS, "tools": [lost]}
+    Ledger(chat).tool_runner(api.client(), "Order 7?", **options).until_done()
+    message = Ledger(chat).tool_runner(api.client(), **options).until_done()
+    (tool,) = chat.tools.values()
+    assert isinstance(tool.status, Failed)
+    assert (tool.status.failure.code, tool.attempts) == ("broken_off", 0)
+    assert message.content[0].text == DONE
+
+
+def test_a_loop_may_be_left(chat: Conversation) -> None:
+    """The calls of the last message did not run; a runner without a prompt runs them."""
+    api = ScriptedAPI([Said("", (("lost", '{"number": 7}', "a"),)), Said(DONE)])
+    options = {**OPTIONS, "tools": [lost]}
+    for _ in Ledger(chat).tool_runner(api.client(), "Order 7?", **options):
+        break
+    assert isinstance(chat.tools["a"].status, Pending)
+    Ledger(chat).tool_runner(api.client(), **options).until_done()
+    assert isinstance(chat.tools["a"].status, Completed)

@@ -10,6 +10,9 @@ import pytest
 EXTRAS = {
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
     "openai_agents": ("agents", "openai-agents"),
+    "langchain": ("langchain", "langchain"),
+    "langgraph": ("langchain_core", "langgraph"),
+    "anthropic": ("anthropic", "anthropic"),
 }
 
 
