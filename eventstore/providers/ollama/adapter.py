@@ -20,6 +20,7 @@ from eventstore.providers.model import Call, Change, ParsedResult, Turn
 from eventstore.providers.parts import (
     answer_text,
     as_text,
+    beside_text,
     copy,
     described,
     foreign_text,
@@ -71,6 +72,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
             message if well_formed else None,
             bool(is_rejection(message)),
             well_formed,
+            () if well_formed else beside_text((*self.parse_parts(self.native_message(message)),)),
         )
 
     def native_message(self, message: JsonObject) -> JsonObject:

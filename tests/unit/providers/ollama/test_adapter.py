@@ -306,3 +306,22 @@ def test_an_object_that_cannot_be_written_is_kept_readable(chat: Conversation) -
         ollama.Message(role="user", content="q", images=[ollama.Image(value="no.png")]), "ollama"
     )
     assert "no.png" in str(model_history(chat.events()).render("ollama"))
+
+
+def test_images_of_a_result_stay_or_follow_it() -> None:
+    """Ollama takes them in the result; elsewhere the user shows them."""
+    given = [
+        {"role": "user", "content": "q"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "shoot", "arguments": {}}}],
+        },
+        {"role": "tool", "tool_name": "shoot", "content": "SHOT", "images": ["iVBORw0KGgo="]},
+    ]
+    assert repair_messages(given, "ollama").messages == given
+    made = repair_messages(given, "ollama", "openai").messages
+    assert made[2]["content"] == "SHOT\n[image]"
+    assert "iVBORw0KGgo=" in str(made[3])
+    assert validate(made, "openai") == []
+    assert "iVBORw0KGgo=" in str(repair_messages(given, "ollama", "anthropic").messages)
