@@ -188,9 +188,21 @@ class FunctionTool(Generic[P, R]):
         return tool
 
     def needs_approval_for(self, tool: Tool) -> bool:
-        """Return whether a person decides on this call."""
+        """Return whether a person decides on this call.
+
+        Raises:
+            TypeError: the function that says so returned None, as one without a `return` does.
+        """
         approval = self.needs_approval
-        return bool(approval(tool)) if callable(approval) else approval
+        if not callable(approval):
+            return approval
+        answer: object = approval(tool)
+        if answer is None:
+            raise TypeError(
+                f"needs_approval of tool {self.name!r} gave None for call {tool.id!r}: "
+                "return True or False"
+            )
+        return bool(answer)
 
     def is_fatal(self, error: BaseException | None) -> bool:
         """Return whether an error that the function raised ends the run."""

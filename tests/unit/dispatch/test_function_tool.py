@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+from support.dispatchers import make
 
-from eventstore import ErrorKind, Failure, FunctionCall, FunctionTool
+from eventstore import Conversation, ErrorKind, Failure, FunctionCall, FunctionTool, Tool
 from eventstore.dispatch.function_tool import registry
 
 
@@ -113,3 +114,23 @@ def test_the_repr_of_a_tool_has_its_name() -> None:
     tool = FunctionTool(two)
     assert repr(tool.named("other")) == "<FunctionTool 'other'>"
     assert repr(tool) == "<FunctionTool 'two'>"
+
+
+def test_a_function_that_forgets_to_say_whether_a_person_decides_lets_nothing_run(
+    kind: str, chat: Conversation
+) -> None:
+    """An answer of None is no answer: the call stays open, and the error names its tool."""
+    ran: list[int] = []
+
+    def forgets(tool: Tool) -> bool:
+        tool.effective_call.arguments.get("amount")
+        return None  # type: ignore[return-value]
+
+    def pay(amount: int) -> None:
+        ran.append(amount)
+
+    paying = FunctionTool(pay, needs_approval=forgets)
+    call = chat.request("pay", {"amount": 1})
+    with pytest.raises(TypeError, match="needs_approval of tool 'pay' gave None"):
+        make(kind, chat, [paying]).dispatch([call])
+    assert (ran, chat.tools[call.id].is_pending) == ([], True)
