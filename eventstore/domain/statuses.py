@@ -11,7 +11,13 @@ from eventstore.domain.failure import Failure
 
 
 class Pending(
-    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Pending"
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,  # the form of `Tool.encode` would lose the time it is deferred to
+    tag_field="state",
+    tag="Pending",
 ):
     """Waiting: requested, deferred or paused.
 

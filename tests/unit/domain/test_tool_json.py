@@ -12,8 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from eventstore import ErrorKind, Failure, FunctionCall, IllegalTransition, Running, Tool, evolve
+from eventstore import (
+    ErrorKind,
+    Failure,
+    FunctionCall,
+    IllegalTransition,
+    Running,
+    Tool,
+    ToolPaused,
+    evolve,
+)
 from eventstore.testing import approved, completed, failed, pending, rejected, running
+
+DEFERRED = ToolPaused("call_1", 0, 5_000, "later")
+PAUSED = ToolPaused("call_1", 1, None, "a person decides")
 
 events = st.lists(
     st.sampled_from(
@@ -27,6 +39,8 @@ events = st.lists(
             failed(),
             replace(failed(), failure=Failure(ErrorKind.AUTH, "no", "told")),
             replace(failed(), failure=Failure(ErrorKind.INTERNAL, "odd")),
+            DEFERRED,
+            PAUSED,
             rejected(),
             replace(rejected(), reason=None, source="gate", by=None),
             *(running(attempt=attempt, q="x") for attempt in (1, 2)),
@@ -94,10 +108,18 @@ def test_a_call_that_msgspec_encoded_is_read_whole(life: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "life",
-    [[approved(q="y")], [rejected()], [running(attempt=1, q="x")], [completed()], [failed()]],
+    [
+        [approved(q="y")],
+        [rejected()],
+        [running(attempt=1, q="x")],
+        [completed()],
+        [failed()],
+        [DEFERRED],
+        [running(attempt=1, q="x"), PAUSED],
+    ],
 )
 def test_msgspec_refuses_what_encode_wrote(life: list[Any]) -> None:
-    """An edit or a reason is not lost without a word."""
+    """An edit, a reason or the time of a deferred call is not lost without a word."""
     tool = evolve(None, pending(q="x"), 1)
     for event in life:
         tool = evolve(tool, event, 2)
