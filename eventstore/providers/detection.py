@@ -55,7 +55,11 @@ def is_continued(given: object) -> bool:
     Its results may answer calls that are kept there.
     """
     arguments = request_of(given)
-    return arguments is not None and any(arguments.get(key) is not None for key in _SERVER_STATE)
+    if arguments is None:
+        return False
+    thread: JsonValue = arguments.get("thread")  # Anthropic's
+    goes_on = isinstance(thread, dict) and thread.get("type") == "continue"
+    return goes_on or any(arguments.get(key) is not None for key in _SERVER_STATE)
 
 
 def unwrapped(given: object, key: str) -> Any:

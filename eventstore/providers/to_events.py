@@ -4,7 +4,8 @@ A result answers, in this order:
 
 1. a call of the assistant messages right before it: by id, or by position where ids are missing;
 2. the latest unanswered call with its id, anywhere before it;
-3. a failed call with its id, if the result is not an error (a completion replaces a failure);
+3. a failed call with its id in the same turn, if the result is not an error (a completion replaces
+   a failure; turns later the model has read the failure, and both are kept);
 4. the first later call with its id (the result was logged too early).
 
 An equal repeat is left out. A result that answers no call is kept as a message of role `tool`.
@@ -325,7 +326,7 @@ class _Writer:
             if slot.text == item.text and slot.error >= error:
                 self._found(number, _TWICE, slot.id)
                 return False
-            if not slot.error or error or rejected:
+            if not slot.error or error or rejected or slot.place[0] < self._turn:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
                 return False

@@ -44,8 +44,8 @@ def validate(messages: object, provider: AnyProvider) -> list[Violation]:
         messages: the message list alone (Gemini's contents, the input of OpenAI Responses, and the
             messages of all others), without a system prompt that is a parameter of its own. Objects
             of the provider's SDK are read as the JSON that the SDK would send. For OpenAI
-            Responses also a whole request: one with a `previous_response_id` or a `conversation`
-            may answer calls that the server keeps.
+            Responses and Anthropic also a whole request that goes on from what the server keeps
+            (`previous_response_id`, `conversation`, `thread`), and may answer calls there.
         provider: the name of the provider.
 
     Raises:

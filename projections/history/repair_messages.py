@@ -61,7 +61,8 @@ def repair_messages(
     A call without a result is answered, a result moves after its call, and a result that answers
     no call becomes text. `messages` may be a whole request, whose list is then repaired. Where it
     goes on from what the provider's server keeps (`previous_response_id`, `conversation`), results
-    may answer calls that are kept there, and stay results.
+    may answer calls that are kept there, and stay results; with a `thread` of Anthropic's they do
+    where nothing else is wrong.
 
     `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse`,
     `prefill` and `later_system` are as in `model_history`; a valid list that ends with the
@@ -72,13 +73,14 @@ def repair_messages(
     """
     target = to or provider
     options = HistoryOptions(collapse=collapse, prefill=prefill, later_system=later_system)
-    continued = adapter_of(provider).keeps_server_calls and is_continued(messages)
-    request = request_of(messages) if continued else None
+    request = request_of(messages) if is_continued(messages) else None
+    continued = request is not None and adapter_of(provider).keeps_server_calls
     messages = unwrapped(messages, list_key(provider))
     given = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and (collapse, later_system) == ("none", "keep"):
         whole = messages if isinstance(messages, str) else given
-        if is_valid(request or whole, provider):  # a text is a whole input of OpenAI Responses
+        # A text is a whole input of OpenAI Responses.
+        if is_valid(whole, provider) or (request is not None and is_valid(request, provider)):
             return RepairedMessages(copy(whole), None, [])
     history = History(is_continued=continued)
     repairs = _read(history, given, provider, is_error, with_fingerprints=collapse != "none")

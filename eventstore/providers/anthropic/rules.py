@@ -30,6 +30,7 @@ from eventstore.providers.rules_reader import (
     is_list,
     is_object,
     listed,
+    members_of,
     pairing_key,
     readable,
     repeated,
@@ -231,8 +232,17 @@ def findings(messages: object) -> Iterator[Finding]:
     """Yield code, place and detail of everything in `messages` that breaks a rule."""
     if is_list(messages):
         yield from apply_checks(_CHECKS, _History(messages))
+    elif is_list(held := _messages_of_thread(messages)):
+        yield from apply_checks(_CHECKS, _History(held, is_continued=True))
     else:
         yield "AN13", "messages", "Input should be a valid list"
+
+
+def _messages_of_thread(request: object) -> object:
+    """Return the messages of a whole request that goes on from a thread which the server keeps."""
+    members = members_of(request)
+    is_continued = members_of(members.get("thread")).get("type") == "continue"
+    return members.get("messages") if is_continued else None
 
 
 class _Block(NamedTuple):
@@ -280,8 +290,9 @@ _NO_TURN: Final = _Turn([_NO_MESSAGE])
 class _History:
     """A message list, read once into what the checks look at."""
 
-    def __init__(self, raw: list[object]) -> None:
+    def __init__(self, raw: list[object], *, is_continued: bool = False) -> None:
         self.raw = raw
+        self.is_continued = is_continued
         self.messages = [_message(index, message) for index, message in enumerate(raw)]
         self.blocks = [block for message in self.messages for block in message.blocks]
         self.calls = [block for block in self.blocks if block.kind == "tool_use"]
@@ -336,8 +347,13 @@ def _unanswered_calls(history: _History) -> Iterator[Fault]:
 
 
 def _results_without_calls(history: _History) -> Iterator[Fault]:
-    """Check AN02: every result answers a call of the assistant turn right before it."""
+    """Check AN02: every result answers a call of the assistant turn right before it.
+
+    The first turn of a request that goes on from a thread answers what the server keeps.
+    """
     for before, turn in history.pairs():
+        if history.is_continued and before is _NO_TURN:
+            continue
         asked = before.keys("tool_use")
         for block in turn.blocks:
             if _is_result(block) and block.key not in asked:

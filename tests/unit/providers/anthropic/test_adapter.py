@@ -231,3 +231,31 @@ def test_a_system_message_between_call_and_result_moves_behind_them() -> None:
     repaired = repair_messages(messages, "anthropic")
     assert is_valid(repaired.messages, "anthropic")
     assert [each["role"] for each in repaired.messages] == ["user", "assistant", "user", "system"]
+
+
+def test_results_for_a_thread_that_the_server_keeps_stay_results() -> None:
+    """The request of a tool runner holds the results alone: their calls are in the thread."""
+    messages = [user(result(text("12C")))]
+    thread = {"type": "continue", "previous_message_id": "msg_1"}
+    request = {"model": "m", "max_tokens": 9, "messages": messages, "thread": thread}
+    assert validate(request, "anthropic") == []
+    repaired = repair_messages(request, "anthropic")
+    assert (repaired.messages, repaired.repairs) == (messages, [])
+    later = [user(text("q")), says(text("a")), *messages]
+    assert [found.code for found in validate({**request, "messages": later}, "anthropic")] == [
+        "AN02"
+    ]
+    created = {**request, "thread": {"type": "create"}}
+    assert repair_messages(created, "anthropic").messages != messages
+
+
+def test_an_error_and_a_later_success_under_its_id_are_both_told() -> None:
+    """Turns later the model has read the error; in the same turn the success replaces it."""
+    failed = result(text("TIMEOUT"), is_error=True)
+    late = [user(text("q")), says(CALL), user(failed), says(text("no")), user(result(text("12C")))]
+    shown, done = mended(*late)
+    assert shown[2] == user(failed)
+    assert "12C" in repr(shown[4])
+    assert ("wrapped", "two-results") in done
+    shown, _ = mended(user(text("q")), says(CALL), user(failed), user(result(text("12C"))))
+    assert shown[2]["content"] == [result(text("12C"))]
