@@ -667,10 +667,11 @@ def test_conversations_are_listed_with_their_calls(run: Command, store: EventSto
         "calls",
         "failed",
         "open",
+        "tokens",
         "ends",
         "with",
     ]
-    assert re.fullmatch(r"chat +10 .* +3 +0 +1 +pending", chat)
+    assert re.fullmatch(r"chat +10 .* +3 +0 +1 +0 +pending", chat)
     assert other.endswith("user message")
 
 
