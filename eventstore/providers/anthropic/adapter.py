@@ -142,6 +142,7 @@ class AnthropicAdapter(ProviderAdapter):
         else:
             rendered.changes.append(Change("added", "AN18", "a request ends with the user"))
             messages.append({"role": "user", "content": STOPPED})
+            pair_server_calls(messages, rendered.changes)
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the request's `tools`."""
@@ -451,6 +452,8 @@ def _native_blocks(native: JsonObject) -> list[JsonObject]:
 
 def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> None:
     native = turn.own_message(NAME)
+    if native is not None and turn.role != "user" and not _is_system_message(native):
+        native = None
     if native is not None and not turn.shares_message:
         messages.append(copy(native))
         return
@@ -468,6 +471,11 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
         last["content"].extend(content)
     else:
         messages.append({"role": "user", "content": _plain(content)})
+
+
+def _is_system_message(native: JsonObject) -> bool:
+    """Return whether a system message inside may stay one: it holds text, or changes the tools."""
+    return _changes_tools(native) or all(_is(block, "text") for block in _native_blocks(native))
 
 
 def _system_text(said: str, changes: list[Change]) -> list[JsonObject]:

@@ -47,9 +47,7 @@ def _shorten_late_hours(marked: list[JsonObject]) -> Iterator[Change]:
     short = False
     for block in marked:
         mark: JsonValue = block[MARK]
-        if not isinstance(mark, dict):
-            continue
-        if mark.get("ttl") != "1h":
+        if not isinstance(mark, dict) or mark.get("ttl") != "1h":
             short = True
         elif short:
             block[MARK] = {key: value for key, value in mark.items() if key != "ttl"}

@@ -259,3 +259,17 @@ def test_an_error_and_a_later_success_under_its_id_are_both_told() -> None:
     assert ("wrapped", "two-results") in done
     shown, _ = mended(user(text("q")), says(CALL), user(failed), user(result(text("12C"))))
     assert shown[2]["content"] == [result(text("12C"))]
+
+
+def test_a_system_message_of_anything_but_text_becomes_the_users() -> None:
+    """The API takes only text there."""
+    shown, _ = mended(
+        user(text("q")), {"role": "system", "content": [IMAGE, text("n")]}, says(CALL)
+    )
+    assert [each["role"] for each in shown] == ["user", "user", "assistant", "user"]
+
+
+def test_a_call_of_the_servers_does_not_wait_once_the_user_spoke() -> None:
+    """Where a closing line follows, its result cannot come any more."""
+    shown, _ = mended(user(text("q")), says(SERVED, FOUND | {"tool_use_id": "srvtoolu_9"}))
+    assert [block["type"] for block in shown[1]["content"]] == ["text", "text"]
