@@ -118,7 +118,6 @@ class AnthropicAdapter(ProviderAdapter):
             if shown:
                 messages.append(_results_message(self, turn, shown, changes))
         pair_server_calls(messages, changes)
-        _place_system_messages(messages, changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
             messages.insert(0, {"role": "user", "content": _OPENING})
@@ -134,6 +133,7 @@ class AnthropicAdapter(ProviderAdapter):
         """
         messages = _without_final_reasoning(rendered.arguments["messages"], rendered.changes)
         rendered.arguments["messages"] = messages
+        _place_system_messages(messages, rendered.changes)
         rendered.changes += limit_cache_marks(messages, REASONING)
         if not messages or messages[-1]["role"] != "assistant":
             return

@@ -273,3 +273,9 @@ def test_a_call_of_the_servers_does_not_wait_once_the_user_spoke() -> None:
     """Where a closing line follows, its result cannot come any more."""
     shown, _ = mended(user(text("q")), says(SERVED, FOUND | {"tool_use_id": "srvtoolu_9"}))
     assert [block["type"] for block in shown[1]["content"]] == ["text", "text"]
+
+
+def test_a_system_message_whose_answer_is_left_out_becomes_the_users() -> None:
+    """Only reasoning followed it, so that the user's message would."""
+    shown, _ = mended(user(text("q")), NOTE, says(THOUGHT), user(text("r")))
+    assert [each["role"] for each in shown] == ["user", "user", "user"]
