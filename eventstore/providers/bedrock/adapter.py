@@ -550,7 +550,8 @@ def _limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:
         kept: list[JsonObject] = []
         for place in range(len(content) - 1, -1, -1):
             if "cachePoint" in content[place]:
-                if place and "reasoningContent" in content[place - 1]:
+                before = (each for each in content[place::-1] if "cachePoint" not in each)
+                if "reasoningContent" in next(before, ()):
                     yield Change("dropped", "BE04", "a cache point may not follow reasoning")
                     continue
                 if not left:

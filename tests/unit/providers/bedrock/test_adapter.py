@@ -430,8 +430,9 @@ def test_the_newest_cache_points_stay(chat: Conversation) -> None:
 
 def test_a_cache_point_does_not_follow_reasoning() -> None:
     """The service refuses it; the reasoning stays as it was signed."""
+    twice, _ = mended(user(), says(THOUGHT, POINT, POINT, {"text": "so"}), user())
     shown, done = mended(user(), says(THOUGHT, POINT, {"text": "so"}), user())
-    assert shown[1]["content"] == [THOUGHT, {"text": "so"}]
+    assert twice[1]["content"] == shown[1]["content"] == [THOUGHT, {"text": "so"}]
     assert done == [("dropped", "BE04")]
 
 
