@@ -132,9 +132,7 @@ class BedrockAdapter(ProviderAdapter):
             if "document" in kinds and "text" not in kinds:
                 changes.append(Change("added", "BE02", "a document needs a text beside it"))
                 message["content"].append({"text": DOCUMENT})
-        if messages and messages[0]["role"] != "user":
-            changes.append(Change("added", "BE03", "a conversation starts with the user"))
-            messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
+        _let_user_begin(messages, changes)
         arguments: JsonObject = {"messages": messages}
         return Rendered({"system": system, **arguments} if system else arguments, changes)
 
@@ -145,6 +143,7 @@ class BedrockAdapter(ProviderAdapter):
         """
         messages: list[JsonObject] = rendered.arguments["messages"]
         rendered.changes += _limit_cache_points(messages)
+        _let_user_begin(messages, rendered.changes)
         if not messages or messages[-1]["role"] != "assistant":
             return
         if not prefill and not _goes_on(messages[-1]):
@@ -537,6 +536,12 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
     else:
         content = _blocks(turn.parts, changes)
     _add(messages, "user", content, separate=turn.provider == NAME and not turn.shares_message)
+
+
+def _let_user_begin(messages: list[JsonObject], changes: list[Change]) -> None:
+    if messages and messages[0]["role"] != "user":
+        changes.append(Change("added", "BE03", "a conversation starts with the user"))
+        messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
 
 
 def _limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:

@@ -440,6 +440,8 @@ def test_a_message_of_nothing_but_old_cache_points_goes() -> None:
     """No message is empty."""
     shown, _ = mended(user(POINT), user({"text": "q"}, *[POINT] * 4))
     assert shown == [user({"text": "q"}, *[POINT] * 4)]
+    begun, _ = mended(user(POINT), says({"text": "a"}), user({"text": "q"}, *[POINT] * 4))
+    assert [each["role"] for each in begun] == ["user", "assistant", "user"]
 
 
 def test_an_image_of_an_error_follows_the_results() -> None:
