@@ -194,9 +194,9 @@ class FunctionTool(Generic[P, R]):
             TypeError: the function that says so returned None, as one without a `return` does.
         """
         approval = self.needs_approval
-        if not callable(approval):
-            return approval
-        answer: object = approval(tool)
+        return self._checked_answer(approval(tool), tool) if callable(approval) else approval
+
+    def _checked_answer(self, answer: object, tool: Tool) -> bool:
         if answer is None:
             raise TypeError(
                 f"needs_approval of tool {self.name!r} gave None for call {tool.id!r}: "
