@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Condition, RLock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -163,7 +163,9 @@ class Watcher:
 
     def _run(self) -> None:
         last = time.monotonic()
-        with self.storage.hints(self._poll_soon):
+        with ExitStack() as hints:
+            with suppress(Exception):  # hints shorten the wait; the polls come without them, too
+                hints.enter_context(self.storage.hints(self._poll_soon))
             while self._is_due(last):
                 try:
                     self.poll()

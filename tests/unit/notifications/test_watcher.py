@@ -238,6 +238,23 @@ def test_waiters_are_woken_when_polling_fails(store: EventStore, counted: Counte
     counted.error = None
 
 
+def test_a_storage_without_hints_is_polled(
+    store: EventStore, other: EventStore, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait does not depend on hints of other processes' appends."""
+
+    def hints(_: Callable[[], object]) -> None:
+        raise StorageError("no connection is left to listen on")
+
+    monkeypatch.setattr(counted.storage, "hints", hints)
+    call = store.conversation("chat").request("pay").id
+    found, _ = run_concurrently(
+        lambda: store.conversation("chat").decision(call, timeout=30, poll=0.002),
+        lambda: until(lambda: waiting(store, 1)) or other.conversation("chat").approve(call),
+    )
+    assert isinstance(found, Tool)
+
+
 def test_a_transient_polling_error_ends_no_wait(
     store: EventStore, other: EventStore, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
