@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
+from support import unmeasured
 
 from eventstore import (
     Completed,
@@ -286,7 +287,10 @@ class Scenes:
 
     def _process(self, play: Play) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "integrations.scenes", self.framework]
-        environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
+        environment = {
+            **unmeasured.environment(),
+            "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}",
+        }
         given = msgspec.json.encode(play).decode()
         return subprocess.run(
             [*command, given], env=environment, capture_output=True, text=True, check=False

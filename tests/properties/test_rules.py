@@ -45,6 +45,7 @@ def test_a_history_with_every_call_answered_breaks_no_rule(
     assert is_valid(history, provider)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", sorted(FORMS))
 def test_generated_histories_break_every_rule_of_a_provider(provider: str) -> None:
     """Otherwise the properties above would not test that rule."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from support.tiers import rounds
 
 from eventstore import EventStore, EventStoreError, ToolPending, ToolRunning
 from eventstore.errors import StoreCorrupt
@@ -147,7 +148,7 @@ def test_every_flipped_bit_of_a_servers_rows_is_told(server: Server) -> None:
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         quote = engine.dialect.identifier_preparer.quote
-        for table, columns, row, place in chance.sample(cells, FLIPS // 4):
+        for table, columns, row, place in chance.sample(cells, rounds(FLIPS // 10, FLIPS)):
             old, new = row[place], flipped(row[place], chance)
             if old == new:
                 continue

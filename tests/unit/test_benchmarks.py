@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import unmeasured
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SHARED = {"bare", "logs", "measure"}
@@ -39,7 +39,7 @@ def run(script: str, *options: str) -> str:
         check=False,
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        env=unmeasured.environment() | {"PYTHONIOENCODING": "utf-8"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tarfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support import unmeasured
 
 import eventstore
 import projections
@@ -50,8 +50,8 @@ def run(
     *command: str | Path, cwd: Path, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of this interpreter, with `path` in front of its modules, and no coverage."""
-    ours = ("PYTHONPATH", "COVERAGE_PROCESS_CONFIG")
-    environment = {key: value for key, value in os.environ.items() if key not in ours}
+    environment = unmeasured.environment()
+    environment.pop("PYTHONPATH", None)
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(

@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import tiers
+from support import tiers, unmeasured
 
 ROOT = Path(__file__).parents[3]
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 pytestmark = pytest.mark.slow  # each starts pytest
+
+
+def without(*names: str) -> dict[str, str]:
+    """Return the environment without these variables."""
+    return {name: value for name, value in unmeasured.environment().items() if name not in names}
 
 
 def collected(*options: str | Path) -> list[str]:
@@ -30,7 +35,7 @@ def collected(*options: str | Path) -> list[str]:
             *options,
         ],
         cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
+        env=without("PYTEST_ADDOPTS"),
         capture_output=True,
         text=True,
         check=False,
@@ -71,8 +76,7 @@ def test_a_server_that_is_not_there_is_skipped_unless_it_is_required(
     """`TOOLLEDGER_REQUIRE` turns the skip into a failure that gives the reason."""
     (tmp_path / "conftest.py").write_text("from support.servers import mysql\n")
     (tmp_path / "test_it.py").write_text("def test_it(mysql):\n    assert False, 'it is there'\n")
-    own = ("PYTEST_ADDOPTS", "TOOLLEDGER_REQUIRE", "TOOLLEDGER_MYSQL_URL")
-    environment = {name: value for name, value in os.environ.items() if name not in own}
+    environment = without("PYTEST_ADDOPTS", "TOOLLEDGER_REQUIRE", "TOOLLEDGER_MYSQL_URL")
     environment |= {"PATH": os.devnull, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"} | options
     done = subprocess.run(
         [*PYTEST, "-rsE", tmp_path],
