@@ -201,7 +201,10 @@ class Conversation:
         by: str | None = None,
         details: JsonObject | None = None,
     ) -> Tool:
-        """Refuse a call for good. `source`: human, gate, hook, rule, limit or sibling."""
+        """Refuse a call for good.
+
+        `source` is what refused it: human, gate, hook, rule, limit, sibling, or a word of yours.
+        """
         return self.session.run(commands.reject(self.id, call_id, reason, source, by, details))
 
     def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:

@@ -42,8 +42,8 @@ class Signature:
     the declared type of the result, None where results are stored as they are.
 
     Raises:
-        TypeError: the type of a parameter without a default is not one of JSON, or an annotation
-            names what does not exist at run time.
+        TypeError: the type of a parameter without a default is not one of JSON, it can only be
+            passed by position, or an annotation names what does not exist at run time.
     """
 
     def __init__(self, function: Callable[..., Any], *, skip: bool, typed: bool) -> None:
@@ -68,6 +68,11 @@ class Signature:
     def _add(self, parameter: inspect.Parameter, annotation: Annotation) -> None:
         if parameter.kind is parameter.VAR_KEYWORD:
             self.extra = value_type(annotation)
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise TypeError(
+                f"parameter {parameter.name!r} has no name for callers, and a call names its "
+                "arguments: pass a function that takes it by name"
+            )
         if parameter.kind not in _NAMED_KINDS:
             return
         if parameter.default is None:

@@ -216,7 +216,7 @@ def test_default_effect() -> None:
 
     Here there is none, and nothing is assumed: the tool runs alone and never twice.
     """
-    spec = FunctionTool(len)
+    spec = FunctionTool(str)
     assert spec.effect is None
     assert (spec.parallel, spec.idempotent, spec.retry, spec.needs_approval) == (
         False,

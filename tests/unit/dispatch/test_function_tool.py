@@ -12,7 +12,7 @@ from eventstore import Conversation, ErrorKind, Failure, FunctionCall, FunctionT
 from eventstore.dispatch.function_tool import registry
 
 
-def two(a: int, /, b: int, c: int = 3, *, d: int, e: int = 5) -> None:
+def two(*a: int, b: int, c: int = 3, d: int, e: int = 5) -> None:
     """Take parameters of all kinds."""
 
 

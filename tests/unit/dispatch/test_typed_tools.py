@@ -337,6 +337,14 @@ def test_a_check_that_cannot_be_made_is_refused(annotation: object, message: str
     assert tool.invalid(FunctionCall.of("f", {})) is not None
 
 
+@pytest.mark.parametrize("function", [len, lambda x, /: x])
+def test_a_function_that_cannot_be_called_by_name_is_refused(function: Any) -> None:
+    """Each of its calls would fail, because a model names its arguments."""
+    with pytest.raises(TypeError, match=r"tool 'f': parameter '\w+' has no name"):
+        FunctionTool(function, "f")
+    assert FunctionTool(lambda x=1, /: x, "f").bind({}) == {}
+
+
 def test_unions_that_msgspec_does_not_take_are_checked_by_pydantic() -> None:
     """Pydantic is loaded for such a tool."""
 
