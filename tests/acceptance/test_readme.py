@@ -1,7 +1,8 @@
-"""The README's Python runs, block after block, as a reader would type it."""
+"""What the README shows runs, block after block, as a reader would type it."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,37 +11,90 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine
+from support.model_server import model_server
+from support.pages import run_blocks
+from support.sse import Events, anthropic_events, chat_chunks
 
 from eventstore import EventStore, migrate
 from eventstore.storage.sqlite.driver import driver
 from projections import Projector
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-TYPED_TOOLS = README.parent / "docs" / "typed-tools.md"
+DOCS = README.parent / "docs"
 
 
-@pytest.mark.parametrize("page", [README, TYPED_TOOLS], ids=lambda page: page.stem)
-def test_the_python_blocks_of_a_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: Path
+def replies(provider: str) -> tuple[Events, Events]:
+    """Return the streams of a response that calls `find_order`, and of one that only says words."""
+    if provider == "openai":
+        calls = chat_chunks()
+        return [*calls[:6], calls[-1]], chat_chunks(calls=False)
+    events = anthropic_events()
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
+    words = [each for each in events if each.get("index", 0) < 2]
+    return (
+        [each for each in events if each.get("index") != 3],
+        [
+            end | {"usage": each["usage"]} if each["type"] == "message_delta" else each
+            for each in words
+        ],
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
+def test_the_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every block runs in one session, in an empty folder."""
+    """Every block runs in one session, in an empty folder; the SDKs ask a server of this test."""
     monkeypatch.chdir(tmp_path)
-    text = page.read_text("utf-8")
-    names: dict[str, object] = {}
-    blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
-    assert len(blocks) > 3
-    for block in blocks:
-        line = text.count("\n", 0, block.start(1))
-        code = compile("\n" * line + block[1], str(page), "exec", dont_inherit=True)
-        exec(code, names)  # noqa: S102
-    names["store"].close()  # type: ignore[attr-defined]
+    with model_server(*replies("openai"), *replies("anthropic")) as (url, requests):
+        for sdk in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{sdk}_API_KEY", "x")
+            monkeypatch.setenv(f"{sdk}_BASE_URL", url)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        names = run_blocks(README)
+    names["store"].close()
+    said = capsys.readouterr().out
+    assert said.count("Let me look.") == 4
+    assert "attempt 1 has no recorded end, it may have taken effect" in said
+    first, second, third, fourth = requests
+    assert [each["model"] for each in requests] == ["gpt-5"] * 2 + ["claude-sonnet-5-5"] * 2
+    assert first["tools"][0]["function"]["name"] == third["tools"][0]["name"] == "find_order"
+    result = {"order": 7, "status": "shipped"}
+    assert json.loads(second["messages"][-1]["content"]) == result
+    (answer,) = fourth["messages"][-1]["content"]
+    assert json.loads(answer["content"]) == result
+    assert "toolu_2" in str(fourth["messages"])
+    assert "call_0" in str(fourth["messages"])  # what the other model did
 
 
-def test_every_command_that_the_readme_lists_exists() -> None:
-    """The README's list equals the commands of the command line."""
+def test_the_readme_is_short() -> None:
+    """It has three screens; everything else is a page in `docs`."""
+    assert len(README.read_text("utf-8")) <= 11_000
+
+
+@pytest.mark.parametrize("page", [README, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.stem)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    """A link to a heading leads to a heading of that page."""
+    prose = re.sub(
+        r"^```.*?^```|`[^`\n]+`(?!\])", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose):
+        name, _, heading = target.partition("#")
+        found = page.parent / name if name else page
+        assert found.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
+            assert heading in anchors, target
+
+
+def test_the_page_of_the_command_line_lists_every_command() -> None:
+    """The page's list equals the commands of the command line."""
     from projections.cli.app import app
 
-    listed = re.findall(r"^toolledger (\w+)  ", README.read_text(), re.MULTILINE)
+    listed = re.findall(
+        r"^toolledger (\w+)  ", (DOCS / "command-line.md").read_text(), re.MULTILINE
+    )
     have = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert set(listed) == have
 
@@ -49,11 +103,11 @@ def test_every_command_that_the_readme_lists_exists() -> None:
 def test_a_hosts_autogenerate_leaves_our_tables_alone(
     tmp_path: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """The README's function protects the log's and the projections' tables.
+    """The page's function protects the log's and the projections' tables.
 
     Without it they would be dropped.
     """
-    text = README.read_text()
+    text = (DOCS / "host-database.md").read_text()
     found = re.search(r"^def include_name\(.*?(?=^```)", text, re.DOTALL | re.MULTILINE)
     assert found is not None
     names: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table
+from support.pages import python_blocks
 from support.projected_logs import (
     EXAMPLE,
     PRICES,
@@ -90,14 +90,22 @@ class Remembering(costs.CostPerTool):  # type: ignore[misc]
 
 
 def test_the_page_that_shows_the_example_runs(
-    store: EventStore, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: EventStore,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Its Python runs as a reader would type it, and its errors are those that are raised."""
     monkeypatch.setitem(sys.modules, "cost_per_tool", costs)
     run(store, "a", 2, "tool1")
-    page = (EXAMPLE.parents[1] / "projections-in-tables.md").read_text("utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    exec(block, {"store": store, "url": url})  # noqa: S102 - our own page
+    monkeypatch.chdir(tmp_path)
+    first, second = python_blocks(EXAMPLE.parents[1] / "projections-in-tables.md")
+    names: dict[str, Any] = {}
+    exec(first[1], names)  # noqa: S102 - our own page
+    names["store"].close()
+    capsys.readouterr()
+    exec(second[1], {"store": store, "url": url})  # noqa: S102 - our own page
     assert capsys.readouterr().out == "{'tool1': 100}\n"
 
 

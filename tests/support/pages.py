@@ -1,0 +1,23 @@
+"""The Python of a page, run as a reader would type it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+
+def python_blocks(page: Path) -> list[re.Match[str]]:
+    """Return the Python blocks of a page, in order."""
+    text = page.read_text("utf-8")
+    return list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+
+
+def run_blocks(page: Path) -> dict[str, Any]:
+    """Run every block of a page in one session; return the names that it has defined."""
+    names: dict[str, Any] = {}
+    for block in python_blocks(page):
+        line = block.string.count("\n", 0, block.start(1))
+        code = compile("\n" * line + block[1], str(page), "exec", dont_inherit=True)
+        exec(code, names)  # noqa: S102 - our own page
+    return names
