@@ -66,12 +66,17 @@ class Toolbox(Mapping[str, AnyFunctionTool]):
         return {name: each for name, each in limits.items() if each is not None}
 
     def schemas(
-        self, provider: AnyProvider, names: Iterable[str] | None = None
+        self,
+        provider: AnyProvider,
+        names: Iterable[str] | None = None,
+        *,
+        cache: bool = False,
     ) -> list[JsonObject]:
         """Return the tools for a request to a provider; with `names` only these, in our order.
 
         The list is the `tools` of the request, for Gemini that of its `config`, for Bedrock that of
-        its `toolConfig`. `names` takes `offer().visible` of a dispatcher.
+        its `toolConfig`. `names` takes `offer().visible` of a dispatcher. With `cache`, Anthropic
+        and Bedrock are told to cache the tools: a change of them makes all that follows new.
 
         Raises:
             ValueError: the provider is unknown, or a name.
@@ -82,4 +87,6 @@ class Toolbox(Mapping[str, AnyFunctionTool]):
         definitions = [
             tool.schema(provider) for name, tool in self._tools.items() if name in wanted
         ]
-        return adapter_of(provider).tool_list(definitions)
+        adapter = adapter_of(provider)
+        tools = adapter.tool_list(definitions)
+        return adapter.mark_tools_for_cache(tools) if cache else tools

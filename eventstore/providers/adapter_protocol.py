@@ -108,6 +108,17 @@ class ProviderAdapter(Protocol):
         """
         del rendered, prefill
 
+    def mark_for_cache(self, rendered: Rendered) -> None:
+        """Mark what the next request can read from the provider's cache.
+
+        By default nothing is marked: the provider caches what requests begin with in common.
+        """
+        del rendered
+
+    def mark_tools_for_cache(self, tools: list[JsonObject]) -> list[JsonObject]:
+        """Return a request's tools, marked like the messages; by default as they are."""
+        return tools
+
     def render_result(self, call: Call, call_id: str) -> JsonObject:
         """Return what answers `call`, whose id in the request is `call_id`."""
         ...

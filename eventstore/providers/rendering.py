@@ -18,10 +18,13 @@ from eventstore.providers.parts import inline_server_call, part_label
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 
 
-def render(turns: Sequence[Turn], provider: str, *, prefill: bool = False) -> Rendered:
+def render(
+    turns: Sequence[Turn], provider: str, *, prefill: bool = False, cache: bool = False
+) -> Rendered:
     """Return the keyword arguments of the provider's SDK call for `turns`.
 
-    With `prefill` they may end with the assistant's words, from which the model goes on.
+    With `prefill` they may end with the assistant's words, from which the model goes on. With
+    `cache` they are marked where the provider is to cache them.
 
     Raises:
         ValueError: the provider is unknown.
@@ -46,6 +49,8 @@ def render(turns: Sequence[Turn], provider: str, *, prefill: bool = False) -> Re
     changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
     rendered = adapter.render(neutral)
     adapter.finish_request(rendered, prefill=prefill)
+    if cache:
+        adapter.mark_for_cache(rendered)
     rendered.changes += changes
     if foreign_turns or rich_calls:
         rendered.changes += (

@@ -32,16 +32,21 @@ class ModelHistory:
         """The neutral turns, in order."""
         return [turn for turn in self._turns if not turn.hidden]
 
-    def render(self, provider: AnyProvider) -> JsonObject:
+    def render(self, provider: AnyProvider, *, cache: bool = False) -> JsonObject:
         """Return the keyword arguments of the provider's SDK call, ready for `**`.
 
         They are JSON values: `{"messages": [...]}` for OpenAI, `{"system": "...", "messages":
         [...]}` for Anthropic, `{"system_instruction": ..., "contents": [...]}` for Gemini.
 
+        With `cache`, Anthropic and Bedrock are told to cache the system text and the messages: the
+        next request reads them from there. These marks stand in place of those that the messages
+        carried. `Toolbox.schemas(provider, cache=True)` marks the tools. Other providers cache
+        without a mark.
+
         Raises:
             ValueError: the provider is unknown.
         """
-        return render(self._turns, provider, prefill=self._prefill).arguments
+        return render(self._turns, provider, prefill=self._prefill, cache=cache).arguments
 
     def repairs_for(self, provider: AnyProvider) -> list[Repair]:
         """Return `repairs`, and the changes that this provider's form asks for.

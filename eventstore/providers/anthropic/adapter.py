@@ -17,7 +17,11 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
-from eventstore.providers.anthropic.cache_marks import limit_cache_marks
+from eventstore.providers.anthropic.cache_marks import (
+    limit_cache_marks,
+    place_cache_marks,
+    with_marked_end,
+)
 from eventstore.providers.anthropic.server_calls import (
     is_server_call,
     is_server_result,
@@ -143,6 +147,14 @@ class AnthropicAdapter(ProviderAdapter):
             rendered.changes.append(Change("added", "AN18", "a request ends with the user"))
             messages.append({"role": "user", "content": STOPPED})
             pair_server_calls(messages, rendered.changes)
+
+    def mark_for_cache(self, rendered: Rendered) -> None:
+        """Mark the system text and the messages with `cache_control`."""
+        place_cache_marks(rendered.arguments)
+
+    def mark_tools_for_cache(self, tools: list[JsonObject]) -> list[JsonObject]:
+        """Return the tools, the last one marked with `cache_control`."""
+        return with_marked_end(tools)
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the request's `tools`."""

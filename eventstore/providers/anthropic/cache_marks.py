@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
+from eventstore.providers.cache_ends import ends_of_requests
 from eventstore.providers.model import Change
 
 MAX_MARKS: Final = 4
 MARK: Final = "cache_control"
+_NEW_MARK: Final = {MARK: {"type": "ephemeral"}}
 
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
@@ -52,3 +54,45 @@ def _shorten_late_hours(marked: list[JsonObject]) -> Iterator[Change]:
         elif short:
             block[MARK] = {key: value for key, value in mark.items() if key != "ttl"}
             yield Change("rewritten", "AN19", "a cache mark of 1h may not follow one of 5m")
+
+
+def place_cache_marks(arguments: JsonObject) -> None:
+    """Mark the system text and the ends of the last two requests, and nothing else."""
+    system = arguments.get("system")
+    if isinstance(system, str):
+        arguments["system"] = [{"type": "text", "text": system, **_NEW_MARK}]
+    messages = [_unmarked(message) for message in arguments["messages"]]
+    for place in ends_of_requests(messages):
+        messages[place] = _marked(messages[place])
+    arguments["messages"] = messages
+
+
+def with_marked_end(tools: list[JsonObject]) -> list[JsonObject]:
+    """Return tools of which the last one is marked."""
+    return [*tools[:-1], *({**tool, **_NEW_MARK} for tool in tools[-1:])]
+
+
+def _unmarked(message: JsonObject) -> JsonObject:
+    """Return a message whose blocks have no mark; it is the same where none has one."""
+    content = message["content"]
+    if not any(True for _ in _marked_blocks(content)):
+        return message
+    return {**message, "content": [_unmarked_block(block) for block in content]}
+
+
+def _unmarked_block(block: JsonValue) -> JsonValue:
+    if not isinstance(block, dict):
+        return block
+    found = {key: value for key, value in block.items() if key != MARK}
+    inner: JsonValue = found.get("content")
+    if found.get("type") == "tool_result" and is_json_list(inner):
+        found["content"] = [_unmarked_block(each) for each in inner]
+    return found
+
+
+def _marked(message: JsonObject) -> JsonObject:
+    """Return a user's message whose last block is marked."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return {**message, "content": [*content[:-1], {**content[-1], **_NEW_MARK}]}

@@ -20,6 +20,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.cache_ends import ends_of_requests
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
 from eventstore.providers.media import plain_image
 from eventstore.providers.model import (
@@ -56,6 +57,7 @@ _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
 _MAX_CACHE_POINTS: Final = 4
+_CACHE_POINT: Final[JsonObject] = {"cachePoint": {"type": "default"}}
 _OPENING: Final = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
 DOCUMENT = "[document]"
@@ -149,6 +151,22 @@ class BedrockAdapter(ProviderAdapter):
         if not prefill and not _goes_on(messages[-1]):
             rendered.changes.append(Change("added", "BE05", "a request ends with the user"))
             messages.append({"role": "user", "content": [{"text": STOPPED}]})
+
+    def mark_for_cache(self, rendered: Rendered) -> None:
+        """Put a `cachePoint` after the system text, and at the ends of the last two requests."""
+        arguments = rendered.arguments
+        if "system" in arguments:
+            arguments["system"] = [*arguments["system"], _CACHE_POINT]
+        messages = [_without_cache_points(message) for message in arguments["messages"]]
+        messages = [message for message in messages if message["content"]]
+        for place in ends_of_requests(messages):
+            content = [*messages[place]["content"], _CACHE_POINT]
+            messages[place] = {**messages[place], "content": content}
+        arguments["messages"] = messages
+
+    def mark_tools_for_cache(self, tools: list[JsonObject]) -> list[JsonObject]:
+        """Return the tools with a `cachePoint` after them."""
+        return [*tools, _CACHE_POINT] if tools else []
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the tools of the request's `toolConfig`."""
@@ -569,6 +587,11 @@ def _limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:
     if dropped:
         why = f"{dropped} more than {_MAX_CACHE_POINTS} cache points: the newest stay"
         yield Change("dropped", "BE04", why)
+
+
+def _without_cache_points(message: JsonObject) -> JsonObject:
+    content = [block for block in message["content"] if "cachePoint" not in block]
+    return {**message, "content": content}
 
 
 def _goes_on(message: JsonObject) -> bool:
