@@ -11,18 +11,7 @@ import typer
 
 from eventstore import EventStoreError
 from projections.cli import options
-from projections.cli.commands.approve import approvals, approve, reject
-from projections.cli.commands.check import check
-from projections.cli.commands.demo import demo
-from projections.cli.commands.diff import diff
-from projections.cli.commands.fork import fork
-from projections.cli.commands.import_ import import_
-from projections.cli.commands.pytest_ import pytest_
-from projections.cli.commands.replay import replay, tail
-from projections.cli.commands.search import search
-from projections.cli.commands.show import prompt, show, stats, tools
-from projections.cli.commands.verify import migrate, verify
-from projections.cli.commands.why import why
+from projections.cli.command_groups import GROUPS, GroupedCommands
 from projections.cli.interrupts import remembered_interrupts
 from projections.cli.output import complain
 
@@ -33,33 +22,16 @@ is wrong, Ctrl-C was pressed, or the reader of the output has closed it."""
 app = typer.Typer(
     name="toolledger",
     help="An event-sourced ledger of the tool calls of AI agents: append, query, replay.",
-    add_completion=False,
+    cls=GroupedCommands,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
 )
-for command in (
-    demo,
-    import_,
-    show,
-    search,
-    prompt,
-    check,
-    tools,
-    stats,
-    approvals,
-    approve,
-    reject,
-    why,
-    diff,
-    fork,
-    replay,
-    pytest_,
-    tail,
-    verify,
-    migrate,
-):
-    app.command(command.__name__.rstrip("_"))(command)
+for listed in (listed for group in GROUPS.values() for listed in group):
+    app.command(listed.name, short_help=listed.summary, epilog=f"Example: {listed.example}")(
+        listed.command
+    )
 
 
 @app.callback(invoke_without_command=True)

@@ -23,6 +23,7 @@ from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, U
 from eventstore.migrate import REVISIONS
 from eventstore.testing import append, pending, running
 from projections.cli import app
+from projections.cli.command_groups import GROUPS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
@@ -214,6 +215,19 @@ def test_every_command_says_what_it_does(run: Command) -> None:
         own = run.here(command, "--help").stdout
         assert ("--url" in own) is (command != "check")  # which reads a file alone
         assert "--json" in own
+
+
+def test_every_command_has_a_group_and_an_example(run: Command) -> None:
+    """The example stands in the command's help, and has options that the command knows."""
+    overview = run.here("--help").stdout
+    assert re.findall(r"^(\w+):$", overview, re.MULTILINE)[1:] == [*GROUPS]
+    for listed in (listed for group in GROUPS.values() for listed in group):
+        assert re.search(rf"^  {listed.name} +{re.escape(listed.summary)}$", overview, re.MULTILINE)
+        own = " ".join(run.here(listed.name, "--help").stdout.split())
+        assert f"Example: {listed.example}" in own
+        assert listed.example.split()[:2] == ["toolledger", listed.name]
+        for option in re.findall(r"--[a-z-]+", listed.example):
+            assert f" {option} " in own.partition("Example:")[0]
 
 
 def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""The commands by what they are for: write, look, decide, operate; each with an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from typer.core import TyperGroup
+
+from projections.cli.commands.approve import approvals, approve, reject
+from projections.cli.commands.check import check
+from projections.cli.commands.demo import demo
+from projections.cli.commands.diff import diff
+from projections.cli.commands.fork import fork
+from projections.cli.commands.import_ import import_
+from projections.cli.commands.pytest_ import pytest_
+from projections.cli.commands.replay import replay, tail
+from projections.cli.commands.search import search
+from projections.cli.commands.show import prompt, show, stats, tools
+from projections.cli.commands.verify import migrate, verify
+from projections.cli.commands.why import why
+
+
+class Listed(NamedTuple):
+    """A command, its line in the overview, and the example in its own help."""
+
+    command: Callable[..., None]
+    summary: str
+    example: str
+
+    @property
+    def name(self) -> str:
+        """What is typed."""
+        return self.command.__name__.rstrip("_")
+
+
+GROUPS = {
+    "Write": (
+        Listed(demo, "the main features, in half a minute", "toolledger demo"),
+        Listed(
+            import_, "message files and session logs of other tools", "toolledger import chat.json"
+        ),
+        Listed(
+            fork,
+            "a copy of a conversation up to a version",
+            "toolledger fork support-42 support-42b --at 12",
+        ),
+        Listed(
+            pytest_,
+            "a run as a test, its tools answered from the log",
+            "toolledger pytest support-42",
+        ),
+    ),
+    "Look": (
+        Listed(
+            show,
+            "conversations, or the events of one",
+            "toolledger show support-42 --failed --around 12",
+        ),
+        Listed(search, "a text in all conversations", "toolledger search 'order 7'"),
+        Listed(
+            prompt,
+            "the next prompt, for any provider, and why",
+            "toolledger prompt support-42 --provider anthropic --explain",
+        ),
+        Listed(
+            check,
+            "which messages a provider would refuse",
+            "toolledger check request.json --provider openai",
+        ),
+        Listed(tools, "the calls and their statuses", "toolledger tools support-42 --open"),
+        Listed(stats, "failures, retries and tokens", "toolledger stats --every 1d"),
+        Listed(
+            why, "why a conversation failed, in ten lines", "toolledger why support-42 --markdown"
+        ),
+        Listed(
+            replay,
+            "event by event: before, after, and the prompt",
+            "toolledger replay support-42 --from 10",
+        ),
+        Listed(diff, "what a second run did otherwise", "toolledger diff support-42 support-42b"),
+        Listed(tail, "the newest events of all conversations", "toolledger tail --follow"),
+    ),
+    "Decide": (
+        Listed(approvals, "the calls that wait for a person", "toolledger approvals"),
+        Listed(
+            approve,
+            "allow one, as it is or edited",
+            "toolledger approve support-42 call_2 --by ann",
+        ),
+        Listed(
+            reject,
+            "refuse one",
+            "toolledger reject support-42 call_2 --reason 'not today' --by ann",
+        ),
+    ),
+    "Operate": (
+        Listed(
+            verify,
+            "damage, gaps and false transitions",
+            "toolledger verify --url sqlite:///agent.db",
+        ),
+        Listed(
+            migrate,
+            "the revision of the schema: show it, change it",
+            "toolledger migrate --url sqlite:///agent.db",
+        ),
+    ),
+}
+
+
+class GroupedCommands(TyperGroup):
+    """The overview of the commands, under the titles of their groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        del ctx
+        width = max(len(listed.name) for group in GROUPS.values() for listed in group)
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{listed.name:{width}}", listed.summary) for listed in group])
