@@ -14,7 +14,6 @@ Each error has a text for operators, a text for the model, a code for programs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
@@ -32,7 +31,13 @@ from eventstore.domain.failure import (
     storable,
     unknown_outcome,
 )
-from eventstore.domain.foreign_errors import ERROR_STATUSES, dig
+from eventstore.domain.foreign_errors import (
+    CAUSES_KEPT,
+    ERROR_STATUSES,
+    dig,
+    retry_after_of,
+    transport_code_of,
+)
 from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
 from eventstore.domain.sdk_errors import (
     ProviderCause,
@@ -42,9 +47,6 @@ from eventstore.domain.sdk_errors import (
     text_of,
 )
 from eventstore.errors import EventStoreError, restore_exception
-
-CAUSES_KEPT = 16
-"""The most causes that the JSON of an error keeps, each of them the cause of the one before."""
 
 
 class _Cause(NamedTuple):
@@ -68,7 +70,6 @@ _CAUSES = {
 }
 
 # modules and names of causes of a transport error that have a code of their own
-_TRANSPORT_CODES = {("ssl", "SSLError"): "tls_failure", ("socket", "gaierror"): "dns_failure"}
 
 
 _AUTH_STATUSES = {401: AuthErrorKind.INVALID, 403: AuthErrorKind.INSUFFICIENT_PERMISSIONS}
@@ -246,10 +247,9 @@ class ProviderError(AgentError):
         if self.status is not None:
             return code_of_status(self.status)
         if self.kind is ProviderErrorKind.TRANSPORT:
-            for cause in _causes(self):
-                for cls in type(cause).__mro__:
-                    if code := _TRANSPORT_CODES.get((cls.__module__, cls.__name__)):
-                        return code
+            code = transport_code_of(self)
+            if code is not None:
+                return code
         return _CAUSES[self.kind].code
 
     @property
@@ -437,7 +437,9 @@ def _provider_cause(exc: BaseException, failure: Failure) -> ProviderCause | Non
     if cause := cause_of(exc):
         return cause
     if failure.http_status is not None:
-        return ProviderCause(*_kind_of_status(failure.http_status, failure.retry_after))
+        # Whether there is a hint decides the kind, also where the time that it means is not known.
+        hint = retry_after_of(exc, now=0)
+        return ProviderCause(*_kind_of_status(failure.http_status, hint))
     if failure.kind is ErrorKind.TRANSIENT:
         return ProviderCause(ProviderErrorKind.TRANSPORT)
     is_unreadable = failure.kind is ErrorKind.VALIDATION and failure.code in (None, "serde")
@@ -453,15 +455,6 @@ def _safe_text(exc: BaseException, failure: Failure) -> str:
 
 def _tokens(number: int | None) -> int | str:
     return "unknown" if number is None else number
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of an error, the nearest first, and no more than are kept."""
-    for _ in range(CAUSES_KEPT):
-        if error.__cause__ is None:
-            return
-        error = error.__cause__
-        yield error
 
 
 class _Data(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -614,7 +607,7 @@ def _kind_members(error: ProviderError) -> _KindMembers:
     if error.kind in (ProviderErrorKind.RATE_LIMIT, ProviderErrorKind.SERVER_ERROR):
         wait = None
     if error.retry_after_hint is not None:
-        wait = int(error.retry_after_hint * 1000)
+        wait = round(error.retry_after_hint * 1000)
     return _KindMembers(storable(error.message), error.auth, error.status, wait)
 
 

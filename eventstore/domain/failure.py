@@ -21,6 +21,7 @@ from eventstore.domain.foreign_errors import (
     or_none,
     retry_after_of,
     status_of,
+    transport_code_of,
 )
 from eventstore.domain.provider_error_kinds import ProviderErrorKind
 from eventstore.domain.sdk_errors import cause_of
@@ -239,11 +240,12 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         since 1970 UTC, is the time that a date in a Retry-After header counts from.
         """
         name = or_none(_class_name, exc) or "Exception"
+        kind = or_none(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL
         return cls(
-            kind=or_none(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL,
+            kind=kind,
             message=or_none(lambda: storable(str(exc))) or name,
             model_message=or_none(_model_message_of, exc),
-            code=or_none(unknown_outcome, exc) or or_none(_code_of, exc),
+            code=or_none(unknown_outcome, exc) or or_none(_code_of, exc, kind),
             http_status=or_none(status_of, exc),
             retry_after=retry_after_of(exc, now),
             exception=name,
@@ -362,10 +364,11 @@ def _kind_by_class(exception: BaseException) -> ErrorKind | None:
     return ErrorKind.TRANSIENT if is_unreachable else None
 
 
-def _code_of(exception: BaseException) -> str | None:
+def _code_of(exception: BaseException, kind: ErrorKind) -> str | None:
     codes = (dig(exception, *path) for path in _CODES)
     own = next((storable(code) for code in codes if isinstance(code, str)), None)
-    return own or by_class(exception, _CODES_BY_CLASS)
+    own = own or by_class(exception, _CODES_BY_CLASS)
+    return own or (transport_code_of(exception) if kind is ErrorKind.TRANSIENT else None)
 
 
 def _model_message_of(exception: BaseException) -> str | None:

@@ -21,6 +21,9 @@ _T = TypeVar("_T")
 Path = tuple[str, ...]
 """Names of attributes, or keys of dicts, from an exception to what it holds."""
 
+CAUSES_KEPT = 16
+"""The most causes of an error that are looked at, each of them the cause of the one before."""
+
 ERROR_STATUSES = range(400, 600)
 _STATUS_NUMBERS = range(1000)
 _DELAY_SECONDS = re.compile("[0-9]{1,9}")
@@ -44,6 +47,8 @@ _RETRY_DELAYS: tuple[Path, ...] = (
     ("details", "error", "details", "retryDelay"),
     ("details", "details", "retryDelay"),
 )
+
+_TRANSPORT_CODES = {("ssl", "SSLError"): "tls_failure", ("socket", "gaierror"): "dns_failure"}
 
 
 def status_of(exception: BaseException) -> int | None:
@@ -92,6 +97,18 @@ def by_class(exception: BaseException, known: Mapping[tuple[str, str], _T]) -> _
     for cls in type(exception).__mro__:
         if value := known.get((package_of(cls), cls.__name__)):
             return value
+    return None
+
+
+def transport_code_of(exception: BaseException) -> str | None:
+    """Return the code of a connection that failed in TLS or DNS, by the nearest cause that says."""
+    cause: BaseException | None = exception
+    for _ in range(CAUSES_KEPT + 1):
+        if cause is None:
+            break
+        if code := by_class(cause, _TRANSPORT_CODES):
+            return code
+        cause = cause.__cause__
     return None
 
 

@@ -79,6 +79,10 @@ _SDKS = {
     "botocore": _Sdk(("response", "Error"), (("Code",),), (("Message",),)),
     "cohere": _Sdk(("body",), (), (("message",),)),
     "ollama": _Sdk(("error",), (), ((),)),
+    **dict.fromkeys(
+        ("httpx", "httpx2"),
+        _Sdk(("response", "text"), (), (("error", "message"), ("message",), ())),
+    ),
 }
 
 _INVALID_KEY = ProviderCause(ProviderErrorKind.AUTHENTICATION, AuthErrorKind.INVALID)

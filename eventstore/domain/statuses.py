@@ -115,7 +115,7 @@ class Rejected(
         """The text that the model reads, in a prompt and in the answer of `Tool.to_tuple`.
 
         The model is told that a person rejected its call, by name where that is known. Everything
-        else gives its reason for the model, which reads it as given.
+        else gives its reason for the model, which reads it as given; an empty one is no reason.
         """
         if self.source != "human":
             by = f" ({self.by})" if self.by else ""

@@ -69,7 +69,7 @@ def test_the_python_of_the_readme_runs(
 
 
 def test_the_readme_is_short() -> None:
-    """It has three screens; everything else is a page in `docs`."""
+    """Three screens are enough; everything else is a page in `docs`."""
     assert len(README.read_text("utf-8")) <= 11_000
 
 

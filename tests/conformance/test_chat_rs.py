@@ -285,8 +285,12 @@ def test_an_auto_execute_collection_asked_about_an_unknown_name(chat: Conversati
     Both are fail-safe; an unknown tool that waits for approval would leave the turn open.
     """
     ran: list[str] = []
+
+    def remember(name: str) -> None:
+        ran.append(name)
+
     tool = chat.request("delete_everything")
-    (closed,) = Dispatcher(chat, [ran.append]).dispatch([tool])
+    (closed,) = Dispatcher(chat, [remember]).dispatch([tool])
     assert closed.status.name == "Failed"
     assert "not found" in error_of(closed)
     assert ran == []

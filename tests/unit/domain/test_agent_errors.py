@@ -7,7 +7,9 @@ import math
 import pickle
 import socket
 import ssl
+from typing import ClassVar
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from eventstore import (
     Cancelled,
     ConfigError,
     ContextOverflow,
+    ErrorEnvelope,
     ErrorKind,
     Failure,
     InternalError,
@@ -208,3 +211,65 @@ def test_a_status_is_retryable_for_the_provider_where_it_is_for_a_tool(
     error = ProviderError.from_http_status(status, "x", retry_after=retry_after)
     assert error.retryable == kind.is_retryable
     assert error.status == status
+
+
+class DatedHint(Exception):
+    """A 429 whose Retry-After is a date, in an answer without a Date."""
+
+    status_code = 429
+    headers: ClassVar = {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}
+
+
+def test_a_hint_whose_time_is_not_known_decides_the_kind_like_any_other() -> None:
+    """The kind of the failure, the retry class and the agent's error agree."""
+    error = AgentError.from_exception(DatedHint("slow down"))
+    assert isinstance(error, ProviderError)
+    assert (error.kind, error.retryable) == (ProviderErrorKind.RATE_LIMIT, True)
+    assert error.retry_after_hint is None
+    assert classify(DatedHint()) is ErrorKind.RATE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [(ssl.SSLError("bad"), "tls_failure"), (socket.gaierror("no name"), "dns_failure")],
+)
+def test_a_failure_of_tls_or_dns_has_one_code(cause: Exception, code: str) -> None:
+    """The agent's error, the tool's failure and the envelope agree, also on a cause of a cause."""
+    wrapped = ConnectionError("no connection")
+    wrapped.__cause__ = ConnectionError("below")
+    wrapped.__cause__.__cause__ = cause
+    for error in (cause, wrapped):
+        failure = Failure.from_exception(error)
+        assert AgentError.from_exception(error).code == failure.code == code
+        assert ErrorEnvelope.of(failure).code == code
+    hidden = RuntimeError("a defect")
+    hidden.__cause__ = cause
+    assert Failure.from_exception(hidden).code is None
+
+
+@pytest.mark.parametrize("hint", [1.001, 0.0007, 2.9999, 34.5])
+def test_a_hint_is_stored_in_whole_milliseconds(hint: float) -> None:
+    """The nearest millisecond counts."""
+    error = ProviderError(ProviderErrorKind.RATE_LIMIT, "slow", retry_after=hint)
+    again = AgentError.decode(error.encode())
+    assert isinstance(again, ProviderError)
+    assert again.retry_after_hint == round(hint, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('{"error":{"message":"bad field"}}', "bad field"),
+        ('{"message":"bad field"}', "bad field"),
+        ("plain words", "plain words"),
+        ("", "Client error '400 Bad Request'"),
+        ('{"error":7}', "Client error '400 Bad Request'"),
+    ],
+)
+def test_the_sentence_in_the_body_of_an_http_answer_is_the_text(body: str, text: str) -> None:
+    """A library of HTTP alone says no more than the status."""
+    request = httpx.Request("POST", "https://model.example")
+    answer = httpx.Response(400, content=body.encode(), request=request)
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        answer.raise_for_status()
+    assert AgentError.from_exception(caught.value).message.startswith(text)
