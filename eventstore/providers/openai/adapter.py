@@ -164,7 +164,9 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""
         calls: list[JsonValue] = members_of(native).get("tool_calls") or []
-        objects = (call for call in calls if isinstance(call, dict))
+        objects = [call for call in calls if isinstance(call, dict)]
+        if all("custom" not in call for call in objects):
+            return {}
         return {
             place: as_text(call["custom"].get("input"))
             for place, call in enumerate(objects)
@@ -217,6 +219,8 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
 
     def render(self, turns: Sequence[Turn]) -> Rendered:
         """Return the messages for `turns`, of which none makes more calls than the API takes."""
+        if all(len(turn.calls) <= _MAX_CALLS for turn in turns):
+            return super().render(turns)
         split = [part for turn in turns for part in _with_few_calls(turn)]
         rendered = super().render(split)
         if len(split) > len(turns):
