@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import unmeasured
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
@@ -32,7 +32,7 @@ class Newcomer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        self.environment = unmeasured.environment() | {"PYTHONPATH": str(ROOT)}
 
     def save(self, step: str, seconds: float) -> None:
         """Save the files of a step; the bank answers after so many seconds."""

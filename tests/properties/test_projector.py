@@ -51,7 +51,7 @@ def crash(projector: Projector, *, late: bool) -> None:
         projector.catch_up()
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(
     walk=moves,
     plan=st.lists(doings, min_size=60, max_size=60),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from support.provider_histories import CHAT, FORMS, complete_histories, histories, values
+from support.tiers import LONG
 
 from eventstore import validate
 from eventstore.providers import PROVIDERS
@@ -45,8 +46,18 @@ def test_a_history_with_every_call_answered_breaks_no_rule(
     assert is_valid(history, provider)
 
 
+RARE = ("anthropic", "bedrock")
+"""Providers of which some rules are so seldom broken that it takes a minute to see all of them."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("provider", sorted(FORMS))
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(name in RARE and not LONG, reason="long tier"))
+        for name in sorted(FORMS)
+    ],
+)
 def test_generated_histories_break_every_rule_of_a_provider(provider: str) -> None:
     """Otherwise the properties above would not test that rule."""
     book = rule_book(provider)
