@@ -52,8 +52,7 @@ def test_the_python_of_the_readme_runs(
             monkeypatch.setenv(f"{sdk}_API_KEY", "x")
             monkeypatch.setenv(f"{sdk}_BASE_URL", url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        names = run_blocks(README)
-    names["store"].close()
+        run_blocks(README)
     said = capsys.readouterr().out
     assert said.count("Let me look.") == 4
     assert "attempt 1 has no recorded end, it may have taken effect" in said

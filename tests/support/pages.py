@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from eventstore import EventStore
 
 
 def python_blocks(page: Path) -> list[re.Match[str]]:
@@ -13,11 +16,14 @@ def python_blocks(page: Path) -> list[re.Match[str]]:
     return list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
 
 
-def run_blocks(page: Path) -> dict[str, Any]:
-    """Run every block of a page in one session; return the names that it has defined."""
+def run_blocks(page: Path) -> None:
+    """Run every block of a page in one session, and close the stores that it has opened."""
     names: dict[str, Any] = {}
-    for block in python_blocks(page):
-        line = block.string.count("\n", 0, block.start(1))
-        code = compile("\n" * line + block[1], str(page), "exec", dont_inherit=True)
-        exec(code, names)  # noqa: S102 - our own page
-    return names
+    with ExitStack() as stores:
+        for block in python_blocks(page):
+            line = block.string.count("\n", 0, block.start(1))
+            code = compile("\n" * line + block[1], str(page), "exec", dont_inherit=True)
+            exec(code, names)  # noqa: S102 - our own page
+            for value in names.values():
+                if isinstance(value, EventStore):
+                    stores.callback(value.close)
