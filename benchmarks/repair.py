@@ -1,9 +1,10 @@
 """Repairing a list of messages and rendering it for OpenAI Chat, in microseconds a message.
 
 `repair_messages(messages, "openai")` on lists of 20, 200 and 2,000 messages in which every tenth
-call has lost its result, and on one turn of 5,000 parallel calls with one result missing: judged,
-read, repaired and rendered. A call is not counted as a message of its own, so that in the one turn
-each counted message stands for a call and its result. A valid list is judged and copied.
+call has lost its result, on one that lost only its last, as a crash leaves it, and on one turn of
+5,000 parallel calls with one result missing: judged, read, repaired and rendered. A call is not
+counted as a message of its own, so that in the one turn each counted message stands for a call and
+its result. A valid list is judged and copied.
 
 The ratio is what a message costs in the longest list divided by what it costs in the one a tenth as
 long: repair is linear in the list's length.
@@ -87,7 +88,9 @@ def main() -> None:
     rounds = options.rounds or (7 if options.quick else 25)
     tenth, long = (conversation(length, broken=True) for length in (longest // 10, longest))
     valid = conversation(longest // 10, broken=False)
+    interrupted = valid[:-2]  # the last round has lost a result and the answer
     assert repair(valid) == valid
+    assert len(repair(interrupted)) == len(interrupted) + 1
     assert repair(long) != long
     times = [
         in_turn(time.process_time, lambda: repair(long), lambda: repair(tenth), first=n)
@@ -103,6 +106,7 @@ def main() -> None:
     figures += [
         Figure(f"a turn of {len(many) - 1:,} calls", per_message(many, rounds), "us/message", 20),
         Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message", 10),
+        Figure("broken at the end alone", per_message(interrupted, rounds), "us/message", 10),
     ]
     report(__file__, options, figures)
 

@@ -117,11 +117,14 @@ def _pending(
         return Tool(
             call.id or "",
             call,
-            provider_call_id=event.provider_call_id,
-            turn=event.turn or 0,
-            index=event.index,
-            fingerprint=fingerprint,
-            requested_at=at,
+            PENDING,
+            0,
+            None,
+            event.provider_call_id,
+            event.turn or 0,
+            event.index,
+            fingerprint,
+            at,
         )
     known = tool.call
     if (

@@ -69,13 +69,41 @@ class ChatTurn(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChatHistory:
-    """A message list, read once into what the checks look at."""
+    """A message list, read once into what the checks look at, and no further than they look.
+
+    A broken list shows its first fault, which is all that `is_valid` asks for, before all is read.
+    """
 
     def __init__(self, raw: list[object]) -> None:
         self.raw = raw
-        self.messages = [_message(index, message) for index, message in enumerate(raw)]
-        self.turns = list(_turns(self.messages))
+        self._messages: list[ChatMessage] = []
+        self._turns: list[ChatTurn] = []
+        self._unread = _turns(self._read())
+
+    def _read(self) -> Iterator[ChatMessage]:
+        for index, given in enumerate(self.raw):
+            message = _message(index, given)
+            self._messages.append(message)
+            yield message
+
+    def each_turn(self) -> Iterator[ChatTurn]:
+        """Yield the turns in which anything is called or answered, reading on as they are taken."""
+        yield from self._turns
+        for turn in self._unread:
+            self._turns.append(turn)
+            yield turn
+
+    @cached_property
+    def turns(self) -> list[ChatTurn]:
         """The turns in which anything is called or answered."""
+        self._turns += self._unread
+        return self._turns
+
+    @cached_property
+    def messages(self) -> list[ChatMessage]:
+        """All messages."""
+        self._turns += self._unread
+        return self._messages
 
     @cached_property
     def assistants(self) -> list[ChatMessage]:
@@ -89,28 +117,34 @@ class ChatHistory:
 
 
 def _message(index: int, message: object) -> ChatMessage:
-    body: Members = message if is_object(message) else {}
-    given = body.get("role")
+    if not is_object(message):
+        return ChatMessage(index, None, {}, ())
+    given = message.get("role")
     role = given if isinstance(given, str) else None
-    calls = body.get("tool_calls") if role == "assistant" else None
+    calls = message.get("tool_calls") if role == "assistant" else None
     if not calls or not is_list(calls):
-        return ChatMessage(index, role, body, ())
+        return ChatMessage(index, role, message, ())
     objects = [(number, call) for number, call in enumerate(calls) if is_object(call)]
-    return ChatMessage(index, role, body, objects)
+    return ChatMessage(index, role, message, objects)
 
 
 def _turns(messages: Iterable[ChatMessage]) -> Iterator[ChatTurn]:
-    turn = ChatTurn(-1, [], [])
+    turn: ChatTurn | None = None
+    opened = -1
     for message in messages:
         if message.role == "tool":
+            if turn is None:
+                turn = ChatTurn(opened, [], [])
             value = message.body.get("tool_call_id")
             turn.results.append(CallId(message.index, None, value, pairing_key(value)))
             continue
-        if turn.calls or turn.results:
+        if turn is not None:
             yield turn
-        turn = ChatTurn(message.index, [], [])
+        opened = message.index
+        calls: list[CallId] = []
         for number, call in message.calls:
             value = call.get("id")
-            turn.calls.append(CallId(message.index, number, value, pairing_key(value)))
-    if turn.calls or turn.results:
+            calls.append(CallId(opened, number, value, pairing_key(value)))
+        turn = ChatTurn(opened, calls, []) if calls else None
+    if turn is not None:
         yield turn

@@ -233,8 +233,10 @@ class History:
         if tool is call.tool:
             return
         call.tool = tool
-        if not isinstance(event, ToolApproved):
-            call.answer = event if isinstance(event, _ANSWERS) else None
+        if isinstance(event, _ANSWERS):
+            call.answer = event
+        elif not isinstance(event, ToolApproved):
+            call.answer = None
 
     def _keep_as_text(self, version: int, event: ToolEvent, error: IllegalTransition) -> None:
         """Keep what an event says that the lifecycle has no place for, if it says anything."""

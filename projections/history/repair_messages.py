@@ -104,9 +104,10 @@ def _read(
     """Read a message list into `history`; return what had to be repaired for this."""
     repairs: list[Repair] = []
     items, places = parse_in_place(given, provider, is_error)
-    for place in sorted({*range(len(given))} - {*places}):
-        why = f"{list_key(provider)}[{place}] says nothing"
-        repairs.append(Repair("dropped", "empty", why))
+    if len(set(places)) < len(given):
+        for place in sorted({*range(len(given))} - {*places}):
+            why = f"{list_key(provider)}[{place}] says nothing"
+            repairs.append(Repair("dropped", "empty", why))
     transcript = events_of_history(items, provider)
     for version, event in enumerate(transcript.events, 1):
         fingerprint = None

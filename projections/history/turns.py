@@ -86,7 +86,7 @@ def turn_of(
             _call(call, turn, options, notes, repairs, free_texts.get(call.tool.index))
             for call in entry.calls
         ]
-        if all(call.hidden for call in turn.calls):
+        if turn.calls[-1].hidden and all(call.hidden for call in turn.calls):
             turn.hidden = not any(isinstance(part, Text) for part in turn.parts)
         if entry.results_message is not None:
             turn.results_message = _results_message(entry.results_message, turn)
@@ -94,15 +94,11 @@ def turn_of(
 
 
 def _message_turn(entry: Entry, message: MessageAdded) -> Turn:
+    role = message.role if message.role in ROLES else "user"
     turn = Turn(
-        role=message.role if message.role in ROLES else "user",
-        parts=message.parts,
-        provider=message.provider,
-        native=message.native,
-        well_formed=message.exact,
-        shares_message=message.joined,
-        version=entry.version,
+        role, message.parts, [], message.provider, message.native, message.exact, message.joined
     )
+    turn.version = entry.version
     if entry.role == "assistant" and len(entry.calls) != message.calls:
         turn.well_formed = False
     return turn
@@ -182,7 +178,8 @@ def _call(
         turn.well_formed = False
     answer = _answer(logged, is_custom=free_text is not None)
     call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
-    call.free_text = _edited(free_text, tool)
+    if free_text is not None:
+        call.free_text = _edited(free_text, tool)
     if tool.id in notes:
         answer.note = notes[tool.id]
         call.hidden = answer.note is None
@@ -204,9 +201,9 @@ def _free_texts(turn: Turn) -> Mapping[int, str]:
     return adapter_of(turn.provider).free_texts(turn.native)
 
 
-def _edited(free_text: str | None, tool: Tool) -> str | None:
+def _edited(free_text: str, tool: Tool) -> str:
     """Return what a custom tool is called with: an edit has its text as the member `input`."""
-    if free_text is None or tool.edit is None:
+    if tool.edit is None:
         return free_text
     edited: object = tool.edit.arguments
     if is_json_object(edited) and edited.keys() == {"input"}:

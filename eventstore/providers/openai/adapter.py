@@ -59,6 +59,7 @@ _KINDS_BESIDE_CONTENT: Final = {
 _BESIDE_CONTENT: Final = frozenset(_KINDS_BESIDE_CONTENT)
 _ARGUMENTS: Final = {"function": "arguments", "custom": "input"}
 _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id"})
+_PLAIN_MEMBERS: Final = frozenset({"role", "content"})
 _NO_MEMBERS: Final[JsonObject] = {}
 
 _AUDIO_FORMATS: Final = {
@@ -121,7 +122,10 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         if role == "tool":
             return self.parse_result(message, is_error, is_rejection)
         content = message.get("content")
-        if role != "assistant" and given == role and type(content) is str and "name" not in message:
+        is_plain = (
+            "name" not in message if role != "assistant" else message.keys() == _PLAIN_MEMBERS
+        )
+        if is_plain and given == role and type(content) is str:
             said = (Text(content),) if content else ()
             return ParsedMessage(role, said, (), message, well_formed=True)
         well_formed = (
@@ -163,15 +167,17 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
 
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""
+        texts: dict[int, str] = {}
+        place = -1
         calls: list[JsonValue] = members_of(native).get("tool_calls") or []
-        objects = [call for call in calls if isinstance(call, dict)]
-        if all("custom" not in call for call in objects):
-            return {}
-        return {
-            place: as_text(call["custom"].get("input"))
-            for place, call in enumerate(objects)
-            if isinstance(call.get("custom"), dict) and not isinstance(call.get("function"), dict)
-        }
+        for call in calls:
+            if not isinstance(call, dict):
+                continue
+            place += 1
+            custom: JsonValue = call.get("custom")
+            if isinstance(custom, dict) and not isinstance(call.get("function"), dict):
+                texts[place] = as_text(custom.get("input"))
+        return texts
 
     def parse_calls(self, message: JsonObject) -> Iterator[ParsedCall]:
         """Yield the calls of a message, also those of custom tools and in the former format."""
@@ -219,7 +225,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
 
     def render(self, turns: Sequence[Turn]) -> Rendered:
         """Return the messages for `turns`, of which none makes more calls than the API takes."""
-        if all(len(turn.calls) <= _MAX_CALLS for turn in turns):
+        if max([len(turn.calls) for turn in turns], default=0) <= _MAX_CALLS:
             return super().render(turns)
         split = [part for turn in turns for part in _with_few_calls(turn)]
         rendered = super().render(split)

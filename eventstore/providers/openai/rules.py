@@ -204,7 +204,7 @@ def _invocations(message: ChatMessage) -> Iterator[_Invocation]:
 
 def _unanswered_calls(history: _History) -> Iterator[Fault]:
     """Check OA01: every call is answered in the run of tool messages directly after it."""
-    for turn in history.turns:
+    for turn in history.each_turn():
         answered = {result.key for result in turn.results}
         open_calls = {call.key: call.value for call in turn.calls if call.key not in answered}
         if open_calls:
@@ -233,26 +233,25 @@ def _malformed_call_lists(history: _History) -> Iterator[Fault]:
         calls = message.body.get("tool_calls")
         if calls is None:
             continue
-        place = f"{message.place}.tool_calls"
-        if not is_list(calls):
-            yield place, f"expected an array of tool calls, but got {quoted(calls)} instead."
-            continue
-        if not calls:
-            yield place, _EMPTY_ARRAY
-        if len(calls) > _MAX_CALLS:
-            yield place, f"array too long. Expected at most {_MAX_CALLS}, but got {len(calls)}."
-        for index, call in enumerate(calls):
-            yield from _malformed_call(f"{place}[{index}]", call)
+        for member, detail in _malformed_calls(calls):
+            yield f"{message.place}.tool_calls{member}", detail
 
 
-def _malformed_call(place: str, call: object) -> Iterator[Fault]:
-    if not is_object(call):
-        yield place, f"expected an object, but got {quoted(call)} instead."
-    elif call.get("type") not in _CALL_TYPES:
-        yield (
-            f"{place}.type",
-            f"expected 'function' or 'custom', but got {quoted(call.get('type'))}.",
-        )
+def _malformed_calls(calls: object) -> Iterator[Fault]:
+    """Yield the path of each fault inside `tool_calls`, and its detail."""
+    if not is_list(calls):
+        yield "", f"expected an array of tool calls, but got {quoted(calls)} instead."
+        return
+    if not calls:
+        yield "", _EMPTY_ARRAY
+    if len(calls) > _MAX_CALLS:
+        yield "", f"array too long. Expected at most {_MAX_CALLS}, but got {len(calls)}."
+    for index, call in enumerate(calls):
+        if not is_object(call):
+            yield f"[{index}]", f"expected an object, but got {quoted(call)} instead."
+        elif call.get("type") not in _CALL_TYPES:
+            kind = quoted(call.get("type"))
+            yield f"[{index}].type", f"expected 'function' or 'custom', but got {kind}."
 
 
 def _unusable_ids(history: _History) -> Iterator[Fault]:
@@ -279,8 +278,9 @@ def _illegal_names(history: _History) -> Iterator[Fault]:
             yield f"{each.place}.name", quoted(name)
     for message in history.messages:
         name = message.body.get("name")
-        is_legal = name is None or (isinstance(name, str) and _PARTICIPANT_NAME.fullmatch(name))
-        if message.role in _ROLES_WITH_NAMES and not is_legal:
+        if name is None or message.role not in _ROLES_WITH_NAMES:
+            continue
+        if not isinstance(name, str) or not _PARTICIPANT_NAME.fullmatch(name):
             yield f"{message.place}.name", quoted(name)
 
 
@@ -311,12 +311,11 @@ def _empty_assistants(history: _History) -> Iterator[Fault]:
     """Check OA11: an assistant message carries something, and its content is text or parts."""
     for message in history.assistants:
         content = message.body.get("content")
-        place = f"{message.place}.content"
         if content is None:
             if not _holds_more_than_content(message.body):
-                yield place, quoted(content)
+                yield f"{message.place}.content", quoted(content)
         elif not isinstance(content, str):
-            yield from _malformed_parts(place, content, "assistant")
+            yield from _malformed_parts(f"{message.place}.content", content, "assistant")
 
 
 def _holds_more_than_content(body: Members) -> bool:
