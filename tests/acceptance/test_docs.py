@@ -11,11 +11,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 ELSEWHERE = {"integrations.md", "projections-in-tables.md"}
 """Pages that another test runs, because they need more than the packages."""
 PAGES = [
-    page for page in sorted(DOCS.glob("*.md")) if page.name not in ELSEWHERE and python_blocks(page)
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.name not in ELSEWHERE and python_blocks(page)
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_python_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

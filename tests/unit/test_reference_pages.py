@@ -1,0 +1,68 @@
+"""The pages of the reference that are made from the code, and the page of errors, lack nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from eventstore import EventStoreError, errors
+from eventstore.domain.events import EVENT_CLASSES
+from eventstore.providers.registry import PROVIDERS, rule_book
+from projections.cli.command_groups import GROUPS
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+sys.path.insert(0, str(REFERENCE))
+
+from evidence import REPORTS  # type: ignore[import-not-found]  # noqa: E402
+from made_pages import PAGES  # type: ignore[import-not-found]  # noqa: E402
+
+ERRORS = [
+    name
+    for name, error in vars(errors).items()
+    if isinstance(error, type) and issubclass(error, EventStoreError)
+]
+BASES = {"EventStoreError", "StorageError"}
+RULES = [code for provider in PROVIDERS for code in rule_book(provider).RULES]
+
+
+@pytest.mark.parametrize("name", sorted({*ERRORS} - BASES))
+def test_an_error_has_its_cause_and_remedy(name: str) -> None:
+    """A row of the page names the error, its cause and what to do."""
+    page = (REFERENCE / "errors.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+    assert len(rows) == 1
+    assert all(cell.strip() for cell in rows[0].strip("|").split("|"))
+
+
+def test_every_event_has_a_section_with_its_stored_form() -> None:
+    """The catalogue names each tag, and shows the JSON of it."""
+    page = PAGES["events.md"]()
+    for tag, cls in EVENT_CLASSES.items():
+        section = page.split(f"\n## {tag}\n")[1].split("\n## ")[0]
+        assert f"`eventstore.{cls.__name__}`" in section
+        assert "```json\n{" in section
+        assert all(f"| `{member}` |" in section for member in cls.__struct_fields__)
+
+
+def test_every_rule_of_every_provider_has_a_row() -> None:
+    """A rule stands in the table of its provider, with its level."""
+    page = PAGES["provider-rules.md"]()
+    for provider in PROVIDERS:
+        section = page.split(f"\n## {provider}\n")[1].split("\n## ")[0]
+        for code, (level, _, _) in rule_book(provider).RULES.items():
+            assert f"| {code.replace('*', chr(92) + '*')} | {level} |" in section
+
+
+def test_reports_are_of_rules_that_exist() -> None:
+    """A rule that is gone takes its reports with it."""
+    assert {*REPORTS} <= {*RULES}
+
+
+def test_every_command_has_its_help() -> None:
+    """The page shows what each command prints for `--help`."""
+    page = PAGES["commands.md"]()
+    for commands in GROUPS.values():
+        for listed in commands:
+            assert f"\n### {listed.name}\n\n```text\nUsage: toolledger {listed.name} " in page
