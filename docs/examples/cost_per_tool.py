@@ -1,5 +1,7 @@
 """What each tool has cost: a projection of your own, kept up by a `Projector`.
 
+    python cost_per_tool.py
+
 The prices stand in a table `price`, in the database of the projections. A completed call costs
 what its tool's price is when the call is projected; `projector.rebuild(only="cost_per_tool")`
 counts all calls again, at today's prices.
@@ -11,9 +13,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, delete, func, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    delete,
+    func,
+    select,
+)
 
-from eventstore import Recorded, ToolCompleted
+from eventstore import EventStore, Recorded, ToolCompleted
 from projections import ProjectedLane, Projector
 
 metadata = MetaData()
@@ -76,3 +89,28 @@ def read_costs(projector: Projector) -> dict[str, int]:
     with projector.reading(CostPerTool.name) as (connection, live):
         of_live = select(cost_per_tool.c.tool, cents).where(cost_per_tool.c.projection == live)
         return {tool: int(total) for tool, total in connection.execute(of_live.group_by("tool"))}
+
+
+def main() -> None:
+    """Run three calls, and print what they have cost."""
+    url = "sqlite:///costs.db"
+    engine = create_engine(url)
+    metadata.create_all(engine, [price])
+    with engine.begin() as connection:
+        rows = [{"tool": "search", "cents": 2}, {"tool": "translate", "cents": 5}]
+        connection.execute(price.insert(), rows)
+    engine.dispose()
+    with EventStore.open("sqlite:///agent.db") as store:
+        chat = store.conversation("trip")
+        for tool, arguments in (("search", {"q": "Oslo"}), ("search", {"q": "Lyon"})):
+            with chat.running(chat.request(tool, arguments).id) as attempt:
+                attempt.complete("found")
+        with chat.running(chat.request("translate", {"text": "Hei"}).id) as attempt:
+            attempt.complete("Hello")
+        with Projector(store, url, projections=[CostPerTool()]) as projector:
+            projector.catch_up()
+            print(read_costs(projector))
+
+
+if __name__ == "__main__":
+    main()
