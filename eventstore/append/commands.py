@@ -15,7 +15,7 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.inputs import check_event, failure_of, is_unplaced
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, delay_in_microseconds, event_ids_as_bytes
-from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
 from eventstore.domain.events import (
     Event,
     HookAnswer,
@@ -118,7 +118,7 @@ def request(
     conversation_id: str, name: str, arguments: object = None, call_id: str | None = None
 ) -> Command[Tool]:
     """Record that the model asks for a call; see `Conversation.request`."""
-    if not isinstance(name, str) or not name.strip():
+    if not is_tool_name(name):
         raise ValueError(f"a tool's name is text and not blank, got {name!r}")
     if call_id is not None and (not isinstance(call_id, str) or not call_id):
         raise ValueError(f"call_id is {call_id!r}: pass text, or None for a new id")

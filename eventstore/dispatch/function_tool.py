@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, T
 from eventstore.dispatch.docstrings import read_docstring
 from eventstore.dispatch.signature import signature_of
 from eventstore.domain.arguments import checked_minimum, is_seconds
+from eventstore.domain.calls import is_tool_name
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.tool_effect import ToolEffect
 from eventstore.errors import NonResolvedToolError
@@ -277,7 +278,7 @@ def _checked_name(function: object, name: str | None) -> str:
     if not callable(function):
         raise TypeError(f"a tool is a function, got {function!r}")
     found = name or getattr(function, "__name__", None)
-    if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
+    if name is not None and not is_tool_name(cast("object", name)):
         raise ValueError(f"name of a tool is {name!r}: pass text that is not blank")
     if not isinstance(found, str) or not found or (name is None and found == "<lambda>"):
         raise ValueError(f"{function!r} has no name of its own: pass name='...'")

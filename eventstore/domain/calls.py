@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
@@ -83,6 +83,11 @@ class FunctionResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.decode
+
+
+def is_tool_name(name: object) -> TypeGuard[str]:
+    """Return whether a value can be the name of a tool: text of which something can be seen."""
+    return isinstance(name, str) and any(c.isprintable() and not c.isspace() for c in name)
 
 
 def _parse(text: str) -> Any:

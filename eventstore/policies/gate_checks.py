@@ -2,7 +2,9 @@
 
 1. A gate has an `allowlist` of its own. One without it (its rule is under another name) would allow
    every tool, so it is refused.
-2. What clark-agent names otherwise, and `allow_list`, is refused where it would have no effect.
+2. What clark-agent names otherwise, and a method whose name is nearly that of a gate's, is refused
+   where it would have no effect: `denial_reasons` for `denial_reason`. Other methods are the gate's
+   own business, and so is such a name beside the right one.
 3. A gate is an object and not a class.
 4. The methods of a gate may be async only where they are awaited: in an `AsyncDispatcher`.
 """
@@ -10,13 +12,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeGuard
 
 GATE_METHODS = ("allowlist", "denial_reason", "suppresses_advisory_gates")
 
 _MEANT = {
     "allow_list": "allowlist",
+    "denial": "denial_reason",
     "next_turn_tool_allowlist": "allowlist",
     "conflict_priority": "priority",
     "tool_gate_class": "gate_class",
@@ -24,6 +27,7 @@ _MEANT = {
 """Names that are easily taken for those of a gate."""
 
 _SIMILAR = 0.55  # `allow_tools` is, `show` is not
+_NEARLY_EQUAL = 0.8  # `deny_reason` is, `denials` and `advisory_gates` are not
 
 
 def gate_name(gate: object) -> str:
@@ -113,21 +117,37 @@ def _has_rule(gate: object) -> bool:
 def _check_names(cls: type) -> None:
     """Raise an error for a misnamed member, unless the class also has it under the right name."""
     for place, owner in enumerate(cls.__mro__):
-        for name, meant in _MEANT.items():
-            if name in vars(owner) and not any(meant in vars(c) for c in cls.__mro__[: place + 1]):
+        for name, value in vars(owner).items():
+            meant = _meant(name, value)
+            if meant and not any(meant in vars(c) for c in cls.__mro__[: place + 1]):
                 raise TypeError(
                     f"{name} of gate {cls.__name__} would have no effect: rename it to {meant}"
                 )
 
 
+def _meant(name: str, value: object) -> str | None:
+    """Return the name of a gate's member for which another was probably taken, if any."""
+    if name in _MEANT:
+        return _MEANT[name]
+    if name in GATE_METHODS or name.startswith("_") or not callable(value):
+        return None
+    return _nearest(name, GATE_METHODS, _NEARLY_EQUAL)
+
+
 def _similar_method(cls: type) -> str | None:
     """Return the method of a class that was probably meant to be `allowlist`, if any."""
-    from difflib import get_close_matches  # seldom needed
-
-    names = {
-        name.replace("_", "").lower(): name
+    names = [
+        name
         for name in dir(cls)
         if not name.startswith("__") and name not in GATE_METHODS and callable(getattr(cls, name))
-    }
-    found = get_close_matches("allowlist", names, n=1, cutoff=_SIMILAR)
-    return names[found[0]] if found else None
+    ]
+    return _nearest("allowlist", names, _SIMILAR)
+
+
+def _nearest(name: str, others: Iterable[str], similarity: float) -> str | None:
+    """Return which of the other names is nearest, underscores and case aside, if one is near."""
+    from difflib import get_close_matches  # seldom needed
+
+    plain = {other.replace("_", "").lower(): other for other in others}
+    found = get_close_matches(name.replace("_", "").lower(), plain, n=1, cutoff=similarity)
+    return plain[found[0]] if found else None

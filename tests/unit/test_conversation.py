@@ -120,6 +120,7 @@ def test_a_repeated_request_is_the_same_call(chat: Conversation) -> None:
         ("", None, "a tool's name is text and not blank, got ''"),
         (" \n", None, r"a tool's name is text and not blank, got ' \\n'"),
         (None, None, "a tool's name is text and not blank, got None"),
+        ("\u200b ", None, r"a tool's name is text and not blank, got '\\u200b '"),
         ("search", "", "call_id is '': pass text, or None"),
         ("search", 7, "call_id is 7: pass text, or None"),
     ],

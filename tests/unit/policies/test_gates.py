@@ -331,18 +331,31 @@ def test_the_context_of_a_decision_does_not_change() -> None:
         (OpeningGate, "conflict_priority", "priority"),
         (OpeningGate, "tool_gate_class", "gate_class"),
         (object, "conflict_priority", "priority"),
+        (OpeningGate, "denial", "denial_reason"),
+        (OpeningGate, "denial_reasons", "denial_reason"),
+        (object, "denialReason", "denial_reason"),
+        (OpeningGate, "suppress_advisory_gates", "suppresses_advisory_gates"),
+        (OpeningGate, "suppresses_advisory_gate", "suppresses_advisory_gates"),
     ],
 )
 def test_a_member_under_a_name_that_has_no_effect_is_refused(
     base: type, name: str, meant: str
 ) -> None:
-    """The names are those of clark-agent, and one that is easily taken for `allowlist`."""
+    """The names are those of clark-agent, and some that are easily taken for those of a gate."""
     members = {name: lambda *_: None}
     if base is object:
         members["allowlist"] = lambda *_: None
     made = type("Ported", (base,), members)
     with pytest.raises(TypeError, match=f"{name} of gate Ported .* rename it to {meant}"):
         compose_gates([made({"look"}) if base is OpeningGate else made()], ToolGateContext())
+
+
+@pytest.mark.parametrize("name", ["denials", "reason_for", "advisory_gates", "names", "_denial"])
+def test_a_gate_may_have_methods_of_its_own(name: str) -> None:
+    """A method whose name is not nearly that of a gate's is none of our business."""
+    members = {name: lambda *_: None, "allowlist": lambda *_: {"look"}}
+    context = ToolGateContext(available_tool_names=("look", "pay"))
+    assert compose_gates([type("Own", (), members)()], context).allowed == {"look"}
 
 
 def test_a_gate_may_serve_another_library_too() -> None:
