@@ -47,13 +47,18 @@ class Figure(NamedTuple):
         return "ok" if holds or self.excused else "over"
 
 
-def arguments(doc: str | None, **sizes: int) -> argparse.Namespace:
-    """Return the options that every script has, and its `sizes` with their defaults."""
+def arguments(doc: str | None, *, data: Path | None = None, **sizes: int) -> argparse.Namespace:
+    """Return the options that every script has, and its `sizes` with their defaults.
+
+    `data` is the default of a script that reads a folder of transcripts.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="less of everything, less exact")
+    if data is not None:
+        parser.add_argument("--data", type=Path, default=data, help="a folder of transcripts")
     for name, size in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=None, help=f"default {size:,}")
     return parser.parse_args()

@@ -19,6 +19,7 @@ from projections.debugging.log_diff import LogDiff, diff
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
 from projections.debugging.suspects import Cause
 from projections.debugging.why import Diagnosis, why
+from projections.history.cache_breaks import CacheBreak, cache_breaks
 from projections.history.entries import Repair
 from projections.history.gate_context import gate_context
 from projections.history.history_entries import history_entries
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # at run time loaded on first use: it needs SQLAlchemy
 
 __all__ = [
     "Anomaly",
+    "CacheBreak",
     "Cause",
     "CurrentTools",
     "Cycle",
@@ -82,6 +84,7 @@ __all__ = [
     "TimeBucket",
     "UsageReport",
     "UsageStatistics",
+    "cache_breaks",
     "current_tools",
     "diff",
     "error_statistics",

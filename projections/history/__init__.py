@@ -9,8 +9,9 @@ The rule of `model_history`:
    the view and is never stored.
 3. A late result takes the place of that answer, in whichever turn it was recorded. A completion
    replaces a failure.
-4. Of the calls with one fingerprint since the last user message, a failed call that a later one
+4. Of the calls with one fingerprint between two user messages, a failed call that a later one
    repeats is left out together with its result. The later call carries a note of what failed.
+   What came after the last user message stays as the model has seen it.
 5. Nothing real is lost: a result that has no place becomes text.
 6. A window cuts between turns, never inside one.
 7. A history that stops on the assistant's words says so, where newer models refuse to go on from
@@ -33,6 +34,7 @@ The path of an event, file by file:
     window.py          which older turns are cut, and the summary in their place
     model_history.py   the result: turns, repairs, and the request they are rendered to
     explanation.py     the result as text for people
+    cache_breaks.py    the requests of a log that do not begin with the one before
 
 `options.py` holds what a caller may ask for. `gate_context.py` makes what gates decide on from
 the same turns. `repair_history.py` and `repair_messages.py` repair a history that is not in a log.

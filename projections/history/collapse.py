@@ -2,6 +2,8 @@
 
 1. Calls are compared by fingerprint: the same tool with the same arguments.
 2. "failed": between two user messages, a failed call that a later one repeats is left out.
+   "earlier": the same, before the user's last message alone. What a tool loop has shown the
+   model stays as it is while the loop goes on, so that the provider's cache of it fits.
 3. "all": over the whole history one call of each fingerprint stays: its first completion,
    otherwise its last failure. This is the rule of `repair_history`.
 4. "none": every call stays.
@@ -32,7 +34,7 @@ def collapsed_calls(entries: Sequence[Entry], collapse: Collapse, repairs: list[
     notes: Notes = {}
     if collapse == "none":
         return notes
-    for group in _repeated_calls(entries, across_users=collapse == "all"):
+    for group in _repeated_calls(entries, collapse):
         if collapse == "all":
             _keep_one(group, notes, repairs)
         else:
@@ -40,17 +42,18 @@ def collapsed_calls(entries: Sequence[Entry], collapse: Collapse, repairs: list[
     return notes
 
 
-def _repeated_calls(entries: Sequence[Entry], *, across_users: bool) -> Iterator[list[LoggedCall]]:
+def _repeated_calls(entries: Sequence[Entry], collapse: Collapse) -> Iterator[list[LoggedCall]]:
     """Yield the calls of each repeated fingerprint: over all, or between two user messages."""
     groups: dict[str, list[LoggedCall]] = {}
     for entry in entries:
-        if entry.role == "user" and not entry.misplaced_result and not across_users:
+        if entry.role == "user" and not entry.misplaced_result and collapse != "all":
             yield from _with_several(groups.values())
             groups = {}
         for call in entry.calls:
             if call.tool.fingerprint is not None:
                 groups.setdefault(call.tool.fingerprint, []).append(call)
-    yield from _with_several(groups.values())
+    if collapse != "earlier":
+        yield from _with_several(groups.values())
 
 
 def _with_several(groups: Iterable[list[LoggedCall]]) -> Iterator[list[LoggedCall]]:

@@ -12,7 +12,7 @@ from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.token_counter import TokenCounter
 
 OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
-Collapse: TypeAlias = Literal["failed", "all", "none"]
+Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
 LaterSystem: TypeAlias = Literal["keep", "user"]
 
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
@@ -43,7 +43,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     open_calls: OpenCalls = "answer"
-    collapse: Collapse = "failed"
+    collapse: Collapse = "earlier"
     result_limits: ResultLimitsByTool | None = None
     last_turns: int | None = None
     max_tokens: int | None = None

@@ -52,7 +52,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     events: Iterable[Recorded],
     *,
     open_calls: OpenCalls = "answer",
-    collapse: Collapse = "failed",
+    collapse: Collapse = "earlier",
     result_limits: ResultLimitsByTool | None = None,
     last_turns: int | None = None,
     max_tokens: int | None = None,
@@ -66,8 +66,10 @@ def model_history(  # noqa: PLR0913 - each with a default
 
     A call without a result is answered with what the log knows; `open_calls="raise"` refuses
     instead, `"drop"` leaves the call out. `collapse="failed"` leaves out failed calls that a later
-    one with the same arguments repeats before the user speaks again; `"all"` keeps one call of
-    each fingerprint, as `repair_history` does; `"none"` keeps everything.
+    one with the same arguments repeats before the user speaks again, and `"earlier"` does so once
+    the user has spoken again: a tool loop keeps its thinking, and its prompts fit the provider's
+    cache (`cache_breaks`). `"all"` keeps one call of each fingerprint, as `repair_history` does;
+    `"none"` keeps everything.
 
     `result_limits` cut the results that are longer in the middle, with a mark that says how much is
     left out: of every tool, or of those of a mapping by name (`Toolbox.result_limits`).
@@ -262,7 +264,7 @@ class History:
         self,
         *,
         open_calls: OpenCalls = "answer",
-        collapse: Collapse = "failed",
+        collapse: Collapse = "earlier",
         result_limits: ResultLimitsByTool | None = None,
         last_turns: int | None = None,
         max_tokens: int | None = None,

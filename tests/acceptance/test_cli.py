@@ -247,7 +247,7 @@ def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -
         (["show", "--url", "nonsense"], "is not a database URL"),
         (["show", "--url", "oracle://x"], "not supported"),
         (["prompt", "chat", "--provider", "nobody"], "pass one of anthropic, "),
-        (["prompt", "chat", "--collapse", "some"], "pass one of failed, all, none"),
+        (["prompt", "chat", "--collapse", "some"], "pass one of earlier, failed, all, none"),
         (["prompt", "chat", "--open-calls", "x"], "pass one of answer, raise, drop"),
         (["prompt", "chat", "--last-turns", "0"], "--last-turns"),
         (["tools", "--status", "lost"], "pass one of pending, approved"),

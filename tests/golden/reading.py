@@ -80,12 +80,12 @@ def prompts(store: EventStore, conversation_id: str) -> str:
     no line of the assistant's between results and the user, which Mistral demands.
     """
     history = list(store.conversation(conversation_id).events())
-    found = {
-        "default": {name: model_history(history, prefill=True).render(name) for name in PROVIDERS},
-    }
+    # Its "default" is that of its version: failed calls were left out at once.
+    default = model_history(history, collapse="failed", prefill=True)
+    found = {"default": {name: default.render(name) for name in PROVIDERS}}
     if conversation_id == "support":
         for way, options in OPTIONS.items():
-            view = model_history(history, prefill=True, **options)
+            view = model_history(history, prefill=True, **{"collapse": "failed", **options})
             found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
     said = found["default"]["mistral"]["messages"]
     found["default"]["mistral"]["messages"] = [each for each in said if each != MISTRALS_BRIDGE]

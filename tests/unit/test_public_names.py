@@ -144,6 +144,7 @@ EVENTSTORE = [
 
 PROJECTIONS = [
     "Anomaly",
+    "CacheBreak",
     "Cause",
     "CurrentTools",
     "Cycle",
@@ -178,6 +179,7 @@ PROJECTIONS = [
     "TimeBucket",
     "UsageReport",
     "UsageStatistics",
+    "cache_breaks",
     "current_tools",
     "diff",
     "error_statistics",

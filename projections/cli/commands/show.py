@@ -192,7 +192,7 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
 def prompt(  # noqa: PLR0913 - a parameter for each option
     conversation_id: ConversationId,
     provider: Provider = "openai",
-    collapse: CollapseOption = "failed",
+    collapse: CollapseOption = "earlier",
     open_calls: OpenCallsOption = "answer",
     last_turns: LastTurns = None,
     url: Url = URL,

@@ -40,7 +40,7 @@ def test_a_collapsed_call_is_explained_apart_from_the_shown_calls(chat: Conversa
         chat.add_message("assistant", "again")
     chat.fail("call_0", ValueError("busy"))
     chat.complete("call_1", "")
-    text = model_history(chat.events()).explain()
+    text = model_history(chat.events(), collapse="failed").explain()
     assert "        (no text)\n        [1 other attempt failed: busy]" in text
     assert "  collapsed call_0 [repeat]: call call_1 repeats it (events" in text
     assert "call_0: f(" not in text

@@ -150,8 +150,13 @@ def test_a_failed_call_that_is_repeated_is_replaced_by_a_note(chat: Conversation
     ran(chat, "f", {"a": 1}, fails("timeout"))
     ran(chat, "f", {"a": 1}, fails("503"))
     ran(chat, "f", {"a": 1}, gives("OK"))
-    assert answers(chat) == ["OK\n[2 other attempts failed: timeout; 503]"]
+    noted = ["OK\n[2 other attempts failed: timeout; 503]"]
+    assert answers(chat, collapse="failed") == noted
     assert len(answers(chat, collapse="none")) == 3
+    assert answers(chat) == answers(chat, collapse="none")  # the model has seen them in this loop
+    chat.add_message("user", "and then?")
+    assert answers(chat) == noted
+    assert answers(chat, collapse="earlier") == noted
 
 
 def test_collapse_stops_where_the_user_speaks(chat: Conversation) -> None:
@@ -188,8 +193,9 @@ def test_reasoning_goes_with_a_turn_that_loses_a_call(chat: Conversation) -> Non
     chat.fail(chat.request("f").id, "no")
     chat.add_message("assistant", "again")
     chat.complete(chat.request("f").id, "yes")
-    assert "thinking" not in str(model_history(chat.events()).render("anthropic"))
-    assert "thinking" in str(model_history(chat.events(), collapse="none").render("anthropic"))
+    collapsed = model_history(chat.events(), collapse="failed").render("anthropic")
+    assert "thinking" not in str(collapsed)
+    assert "thinking" in str(model_history(chat.events()).render("anthropic"))
 
 
 def test_an_edited_call_is_shown_as_it_ran(chat: Conversation) -> None:

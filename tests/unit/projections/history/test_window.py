@@ -94,7 +94,12 @@ def test_a_budget_counts_shown_content_only(chat: Conversation) -> None:
     chat.start("two")
     chat.complete("two", "done")
     counted: list[str] = []
-    model_history(chat.events(), max_tokens=1000, count_tokens=lambda t: counted.append(t) or 1)  # type: ignore[func-returns-value]
+    model_history(
+        chat.events(),
+        collapse="failed",
+        max_tokens=1000,
+        count_tokens=lambda text: counted.append(text) or 1,  # type: ignore[func-returns-value]
+    )
     assert 'f\n{"a":1}\ndone\n[1 other attempt failed: busy]' in "\n".join(counted)
     assert "".join(counted).count('{"a":1}') == 1
 

@@ -1,0 +1,99 @@
+"""Cache breaks: which requests of a log do not begin with the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore import Conversation, EventStore, MessageAdded
+from eventstore.providers import PROVIDERS
+from projections import cache_breaks, model_history
+
+Step = tuple[str, int]
+
+STEPS: st.SearchStrategy[list[Step]] = st.lists(
+    st.tuples(st.sampled_from(["ask", "fail", "complete"]), st.integers(0, 1)), max_size=12
+)
+
+
+def play(chat: Conversation, steps: list[Step]) -> None:
+    """Record the user's questions, and turns of one call that is answered before the next."""
+    chat.add_message("user", "begin")
+    for kind, number in steps:
+        if kind == "ask":
+            chat.add_message("user", f"question {number}")
+            continue
+        chat.add_message("assistant", "I try.")
+        call = chat.request("find", {"number": number})
+        chat.start(call.id)
+        if kind == "fail":
+            chat.fail(call.id, f"busy {number}")
+        else:
+            chat.complete(call.id, "found")
+
+
+@given(steps=STEPS)
+def test_a_tool_loop_never_rewrites_what_the_model_has_seen(steps: list[Step]) -> None:
+    """A request begins with the one before, but for what is left out when the user speaks."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        play(chat, steps)
+        events = list(chat.events())
+    provider: Any
+    for provider in PROVIDERS:
+        assert cache_breaks(events, provider, collapse="none", prefill=True) == []
+        for broken in cache_breaks(events, provider, prefill=True):
+            last = events[broken.version - 1].event
+            assert isinstance(last, MessageAdded)
+            assert last.role == "user"
+            assert "collapsed" in {repair.what for repair in broken.repairs}
+            assert broken.lost > 0
+
+
+@given(steps=STEPS)
+def test_a_call_that_was_left_out_stays_left_out(steps: list[Step]) -> None:
+    """The history before a user's message is the same for ever."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        play(chat, steps)
+        chat.add_message("user", "and then?")
+        before = model_history(chat.events()).render("openai")["messages"]
+        play(chat, steps)
+        assert model_history(chat.events()).render("openai")["messages"][: len(before)] == before
+
+
+def test_a_break_names_its_version_and_what_is_new(chat: Conversation) -> None:
+    """A break counts the bytes of the request before, without the brackets at its end."""
+    play(chat, [("fail", 1), ("complete", 1)])
+    events = list(chat.events())
+    assert cache_breaks(events, "openai") == []
+    (broken,) = cache_breaks(events, "openai", collapse="failed")
+    assert broken.version == len(events)
+    assert [repair.what for repair in broken.repairs] == ["collapsed"]
+    assert broken.kept > 0
+    assert broken.lost > 0
+
+
+def test_a_late_answer_is_a_break(chat: Conversation) -> None:
+    """The answer takes the place of the words that stood for it."""
+    chat.add_message("user", "go")
+    call = chat.request("slow")
+    chat.add_message("assistant", "It takes long.")
+    chat.add_message("user", "Is it done?")
+    chat.complete(call.id, "yes")
+    (broken,) = cache_breaks(chat.events(), "openai", prefill=True)
+    assert (broken.version, broken.repairs) == (chat.version, ())
+
+
+def test_an_empty_log_has_no_breaks() -> None:
+    """There is no request before the first."""
+    assert cache_breaks([], "openai") == []
+
+
+def test_wrong_options_are_refused(chat: Conversation) -> None:
+    """The options are those of `model_history`."""
+    with pytest.raises(ValueError, match="collapse"):
+        cache_breaks(chat.events(), "openai", collapse="some")  # type: ignore[arg-type]
