@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypeAlias, TypedDict, cast, get_args
 
 import msgspec
@@ -31,6 +31,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `max_tokens`: the number of tokens to keep, counted by `count_tokens`, otherwise by
       `token_counter()`.
     - `since`: keep the turns to which something happened from this version on.
+    - `pinned`: the versions of messages that no limit cuts off.
     - `summary`: the text in place of the turns that are cut off.
     - `prefill`: a history that stops on the assistant's words ends with them, and the model goes
       on from there; otherwise, where newer models refuse that, a user's message says that nothing
@@ -49,6 +50,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     count_tokens: TokenCounter | None = None
     since: int | None = None
+    pinned: Collection[int] = ()
     summary: str | None = None
     prefill: bool = False
     later_system: LaterSystem = "keep"
@@ -62,6 +64,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_positive("since", self.since, "a version (1 or more)")
         _require_positive("max_tokens", self.max_tokens, "1 or more")
         _require_counter(self.count_tokens, self.max_tokens)
+        _require_versions("pinned", self.pinned)
         _require_text("summary", self.summary)
 
     @property
@@ -80,6 +83,7 @@ class HistoryKeywords(TypedDict, total=False):
     max_tokens: int | None
     count_tokens: TokenCounter | None
     since: int | None
+    pinned: Collection[int]
     summary: str | None
     prefill: bool
     later_system: LaterSystem
@@ -103,6 +107,13 @@ def _require_limits(limits: object) -> None:
 def _require_positive(name: str, value: object, wanted: str) -> None:
     if value is not None and (type(value) is not int or value < 1):
         raise ValueError(f"{name} is {value!r}: pass {wanted}, or None for all")
+
+
+def _require_versions(name: str, versions: object) -> None:
+    is_given = isinstance(versions, Collection) and not isinstance(versions, str | bytes)
+    known: Iterable[object] = cast("Collection[object]", versions) if is_given else ()
+    if not is_given or not all(type(each) is int and each >= 1 for each in known):
+        raise ValueError(f"{name} is {versions!r}: pass the versions of messages, such as [1]")
 
 
 def _require_counter(count_tokens: object, max_tokens: int | None) -> None:

@@ -12,7 +12,7 @@ The rule of what is then shown is in the package's docstring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Self, get_args
 
 import msgspec
@@ -58,6 +58,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     max_tokens: int | None = None,
     count_tokens: TokenCounter | None = None,
     since: int | None = None,
+    pinned: Collection[int] = (),
     summary: str | None = None,
     prefill: bool = False,
     later_system: LaterSystem = "keep",
@@ -77,7 +78,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     Windows cut off older turns as a whole: `last_turns` keeps that many turns of the model,
     `max_tokens` those that fit (counted by `count_tokens`, otherwise by `token_counter()`),
     `since` those to which something happened from that version on. `summary` is shown in place
-    of what is cut off.
+    of what is cut off. `pinned` messages, by their versions, stay; a turn stays with its calls.
 
     A history that stops on the assistant's words ends, where newer models refuse that, with a
     user's message which says that nothing was said since. With `prefill` the model goes on from
@@ -98,6 +99,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         max_tokens=max_tokens,
         count_tokens=count_tokens,
         since=since,
+        pinned=pinned,
         summary=summary,
         prefill=prefill,
         later_system=later_system,
@@ -270,6 +272,7 @@ class History:
         max_tokens: int | None = None,
         count_tokens: TokenCounter | None = None,
         since: int | None = None,
+        pinned: Collection[int] = (),
         summary: str | None = None,
         prefill: bool = False,
         later_system: LaterSystem = "keep",
@@ -283,6 +286,7 @@ class History:
             max_tokens=max_tokens,
             count_tokens=count_tokens,
             since=since,
+            pinned=pinned,
             summary=summary,
             prefill=prefill,
             later_system=later_system,

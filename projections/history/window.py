@@ -2,7 +2,7 @@
 
 1. A window cuts between turns, never inside one, so that a call keeps its result and a message
    its reasoning.
-2. System messages stay.
+2. System messages stay, and so do the messages that are pinned.
 3. Several limits hold all at once.
 4. The last turn stays, even where it alone exceeds `max_tokens`.
 """
@@ -39,37 +39,38 @@ def apply_window(
     `last_versions` has, for each turn, the version of the last event that concerns it.
     """
     start = 0
+    stay = [t.role in _SYSTEM_ROLES or t.version in options.pinned for t in turns]
     cuts: list[Cut] = []
     if options.since is not None:
         start = _start_since(last_versions, options.since)
-        _cut_before(start, turns, f"what happened since version {options.since}", cuts)
+        _cut_before(start, turns, stay, f"what happened since version {options.since}", cuts)
     if options.last_turns is not None:
         place = _start_of_last(turns, options.last_turns)
-        _cut_before(place, turns, f"the last {plural(options.last_turns, 'turn')}", cuts)
+        _cut_before(place, turns, stay, f"the last {plural(options.last_turns, 'turn')}", cuts)
         start = max(start, place)
     if options.max_tokens is not None:
-        place = _start_within_budget(turns, options.max_tokens, options, is_cut=bool(cuts))
-        _cut_before(place, turns, f"{options.max_tokens:,} tokens", cuts)
+        place = _start_within_budget(turns, stay, options.max_tokens, options, is_cut=bool(cuts))
+        _cut_before(place, turns, stay, f"{options.max_tokens:,} tokens", cuts)
         start = max(start, place)
     if cuts and options.summary is not None:
         turns.insert(start, Turn("user", (Text(options.summary),)))
     return cuts
 
 
-def _cut_before(start: int, turns: Sequence[Turn], window: str, cuts: list[Cut]) -> None:
-    outside = _outside(turns, start)
+def _cut_before(
+    start: int, turns: Sequence[Turn], stay: Sequence[bool], window: str, cuts: list[Cut]
+) -> None:
+    outside = _outside(turns, stay, start)
     for place in outside:
         turns[place].hidden = True
     if outside:
         cuts.append(Cut(outside, window))
 
 
-def _outside(turns: Sequence[Turn], start: int) -> list[int]:
-    """Return the places of the turns before `start` that are shown, without the system's."""
+def _outside(turns: Sequence[Turn], stay: Sequence[bool], start: int) -> list[int]:
+    """Return the places of the turns before `start` that are shown, without those that stay."""
     return [
-        place
-        for place, turn in enumerate(turns[:start])
-        if not turn.hidden and turn.role not in _SYSTEM_ROLES
+        place for place, turn in enumerate(turns[:start]) if not turn.hidden and not stay[place]
     ]
 
 
@@ -95,24 +96,31 @@ def _start_of_last(turns: Sequence[Turn], count: int) -> int:
 
 
 def _start_within_budget(
-    turns: Sequence[Turn], max_tokens: int, options: HistoryOptions, *, is_cut: bool
+    turns: Sequence[Turn],
+    stay: Sequence[bool],
+    max_tokens: int,
+    options: HistoryOptions,
+    *,
+    is_cut: bool,
 ) -> int:
     """Return the start of the turns that fit the budget; the summary, where shown, costs too."""
     count = options.count_tokens or token_counter()
-    start = _start_within(turns, max_tokens, count)
-    if options.summary is None or not (is_cut or _outside(turns, start)):
+    start = _start_within(turns, stay, max_tokens, count)
+    if options.summary is None or not (is_cut or _outside(turns, stay, start)):
         return start
-    return _start_within(turns, max_tokens - count(options.summary), count)
+    return _start_within(turns, stay, max_tokens - count(options.summary), count)
 
 
-def _start_within(turns: Sequence[Turn], max_tokens: int, count: TokenCounter) -> int:
+def _start_within(
+    turns: Sequence[Turn], stay: Sequence[bool], max_tokens: int, count: TokenCounter
+) -> int:
     """Return where the longest run of last turns starts that fits; the last turn always stays."""
-    system = [turn for turn in turns if turn.role in _SYSTEM_ROLES]
-    left = max_tokens - sum(count(_all_text(turn)) for turn in system)
+    staying = [turn for turn, stays in zip(turns, stay, strict=True) if stays and not turn.hidden]
+    left = max_tokens - sum(count(_all_text(turn)) for turn in staying)
     start = len(turns)
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
-        if turn.hidden or turn.role in _SYSTEM_ROLES:
+        if turn.hidden or stay[place]:
             continue
         left -= count(_all_text(turn))
         if left < 0 and start < len(turns):

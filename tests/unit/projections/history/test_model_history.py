@@ -245,6 +245,8 @@ def test_a_token_budget_keeps_the_longest_run_of_last_turns(chat: Conversation) 
     ("options", "named"),
     [
         ({"collapse": "some"}, "'some'"),
+        ({"pinned": [0]}, "versions of messages"),
+        ({"pinned": 3}, "versions of messages"),
         ({"open_calls": "maybe"}, "'maybe'"),
         ({"last_turns": 0}, "last_turns is 0"),
         ({"count_tokens": len}, "max_tokens"),

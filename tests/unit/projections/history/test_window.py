@@ -71,6 +71,23 @@ def test_a_window_without_a_summary_names_the_dropped_turns(chat: Conversation) 
     assert (cut.what, cut.rule, cut.versions) == ("dropped", "window", (2, 3))
 
 
+def test_a_pinned_message_stays_in_every_window(chat: Conversation) -> None:
+    """A pinned turn stays with its call and result; its tokens are counted first."""
+    events = list(chat.events())
+    pinned = texts(events, last_turns=1, pinned=[2])
+    assert pinned == ["Be brief.", "first?", "second?", "quick", "two", "third?"]
+    whole = texts(events, since=9, pinned={3}, summary="Late.")
+    assert whole == ["Be brief.", "late", "one", "Late."]
+    room = len("Be brief.") + len("third?") + len("first?")
+
+    def within(most: int) -> list[str]:
+        return texts(events, max_tokens=most, count_tokens=len, pinned=[2])
+
+    assert within(room + len("second?")) == ["Be brief.", "first?", "third?"]
+    (cut,) = model_history(events, last_turns=1, pinned=[2]).repairs
+    assert cut.versions == (3,)
+
+
 def test_a_budget_counts_the_summary_too(chat: Conversation) -> None:
     """The tokens of the summary are not available for turns; several limits hold all at once."""
 
@@ -108,6 +125,7 @@ def test_a_budget_counts_shown_content_only(chat: Conversation) -> None:
     last_turns=st.none() | st.integers(1, 4),
     most=st.none() | st.integers(1, 120),
     since=st.none() | st.integers(1, 10),
+    pinned=st.sets(st.integers(1, 8)),
     summary=st.none() | st.just("Before: this and that."),
     end=st.integers(0, 8),
 )
@@ -115,6 +133,7 @@ def test_every_window_is_valid_for_every_provider(
     last_turns: int | None,
     most: int | None,
     since: int | None,
+    pinned: set[int],
     summary: str | None,
     end: int,
 ) -> None:
@@ -125,6 +144,7 @@ def test_every_window_is_valid_for_every_provider(
             last_turns=last_turns,
             max_tokens=most,
             since=since,
+            pinned=pinned,
             summary=summary,
             count_tokens=None if most is None else len,
         )
