@@ -3,7 +3,8 @@
 1. A request is made before each turn of the model, and at the end of the log.
 2. It keeps the one before if it begins with the same bytes. Brackets that close a list count
    as nothing: what is added to a message breaks nothing.
-3. A break has the changes of the history that were not there in the request before.
+3. A break has the changes of the history that only one of both requests shows: a call that was
+   left out since, or one whose late answer took the place of the words that stood for it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _encode = msgspec.json.Encoder().encode
 class CacheBreak(msgspec.Struct, frozen=True):
     """A request that begins otherwise than the one before it.
 
-    `version` is the last version that the request shows. `kept` and `lost` are the characters of
-    the request before, as JSON, that a cache can and cannot be used for. `repairs` are the changes
-    of the history that are new in this request.
+    `version` is the last version that the request shows. `kept` and `lost` are the bytes of the
+    request before, as JSON, that a cache can and cannot be used for. `repairs` are why: the changes
+    of the history that are new in this request, then those that only the request before has.
     """
 
     version: int
@@ -100,9 +101,14 @@ def _breaks(before: _Request | None, request: _Request) -> list[CacheBreak]:
     if request.text.startswith(earlier):
         return []
     kept = _common(earlier, request.text)
-    known = set(before.repairs)
-    new = tuple(repair for repair in request.repairs if repair not in known)
-    return [CacheBreak(request.version, kept, len(earlier) - kept, new)]
+    new = _without(request.repairs, before.repairs)
+    gone = _without(before.repairs, request.repairs)
+    return [CacheBreak(request.version, kept, len(earlier) - kept, (*new, *gone))]
+
+
+def _without(repairs: list[Repair], others: list[Repair]) -> list[Repair]:
+    known = set(others)
+    return [repair for repair in repairs if repair not in known]
 
 
 def _common(one: bytes, other: bytes) -> int:

@@ -20,6 +20,7 @@ TINY = {
     "fingerprint": ["--calls", "10", "--rounds", "2"],
     "imports": ["--rounds", "1"],
     "opening": ["--events", "2000", "--rounds", "1"],
+    "prefix": ["--conversations", "1"],
     "projector": ["--events", "2000", "--rounds", "1"],
     "prompt": ["--events", "10000", "--rounds", "3"],
     "reading": ["--events", "10000", "--rounds", "1"],

@@ -78,14 +78,15 @@ def test_a_break_names_its_version_and_what_is_new(chat: Conversation) -> None:
 
 
 def test_a_late_answer_is_a_break(chat: Conversation) -> None:
-    """The answer takes the place of the words that stood for it."""
+    """The answer takes the place of the words that stood for it, whose repair is the reason."""
     chat.add_message("user", "go")
     call = chat.request("slow")
     chat.add_message("assistant", "It takes long.")
     chat.add_message("user", "Is it done?")
     chat.complete(call.id, "yes")
     (broken,) = cache_breaks(chat.events(), "openai", prefill=True)
-    assert (broken.version, broken.repairs) == (chat.version, ())
+    assert broken.version == chat.version
+    assert [(repair.call_id, repair.what) for repair in broken.repairs] == [(call.id, "answered")]
 
 
 def test_an_empty_log_has_no_breaks() -> None:

@@ -259,7 +259,7 @@ def test_a_note_stands_under_a_result(chat: Conversation) -> None:
         user(result("b", {"json": {"a": 1}})),
     ]
     chat.record_messages(tries, "bedrock")
-    (_, _, answer) = model_history(chat.events()).render("bedrock")["messages"]
+    (_, _, answer) = model_history(chat.events(), collapse="failed").render("bedrock")["messages"]
     assert answer["content"] == [
         result("b", {"json": {"a": 1}}, {"text": "[1 other attempt failed: R]"})
     ]
@@ -268,7 +268,7 @@ def test_a_note_stands_under_a_result(chat: Conversation) -> None:
         attempt = chat.start(again.id)
         assert attempt is not None
         chat.fail(again.id, ValueError("no"))
-    shown = model_history(chat.events()).render("bedrock")["messages"]
+    shown = model_history(chat.events(), collapse="failed").render("bedrock")["messages"]
     assert shown[-1]["content"][0]["toolResult"]["status"] == "error"
 
 

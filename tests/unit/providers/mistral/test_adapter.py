@@ -279,7 +279,7 @@ def test_errors_and_notes_are_part_of_the_text(chat: Conversation) -> None:
             chat.fail(call.id, ValueError("no"))
         else:
             chat.complete(call.id, "R")
-    shown = model_history(chat.events()).render("mistral")["messages"]
+    shown = model_history(chat.events(), collapse="failed").render("mistral")["messages"]
     assert shown[-1]["content"].startswith("R\n[1 other attempt failed")
     every = model_history(chat.events(), collapse="none").render("mistral")["messages"]
     assert every[2]["content"] == '{"error":"no"}'

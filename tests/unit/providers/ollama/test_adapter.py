@@ -200,7 +200,7 @@ def test_errors_and_notes_are_part_of_the_text(chat: Conversation) -> None:
         ],
         "ollama",
     )
-    shown = model_history(chat.events()).render("ollama")["messages"]
+    shown = model_history(chat.events(), collapse="failed").render("ollama")["messages"]
     assert shown[-1] == result(content="R\n[1 other attempt failed: no]", x=1)
     again = chat.request("g", {"b": 1})
     for n in (1, 2):
