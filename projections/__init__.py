@@ -37,7 +37,7 @@ from projections.statistics.projection import ErrorStatistics, error_statistics
 from projections.statistics.results import Statistics
 from projections.statistics.usage import UsageReport, UsageStatistics, usage_statistics
 
-if TYPE_CHECKING:  # at run time loaded on first use: it needs SQLAlchemy
+if TYPE_CHECKING:  # at run time loaded on first use: SQLAlchemy, and jinja2
     from projections.projector import (
         Parked,
         Progress,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # at run time loaded on first use: it needs SQLAlchemy
         TableProjection,
         TimeBucket,
     )
+    from projections.report.page import html_report
 
 __all__ = [
     "Anomaly",
@@ -90,6 +91,7 @@ __all__ = [
     "error_statistics",
     "gate_context",
     "history_entries",
+    "html_report",
     "load_events",
     "model_history",
     "pending_approvals",
@@ -103,18 +105,22 @@ __all__ = [
     "why",
 ]
 
-_LAZY = frozenset(
+_OF_THE_PROJECTOR = frozenset(
     {"Parked", "Progress", "ProjectedLane", "Projector", "TableProjection", "TimeBucket"}
 )
 
 
 def __getattr__(name: str) -> object:
-    """Load the projector on first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from projections import projector  # loads SQLAlchemy
+    """Load the projector, and the report, on first use."""
+    if name in _OF_THE_PROJECTOR:
+        from projections import projector  # loads SQLAlchemy
 
-    return getattr(projector, name)
+        return getattr(projector, name)
+    if name == "html_report":
+        from projections.report.page import html_report  # loads jinja2
+
+        return html_report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ def main() -> None:
     try:
         from projections.cli.app import run  # typer and rich may not be there
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("rich", "typer"):
+        if (error.name or "").partition(".")[0] not in ("jinja2", "rich", "typer"):
             raise
         sys.stderr.write(
             f"toolledger: the command line needs {error.name}: pip install 'toolledger[cli]'\n"

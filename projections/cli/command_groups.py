@@ -15,6 +15,7 @@ from projections.cli.commands.fork import fork
 from projections.cli.commands.import_ import import_
 from projections.cli.commands.pytest_ import pytest_
 from projections.cli.commands.replay import replay, tail
+from projections.cli.commands.report import report
 from projections.cli.commands.search import search
 from projections.cli.commands.show import prompt, show, stats, tools
 from projections.cli.commands.verify import migrate, verify
@@ -77,6 +78,11 @@ GROUPS = {
             replay,
             "event by event: before, after, and the prompt",
             "toolledger replay support-42 --from 10",
+        ),
+        Listed(
+            report,
+            "a conversation as a page that opens offline",
+            "toolledger report support-42 -o support-42.html",
         ),
         Listed(diff, "what a second run did otherwise", "toolledger diff support-42 support-42b"),
         Listed(tail, "the newest events of all conversations", "toolledger tail --follow"),

@@ -82,7 +82,12 @@ class Diagnosis(msgspec.Struct, frozen=True, gc=False):
     @property
     def lines(self) -> tuple[str, ...]:
         """The ten lines, each with its label."""
-        return tuple(f"{label:<{_LABEL_CHARACTERS}} {text}" for label, text in self._labelled())
+        return tuple(f"{label:<{_LABEL_CHARACTERS}} {text}" for label, text in self.labelled)
+
+    @property
+    def labelled(self) -> tuple[tuple[str, str], ...]:
+        """The label and the text of each line."""
+        return tuple(self._labelled())
 
     def _labelled(self) -> Iterator[tuple[str, str]]:
         first, *others = self.causes or (None,)
@@ -113,7 +118,7 @@ class Diagnosis(msgspec.Struct, frozen=True, gc=False):
 
     def markdown(self) -> str:
         """Return the lines as a Markdown list under a heading, for an issue or a chat."""
-        items = "\n".join(f"- **{label}**: {_escaped(text)}" for label, text in self._labelled())
+        items = "\n".join(f"- **{label}**: {_escaped(text)}" for label, text in self.labelled)
         return f"### Why {_escaped(self.conversation_id)} failed\n\n{items}\n"
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ from eventstore.migrate import REVISIONS
 from eventstore.testing import append, pending, running
 from projections.cli import app
 from projections.cli.command_groups import GROUPS
+from projections.report import FIRST_LINE
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
@@ -40,6 +41,7 @@ COMMANDS = (
     "reject",
     "replay",
     "why",
+    "report",
     "diff",
     "fork",
     "pytest",
@@ -1221,7 +1223,7 @@ def test_migrate_refuses_a_schema_from_the_future(run: Command, store: EventStor
 
 
 def test_the_demo_tells_the_whole_story(run: Command) -> None:
-    """The demo works for some seconds, prints one or two screens, and leaves nothing behind."""
+    """The demo works for some seconds, prints one or two screens, and leaves its report behind."""
     before, out, after = os.times(), run("demo").stdout, os.times()
     assert after.children_user - before.children_user < 10
     for told in (
@@ -1243,7 +1245,9 @@ def test_the_demo_tells_the_whole_story(run: Command) -> None:
         assert told in out
     assert len(out.splitlines()) < 90
     assert CONTROL.search(out) is None
-    assert list(run.folder.iterdir()) == []
+    (page,) = run.folder.iterdir()
+    assert out.splitlines()[-1] == f"Open its report: python -m webbrowser -t {page.as_uri()}"
+    assert page.read_text("utf-8").startswith(FIRST_LINE)
 
 
 @pytest.mark.slow

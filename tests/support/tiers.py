@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,8 @@ SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
 SERVER_FIXTURES = SERVERS | {"server", "own_server"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""
-INTEGRATIONS = Path(__file__).parents[1] / "integrations"
-"""A folder that is slow: agent frameworks take seconds to load."""
+SLOW_FOLDERS = frozenset({"integrations", "browser"})
+"""Folders that are slow: agent frameworks and browsers take seconds to load."""
 
 _PROFILES = {"quick": QUICK_EXAMPLES, "whole": 100, "long": 1_000}
 _tier = "long" if LONG else "whole"
@@ -73,13 +72,13 @@ def mark(items: list[pytest.Item]) -> None:
     """Mark tests by their fixtures and their folder.
 
     `server` is set by fixtures or a parameter that names an engine, `torture` and `slow` by the
-    folder `torture`; integrations are slow. Other slow tests have the mark in their file.
+    folder `torture`; integrations and pages are slow. Other slow tests have the mark in their file.
     """
     for item in items:
         if "torture" in item.path.parts:
             item.add_marker(pytest.mark.torture)
             item.add_marker(pytest.mark.slow)
-        if item.path.name in SLOW_FILES or item.path.parent == INTEGRATIONS:
+        if item.path.name in SLOW_FILES or item.path.parent.name in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
         if _uses_server(item):
             item.add_marker(pytest.mark.server)

@@ -185,6 +185,7 @@ PROJECTIONS = [
     "error_statistics",
     "gate_context",
     "history_entries",
+    "html_report",
     "load_events",
     "model_history",
     "pending_approvals",

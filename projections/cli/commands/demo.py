@@ -71,10 +71,24 @@ def demo(keep: Keep = None, url: DemoUrl = None, *, as_json: Json = False) -> No
             story = Story(quiet=as_json)
             Demo(chat, shop, place, story).run()
             _close(chat, story, as_json=as_json)
-    if not as_json and (keep or url):
+            page = None if as_json else _write_report(chat)
+    if page is None:
+        return
+    if keep or url:
         from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
 
         say(f"\nThe log is kept: toolledger replay {chat.id} --url {shown_url(place)}")
+    say(f"\nOpen its report: python -m webbrowser -t {page.as_uri()}")
+
+
+def _write_report(chat: Conversation) -> Path:
+    """Write the report of a conversation to a file for temporary files."""
+    from projections.report.page import html_report  # loads jinja2
+
+    name = f"toolledger-{chat.id}-"
+    with tempfile.NamedTemporaryFile(prefix=name, suffix=".html", delete=False) as file:
+        file.write(html_report(chat.events()).encode())
+    return Path(file.name)
 
 
 def _unused_id(store: EventStore) -> str:

@@ -1,0 +1,99 @@
+"""`report`: a conversation as a page of HTML that opens without a network."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from projections.cli.options import (
+    URL,
+    ConversationId,
+    Json,
+    Url,
+    known_provider,
+    named,
+    open_store,
+)
+from projections.cli.output import print_json, say
+from projections.report import FIRST_LINE
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="The file to write; - is standard output."),
+]
+First = Annotated[
+    str | None,
+    typer.Option("--provider", help="Show this provider's prompts first. [default: the log's own]"),
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is no report.")]
+
+
+def report(
+    conversation_id: ConversationId,
+    out: Out = None,
+    url: Url = URL,
+    provider: First = None,
+    *,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a conversation as one page of HTML: timeline, every prompt, search, statistics.
+
+    The page opens at the first error, and needs no network. It holds what the log holds: look
+    through it before you share it.
+    """
+    from projections.report.page import html_report  # loads jinja2
+
+    first = None if provider is None else known_provider(provider)
+    with open_store(url) as store:
+        chat = named(store, conversation_id)
+        path = out or Path(f"{slug(chat.id)}.html")
+        if str(path) != "-":
+            refuse_other_files(path, force=force)
+        events = list(chat.events())
+        name = chat.id
+    page = html_report(events, provider=first).encode()
+    if str(path) == "-":
+        sys.stdout.buffer.write(page)
+        return
+    write_whole(path, page)
+    if as_json:
+        print_json({"report": str(path), "conversation_id": name, "events": len(events)})
+    else:
+        say(f"{path} ({len(events):,} events): open {path.absolute().as_uri()}")
+
+
+def slug(conversation_id: str) -> str:
+    """Return a conversation's id as the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", conversation_id).strip("-.")[:100] or "report"
+
+
+def refuse_other_files(path: Path, *, force: bool) -> None:
+    """Raise an error if a file exists that no report was written to.
+
+    Raises:
+        ValueError: there is such a file, and `force` is false.
+    """
+    if force or not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(FIRST_LINE)) == FIRST_LINE.encode():
+                return
+    raise ValueError(
+        f"{path} exists and is no report: pass --force to write over it, or another -o"
+    )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there as a whole, or as it was before."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
