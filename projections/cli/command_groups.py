@@ -17,6 +17,7 @@ from projections.cli.commands.pytest_ import pytest_
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
 from projections.cli.commands.search import search
+from projections.cli.commands.serve import serve
 from projections.cli.commands.show import prompt, show, stats, tools
 from projections.cli.commands.verify import migrate, verify
 from projections.cli.commands.why import why
@@ -101,6 +102,11 @@ GROUPS = {
         ),
     ),
     "Operate": (
+        Listed(
+            serve,
+            "the whole store as live web pages, with approvals",
+            "toolledger serve --url sqlite:///agent.db",
+        ),
         Listed(
             verify,
             "damage, gaps and false transitions",

@@ -46,6 +46,7 @@ COMMANDS = (
     "fork",
     "pytest",
     "tail",
+    "serve",
     "verify",
     "migrate",
 )

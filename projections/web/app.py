@@ -1,0 +1,212 @@
+"""The application: one page for each question, made anew from the log when it is asked for.
+
+1. Every answer has the same headers: only the server's own style and script may load, no other page
+   may frame it, and no cache keeps it. The report of a conversation brings its own policy.
+2. The pages share one fold, which reads what was appended since it was last asked.
+3. Pages that change by themselves ask for themselves again, and take over the part named `live`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.resources import files
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+import jinja2
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from eventstore import Cursor, EventStore
+from eventstore.domain.one_line import one_line
+from projections.approvals import PendingApproval
+from projections.formatting import utc_text
+from projections.report.page import html_report
+from projections.web.decisions import Decision, decide, shown_arguments
+from projections.web.guard import Guard
+from projections.web.store_view import HOUR, StoreView
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MAX_FORM_BYTES = 2_000_000
+MAX_LISTED = 200
+"""Conversations, errors, hours or calls that a page lists."""
+
+_NAME_CHARACTERS = 120
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_ASSETS = {
+    "htmx.js": ("htmx/htmx.min.js", "text/javascript"),
+    "web.css": ("web.css", "text/css"),
+}
+_assets = files("projections.web") / "assets"
+
+
+def web_app(store: EventStore, guard: Guard) -> Starlette:
+    """Return the application over a store; `guard` says which requests may go on."""
+    pages = _Pages(store, guard)
+
+    async def check(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        answer = guard.refusal(request) or await call_next(request)
+        answer.headers.setdefault("Content-Security-Policy", _POLICY)
+        answer.headers.update(_HEADERS)
+        return answer
+
+    return Starlette(
+        routes=[
+            Route("/", pages.conversations),
+            Route("/conversation/{name:path}", pages.conversation),
+            Route("/errors", pages.errors),
+            Route("/approvals", pages.approvals),
+            Route("/approvals", pages.decision, methods=["POST"]),
+            Route("/newest", pages.newest),
+            Route("/assets/{name}", _asset),
+        ],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=check)],
+    )
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """A call that waits, as the page shows it."""
+
+    approval: PendingApproval
+    arguments: str
+    shown: str
+
+
+class _Pages:
+    """The pages of one store."""
+
+    def __init__(self, store: EventStore, guard: Guard) -> None:
+        self._store = store
+        self._guard = guard
+        self._view = StoreView()
+        self._cursor: Cursor | None = None
+        self._lock = Lock()
+        environment = jinja2.Environment(
+            autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        environment.filters.update(utc=utc_text, line=_line, count="{:,}".format, path=_path)
+        self._template = environment.from_string(_text("web.html.jinja"))
+
+    def conversations(self, request: Request) -> Response:
+        """Return the list of conversations, the newest activity first."""
+        wanted = request.query_params.get("q", "").strip()
+        with self._current() as view:
+            every = [each for each in view.conversations.values() if wanted in each.id]
+        every.sort(key=lambda each: (-each.last_at, each.id))
+        return self._page("conversations", every, wanted=wanted)
+
+    def conversation(self, request: Request) -> Response:
+        """Return the report of one conversation, as it is now."""
+        events = list(self._store.conversation(request.path_params["name"]).events())
+        if not events:
+            return PlainTextResponse("there is no conversation of that name", 404)
+        answer = HTMLResponse(html_report(events))
+        answer.headers["Content-Security-Policy"] = "frame-ancestors 'none'"
+        return answer
+
+    def errors(self, _: Request) -> Response:
+        """Return the errors by their telling lines, and how many came in each hour."""
+        with self._current() as view:
+            every = sorted(view.errors.values(), key=lambda each: (-each.count, -each.last_at))
+            hours = sorted(view.errors_by_hour.items())[-MAX_LISTED:]
+        most = max((count for _, count in hours), default=1)
+        return self._page("errors", every, hours=[(at * HOUR, n) for at, n in hours], most=most)
+
+    def newest(self, _: Request) -> Response:
+        """Return the newest events of all conversations."""
+        with self._current() as view:
+            return self._page("newest", list(view.newest)[::-1])
+
+    def approvals(self, _: Request) -> Response:
+        """Return the calls that wait, each with a form to decide."""
+        return self._inbox("", "")
+
+    async def decision(self, request: Request) -> Response:
+        """Carry out a decision, and return the calls that wait then."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM_BYTES:
+                return PlainTextResponse("the form is too long", 413)
+        fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        return await run_in_threadpool(self._decided, fields)
+
+    def _decided(self, fields: dict[str, str]) -> Response:
+        if not self._guard.is_own_form(fields.get("form_token")):
+            return PlainTextResponse("the form is not of this server: open the page again", 403)
+        decision = Decision(**{n: fields.get(n, "") for n in Decision.__struct_fields__})
+        return self._inbox(decide(self._store, decision), decision.by)
+
+    def _inbox(self, note: str, by: str) -> Response:
+        with self._current() as view:
+            waiting = view.approvals
+        every = [_waiting(approval) for approval in waiting[:MAX_LISTED]]
+        return self._page("approvals", every, total=len(waiting), note=note, by=by)
+
+    @contextmanager
+    def _current(self) -> Generator[StoreView, None, None]:
+        """Give the fold of all that is in the log now."""
+        with self._lock:
+            feed = self._store.read(self._cursor)
+            self._view.extend(feed)
+            self._cursor = feed.cursor
+            yield self._view
+
+    def _page(self, page: str, every: list[Any], **data: Any) -> Response:
+        data = {"total": len(every), **data}
+        token = self._guard.form_token
+        text = self._template.render(page=page, token=token, lines=every[:MAX_LISTED], **data)
+        return HTMLResponse(text)
+
+
+def _waiting(approval: PendingApproval) -> _Waiting:
+    arguments = approval.raw
+    if arguments is None:
+        arguments = msgspec.json.format(msgspec.json.encode(approval.arguments)).decode()
+    return _Waiting(approval, _visible(arguments), shown_arguments(approval))
+
+
+def _asset(request: Request) -> Response:
+    found = _ASSETS.get(request.path_params["name"])
+    if found is None:
+        return PlainTextResponse("not found", 404)
+    name, media_type = found
+    return Response(_text(name), media_type=media_type)
+
+
+def _text(name: str) -> str:
+    return _assets.joinpath(name).read_text(encoding="utf-8")
+
+
+def _line(text: str) -> str:
+    return one_line(text, _NAME_CHARACTERS)
+
+
+def _path(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _visible(text: str) -> str:
+    """Return a text over several lines with its hidden characters as escapes."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )

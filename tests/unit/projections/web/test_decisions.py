@@ -1,0 +1,100 @@
+"""Decisions on the page: bound to the arguments that were shown, and made once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from eventstore import Conversation, EventStore
+from projections import pending_approvals
+from projections.web.decisions import Decision, decide, shown_arguments
+
+
+@pytest.fixture
+def asked(store: EventStore) -> Decision:
+    """Return ann's approval of a call that waits."""
+    chat = store.conversation("shop")
+    call = chat.request("refund", {"amount": 49, "order": "A-17"})
+    (approval,) = pending_approvals(store)
+    shown = shown_arguments(approval)
+    return Decision("shop", call.id, shown, "approve", " ann ", "")
+
+
+def call_of(store: EventStore, decision: Decision) -> Any:
+    """Return the call as it is now."""
+    return store.conversation(decision.conversation).tools[decision.call]
+
+
+def test_an_approval_and_a_rejection_are_recorded(store: EventStore, asked: Decision) -> None:
+    """The log has the name and the reason."""
+    assert decide(store, asked) == "refund is approved by ann"
+    assert (call_of(store, asked).status.name, call_of(store, asked).status.by) == (
+        "Approved",
+        "ann",
+    )
+    other = store.conversation("shop").request("refund", {"amount": 50})
+    (approval,) = pending_approvals(store)
+    refusal = Decision("shop", other.id, shown_arguments(approval), "reject", "bob", "too much")
+    assert decide(store, refusal) == "refund is rejected by bob"
+    status = call_of(store, refusal).status
+    assert (status.name, status.by, status.reason) == ("Rejected", "bob", "too much")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"by": "  "}, "enter your name"),
+        ({"decision": "run"}, "press Approve or Reject"),
+        ({"decision": ""}, "press Approve or Reject"),
+        ({"call": "nobody"}, "there is no such call"),
+        ({"conversation": "nobody"}, "there is no such call"),
+        ({"shown": "0" * 64}, "other arguments now"),
+        ({"shown": ""}, "other arguments now"),
+    ],
+)
+def test_a_wrong_form_decides_nothing(
+    store: EventStore, asked: Decision, changes: dict[str, str], complaint: str
+) -> None:
+    """The call still waits."""
+    said = decide(store, replace(asked, **changes))
+    assert said.startswith("nothing was decided: ")
+    assert complaint in said
+    assert call_of(store, asked).is_pending
+    assert store.conversation("nobody").version == 0
+
+
+def test_the_second_decision_names_the_first(store: EventStore, asked: Decision) -> None:
+    """Neither a second approval nor a later rejection changes anything."""
+    decide(store, asked)
+    before = store.conversation("shop").version
+    for decision in ("approve", "reject"):
+        said = decide(store, replace(asked, by="bob", decision=decision))
+        assert said == "nothing was decided: refund is approved by ann already"
+    assert store.conversation("shop").version == before
+
+
+def test_arguments_that_are_no_object_are_not_approved(store: EventStore) -> None:
+    """The call could not run; a rejection is recorded."""
+    call = store.conversation("shop").request("refund", '{"amount": 4')
+    (approval,) = pending_approvals(store)
+    wanted = Decision("shop", call.id, shown_arguments(approval), "approve", "ann", "")
+    assert "are not a JSON object" in decide(store, wanted)
+    assert decide(store, replace(wanted, decision="reject")) == "refund is rejected by ann"
+
+
+def test_equal_arguments_in_another_order_are_the_same(chat: Conversation) -> None:
+    """The order of the members is of no importance, a value is."""
+    chat.request("f", {"a": 1, "b": {"c": 2, "d": 3}})
+    chat.request("f", {"b": {"d": 3, "c": 2}, "a": 1})
+    chat.request("f", {"b": {"d": 3, "c": 4}, "a": 1})
+    texts = [shown_arguments(each) for each in pending_approvals_of(chat)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def pending_approvals_of(chat: Conversation) -> Any:
+    """Return the approvals of one conversation."""
+    from projections.approvals import PendingApprovals
+
+    return PendingApprovals().extend(chat.events()).approvals

@@ -1,0 +1,63 @@
+"""The fold behind the pages: the same in parts as in one piece, and the same as other folds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.played_logs import STEPS, Step, play
+
+from eventstore import EventStore, ToolFailed
+from projections import pending_approvals
+from projections.debugging.conversation_summary import conversation_summary
+from projections.web.store_view import MAX_LINES, MAX_NEWEST, StoreView
+
+
+@given(one=STEPS, other=STEPS, cut=st.integers(0, 40))
+def test_the_view_agrees_with_the_log(one: list[Step], other: list[Step], cut: int) -> None:
+    """Its counts are those of the summaries, its approvals those of the inbox."""
+    with EventStore.open("sqlite://") as store:
+        for name, steps in (("one", one), ("other", other)):
+            play(store.conversation(name), steps)
+        events = list(store.read())
+        view = StoreView()
+        view.extend(events[:cut])
+        view.extend(events[cut:])
+        assert view.approvals == pending_approvals(store)
+        for name, version in store.conversations():
+            line = view.conversations[name]
+            summary = conversation_summary(name, store.conversation(name).events())
+            assert (line.version, line.calls, len(line.open)) == (
+                version,
+                summary.calls,
+                summary.open,
+            )
+            assert line.last_at == summary.last_at
+    failed = [each for each in events if isinstance(each.event, ToolFailed)]
+    assert sum(each.count for each in view.errors.values()) == len(failed)
+    assert sum(view.errors_by_hour.values()) == len(failed)
+    assert Counter(line.failed for line in view.conversations.values()).total() == len(
+        view.conversations
+    )
+    assert [(each.conversation_id, each.version) for each in view.newest] == [
+        (each.conversation_id, each.version) for each in events[-MAX_NEWEST:]
+    ]
+
+
+def test_memory_is_bounded(store: EventStore) -> None:
+    """The frequent ones of very many different errors are kept."""
+    chat = store.conversation("c")
+    for number in range(MAX_LINES + 20):
+        call = chat.request(f"tool{number % 7}")
+        for _ in range(2 if number < 5 else 1):
+            chat.start(call.id)
+            chat.fail(
+                call.id,
+                ValueError(f"broken {'x' * (number % 50)} {chr(97 + number % 26)}{number:x}z"),
+            )
+    view = StoreView()
+    view.extend(store.read())
+    assert len(view.errors) <= MAX_LINES
+    assert len(view.newest) == MAX_NEWEST
+    assert [each.count for each in view.errors.values()].count(2) == 5
