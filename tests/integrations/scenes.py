@@ -64,6 +64,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "langchain": ("langchain", frozenset()),
     "langgraph": ("langgraph", frozenset()),
     "anthropic": ("anthropic", frozenset()),
+    "openai": ("openai", frozenset()),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 

@@ -17,6 +17,7 @@ MODULES = {
     "langchain": "langchain",
     "langgraph": "langgraph.checkpoint.sqlite",  # with the versions that the extra asks for
     "anthropic": "anthropic.lib.tools",
+    "openai": "openai.types.responses",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 

@@ -13,6 +13,7 @@ EXTRAS = {
     "langchain": ("langchain", "langchain"),
     "langgraph": ("langchain_core", "langgraph"),
     "anthropic": ("anthropic", "anthropic"),
+    "openai": ("openai", "openai"),
 }
 
 

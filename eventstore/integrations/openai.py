@@ -1,0 +1,270 @@
+"""openai: a tool loop over the Responses or the Chat Completions API, recorded, and resumed.
+
+    ledger = Ledger(store.conversation("support-42"), [find_order])
+    text = ledger.responses(client, "Where is my order?", model="gpt-5").until_done()
+
+1. The prompt is recorded before the model is asked, each response with its calls before any of them
+   runs. The calls run in a dispatcher: typed arguments, gates, approvals, retries as it has them.
+2. The messages of a request are those of the log. A runner without a prompt goes on after a crash,
+   or after a decision: what may start of the open calls runs first, then the model is asked.
+3. A call that waits for a decision ends the run, after the other calls of its response.
+4. The calls of a response that was cut off have failed, and the run ends.
+
+The SDK's own `ResponsesToolRunner` ends at the first error of a tool, and its checkpoints have no
+exception: so the loop is this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.conversation import Conversation
+from eventstore.dispatch import AsyncDispatcher, Dispatcher, Toolbox
+from eventstore.domain.messages import Text
+from eventstore.domain.statuses import Pending
+from eventstore.history_import import BROKEN_OFF
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import RecordedCalls, awaited_chat, blocking_chat
+from eventstore.responses.streams import recording
+
+try:
+    from openai import AsyncOpenAI, OpenAI
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+    from openai.types.responses import Response, ResponseIncompleteEvent
+except ImportError as error:
+    raise missing_extra("openai", error) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from eventstore.dispatch.function_tool import Tools
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
+
+_Provider = Literal["openai", "openai-responses"]
+
+_CUT_OFF: Final = ("length", "content_filter")
+"""Finish reasons of a message that ended before the model was through."""
+
+
+class Ledger:
+    """What records the tool loops of a client in a conversation.
+
+    A conversation of an `EventStore` serves an `OpenAI`, one of an `AsyncEventStore` serves an
+    `AsyncOpenAI` as well. `tools` and `options` are those of a `Dispatcher`.
+    """
+
+    def __init__(
+        self, chat: Conversation | AsyncConversation, tools: Tools, **options: Any
+    ) -> None:
+        self.chat = chat
+        self.tools = tools
+        self.options = options
+
+    @overload
+    def responses(
+        self, client: OpenAI, prompt: str | list[Any] | None = None, **params: Any
+    ) -> RecordedRunner: ...
+    @overload
+    def responses(
+        self, client: AsyncOpenAI, prompt: str | list[Any] | None = None, **params: Any
+    ) -> AsyncRecordedRunner: ...
+    def responses(
+        self,
+        client: OpenAI | AsyncOpenAI,
+        prompt: str | list[Any] | None = None,
+        **params: Any,
+    ) -> RecordedRunner | AsyncRecordedRunner:
+        """Return a runner over `client.responses.create`; `params` are its own.
+
+        Without a prompt it goes on after a crash, or after a decision.
+
+        Raises:
+            TypeError: an `AsyncOpenAI` needs a conversation of an `AsyncEventStore`.
+        """
+        return self._runner(client, "openai-responses", prompt, params)
+
+    @overload
+    def completions(
+        self, client: OpenAI, prompt: str | list[Any] | None = None, **params: Any
+    ) -> RecordedRunner: ...
+    @overload
+    def completions(
+        self, client: AsyncOpenAI, prompt: str | list[Any] | None = None, **params: Any
+    ) -> AsyncRecordedRunner: ...
+    def completions(
+        self,
+        client: OpenAI | AsyncOpenAI,
+        prompt: str | list[Any] | None = None,
+        **params: Any,
+    ) -> RecordedRunner | AsyncRecordedRunner:
+        """Return a runner over `client.chat.completions.create`; see `responses`."""
+        return self._runner(client, "openai", prompt, params)
+
+    def _runner(
+        self,
+        client: OpenAI | AsyncOpenAI,
+        provider: _Provider,
+        prompt: str | list[Any] | None,
+        params: dict[str, Any],
+    ) -> RecordedRunner | AsyncRecordedRunner:
+        loop = _Loop(self, provider, prompt, params)
+        if isinstance(client, AsyncOpenAI):
+            return AsyncRecordedRunner(loop, awaited_chat(self.chat), client)
+        return RecordedRunner(loop, client)
+
+
+class RecordedRunner:
+    """A tool loop: an iterator of responses, or with `stream=True` of all their chunks."""
+
+    def __init__(self, loop: _Loop, client: OpenAI) -> None:
+        self._loop = loop
+        self._create = _create(client, loop.provider)
+        self._dispatcher = Dispatcher(loop.chat, loop.tools, **loop.options)
+
+    def __iter__(self) -> Iterator[Any]:
+        loop = self._loop
+        if loop.begins_with_prompt():
+            loop.record_prompt()
+        elif _wait(self._dispatcher.resume()):
+            return
+        while True:
+            answer = self._create(**loop.request())
+            if loop.streams:
+                with recording(answer, loop.chat, loop.provider) as stream:
+                    for chunk in stream:
+                        loop.look_at(chunk)
+                        yield chunk
+                calls = stream.tools
+            else:
+                calls = loop.record(answer)
+                yield answer
+            if not calls or loop.ended_early(calls) or _wait(self._dispatcher.dispatch(calls)):
+                return
+
+    def until_done(self) -> str | None:
+        """Run to the end; return the model's last words, or None if a call waits for a decision."""
+        for _ in self:
+            pass
+        return self._loop.last_words()
+
+
+class AsyncRecordedRunner:
+    """`RecordedRunner` for asyncio."""
+
+    def __init__(self, loop: _Loop, chat: AsyncConversation, client: AsyncOpenAI) -> None:
+        self._loop = loop
+        self._chat = chat
+        self._create = _create(client, loop.provider)
+        self._dispatcher = AsyncDispatcher(chat, loop.tools, **loop.options)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        loop, call = self._loop, self._chat.session.call
+        if loop.begins_with_prompt():
+            await call(loop.record_prompt)
+        elif _wait(await self._dispatcher.resume()):
+            return
+        while True:
+            answer = await self._create(**await call(loop.request))
+            if loop.streams:
+                async with recording(answer, self._chat, loop.provider) as stream:
+                    async for chunk in stream:
+                        loop.look_at(chunk)
+                        yield chunk
+                calls = stream.tools
+            else:
+                calls = await call(lambda: loop.record(answer))  # noqa: B023 - awaited at once
+                yield answer
+            if not calls or await call(lambda: loop.ended_early(calls)):  # noqa: B023
+                return
+            if _wait(await self._dispatcher.dispatch(calls)):
+                return
+
+    async def until_done(self) -> str | None:
+        """Run to the end; return the model's last words, or None if a call waits for a decision."""
+        async for _ in self:
+            pass
+        return await self._chat.session.call(self._loop.last_words)
+
+
+class _Loop:
+    """What a loop reads from the log and writes to it, between asking and dispatching."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        provider: _Provider,
+        prompt: str | list[Any] | None,
+        params: dict[str, Any],
+    ) -> None:
+        self.chat = blocking_chat(ledger.chat)
+        self.provider: _Provider = provider
+        self.tools = ledger.tools
+        self.options = ledger.options
+        self.streams = bool(params.get("stream"))
+        self._prompt = prompt
+        own = Toolbox(ledger.tools).schemas(provider)
+        self._params = {**params, "tools": [*own, *params.get("tools", ())]}
+        if not self._params["tools"]:
+            del self._params["tools"]  # the API refuses an empty list
+        if self.streams and provider == "openai":
+            self._params.setdefault("stream_options", {"include_usage": True})
+        self._calls = RecordedCalls(self.chat, provider)
+        self._cut_off = False
+
+    def begins_with_prompt(self) -> bool:
+        """Return whether there is something to say before the model is asked."""
+        return self._prompt is not None
+
+    def record_prompt(self) -> None:
+        """Record what the model is asked."""
+        self.chat.record({"role": "user", "content": self._prompt}, self.provider)
+
+    def request(self) -> JsonObject:
+        """Return the next request: the conversation so far, and the host's own parameters."""
+        self._cut_off = False
+        return {**self._calls.request(self.provider), **self._params}
+
+    def record(self, answer: object) -> list[Tool]:
+        """Record a response and its calls, before any of them runs."""
+        self.look_at(answer)
+        return self.chat.record(answer, self.provider)
+
+    def look_at(self, part: object) -> None:
+        """Notice whether a response, or a chunk of one, says that it was cut off."""
+        self._cut_off = self._cut_off or _is_cut_off(part)
+
+    def ended_early(self, calls: Iterable[Tool]) -> bool:
+        """Return whether the response was cut off; its calls fail."""
+        if self._cut_off:
+            for tool in calls:
+                if isinstance(tool.status, Pending):
+                    self.chat.fail(tool.id, BROKEN_OFF)
+        return self._cut_off
+
+    def last_words(self) -> str | None:
+        """Return the text of the last response; None if a call of it waits for a decision."""
+        turn = self._calls.turns()[-1]
+        tools = self.chat.tools
+        if _wait(tools[call.id] for call in turn.calls):
+            return None
+        return "".join(part.text for part in turn.parts if isinstance(part, Text))
+
+
+def _wait(calls: Iterable[Tool]) -> bool:
+    """Return whether a call waits, for a person or for a time."""
+    return any(isinstance(tool.status, Pending) for tool in calls)
+
+
+def _is_cut_off(part: object) -> bool:
+    if isinstance(part, Response):
+        return part.status == "incomplete"
+    if isinstance(part, ChatCompletion | ChatCompletionChunk):
+        return any(choice.finish_reason in _CUT_OFF for choice in part.choices)
+    return isinstance(part, ResponseIncompleteEvent)
+
+
+def _create(client: OpenAI | AsyncOpenAI, provider: _Provider) -> Any:
+    return cast("Any", client.chat.completions if provider == "openai" else client.responses).create

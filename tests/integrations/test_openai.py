@@ -1,0 +1,133 @@
+"""openai plays the scenes over both of its APIs, and what its runner has of its own is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import DONE, Said, Scenes, url_in
+from support.frameworks import required
+
+required("openai.types.responses")
+
+from integrations.openai_transport import ScriptedAPI
+
+from eventstore import Completed, Conversation, EventStore, Failed, FunctionTool, Pending
+from eventstore.integrations.openai import Ledger
+
+Api = Callable[..., Any]
+BOTH = pytest.mark.parametrize("api", [Ledger.responses, Ledger.completions])
+STREAMED = pytest.mark.parametrize("stream", [False, True])
+
+
+class TestResponses(Scenes):
+    """The scenes with `Ledger.responses`."""
+
+    framework = "openai"
+
+
+class TestCompletions(Scenes):
+    """The scenes with `Ledger.completions`."""
+
+    framework = "openai_chat"
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Conversation]:
+    """Return a conversation of the blocking store."""
+    with EventStore.open(url_in(tmp_path)) as store:
+        yield store.conversation("c")
+
+
+def lost(number: int) -> str:
+    """Find an order that was lost."""
+    return f"order {number} is lost"
+
+
+CALL = Said("Look.", (("lost", '{"number": 7}', "a"),))
+
+
+@BOTH
+@STREAMED
+def test_the_blocking_client_is_served(chat: Conversation, api: Api, stream: bool) -> None:
+    """The loop runs to its end, and hands through each response, or each chunk."""
+    server = ScriptedAPI([CALL, Said(DONE)])
+    runner = api(Ledger(chat, [lost]), server.client(), "7?", model="gpt-5", stream=stream)
+    given = list(runner)
+    assert len(given) > 2 if stream else len(given) == 2
+    assert isinstance(chat.tools["a"].status, Completed)
+    assert "order 7 is lost" in str(server.requests[-1])
+    assert server.requests[0]["tools"]
+
+
+@BOTH
+def test_the_next_run_gets_the_history(chat: Conversation, api: Api) -> None:
+    """All that was said stays, and the tools of the host stand beside ours."""
+    server = ScriptedAPI([CALL, Said("Lost."), Said(DONE)])
+    ledger = Ledger(chat, [lost])
+    assert api(ledger, server.client(), "Order 7?", model="gpt-5").until_done() == "Lost."
+    own = [{"type": "web_search"}]
+    again = api(ledger, server.client(), "Thanks.", model="gpt-5", tools=own)
+    assert again.until_done() == DONE
+    assert "Order 7?" in str(server.requests[-1])
+    assert len(server.requests[-1]["tools"]) == 2
+
+
+@BOTH
+@STREAMED
+def test_a_response_that_was_cut_off_runs_nothing(
+    chat: Conversation, api: Api, stream: bool
+) -> None:
+    """The calls of a response that ended at its limit fail, and a later runner leaves them."""
+    server = ScriptedAPI([CALL, Said(DONE)], cut_off=True)
+    ledger = Ledger(chat, [lost])
+    api(ledger, server.client(), "7?", model="gpt-5", stream=stream).until_done()
+    (tool,) = chat.tools.values()
+    assert isinstance(tool.status, Failed)
+    assert (tool.status.failure.code, tool.attempts) == ("broken_off", 0)
+    assert api(ledger, server.client(), model="gpt-5", stream=stream).until_done() == DONE
+
+
+@BOTH
+@pytest.mark.parametrize("edited", [None, {"number": 9}])
+def test_the_other_call_runs_while_one_waits(
+    chat: Conversation, api: Api, edited: dict[str, Any] | None
+) -> None:
+    """The other call of the response runs; the one that waits runs as it was approved."""
+
+    def refund(number: int) -> str:
+        """Refund an order."""
+        return f"refunded {number}"
+
+    calls = (("refund", '{"number": 7}', "r"), ("lost", '{"number": 7}', "a"))
+    server = ScriptedAPI([Said("", calls), Said(DONE)])
+    ledger = Ledger(chat, [lost, FunctionTool(refund, needs_approval=True)])
+    assert api(ledger, server.client(), "?", model="gpt-5").until_done() is None
+    assert [type(tool.status) for tool in chat.tools.values()] == [Pending, Completed]
+    assert api(ledger, server.client(), model="gpt-5").until_done() is None
+    assert len(server.requests) == 1
+    chat.approve("r", edited)
+    assert api(ledger, server.client(), model="gpt-5").until_done() == DONE
+    response = chat.tools["r"].response
+    assert response is not None
+    assert response.result == f"refunded {9 if edited else 7}"
+
+
+@BOTH
+def test_a_loop_may_be_left(chat: Conversation, api: Api) -> None:
+    """The calls of the last response did not run; a runner without a prompt runs them."""
+    server = ScriptedAPI([CALL, Said(DONE)])
+    ledger = Ledger(chat, [lost])
+    for _ in api(ledger, server.client(), "7?", model="gpt-5"):
+        break
+    assert isinstance(chat.tools["a"].status, Pending)
+    assert api(ledger, server.client(), model="gpt-5").until_done() == DONE
+    assert isinstance(chat.tools["a"].status, Completed)
+
+
+def test_an_asynchronous_client_needs_its_store(chat: Conversation) -> None:
+    """The error says how to open the log."""
+    with pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(chat, [lost]).responses(ScriptedAPI([]).async_client(), "?", model="gpt-5")
