@@ -17,7 +17,9 @@ from projections.debugging.event_filter import EventFilter
 from projections.debugging.event_lines import load_events
 from projections.debugging.log_diff import LogDiff, diff
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
+from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
+from projections.debugging.what_if import JudgedCall, WhatIf, bisect, what_if
 from projections.debugging.why import Diagnosis, why
 from projections.history.cache_breaks import CacheBreak, cache_breaks
 from projections.history.entries import Repair
@@ -61,6 +63,7 @@ __all__ = [
     "Frame",
     "History",
     "HistoryEntry",
+    "JudgedCall",
     "LogDiff",
     "ModelHistory",
     "OpenAttempt",
@@ -79,12 +82,16 @@ __all__ = [
     "Repeats",
     "Replay",
     "ResumePlan",
+    "ScanFinding",
+    "ScannedLog",
     "Statistics",
     "Step",
     "TableProjection",
     "TimeBucket",
     "UsageReport",
     "UsageStatistics",
+    "WhatIf",
+    "bisect",
     "cache_breaks",
     "current_tools",
     "diff",
@@ -100,8 +107,10 @@ __all__ = [
     "repeats",
     "replay",
     "resume_plan",
+    "scan",
     "token_counter",
     "usage_statistics",
+    "what_if",
     "why",
 ]
 

@@ -20,6 +20,7 @@ from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
 from projections.cli.commands.show import prompt, show, stats, tools
 from projections.cli.commands.verify import migrate, verify
+from projections.cli.commands.what_if import what_if
 from projections.cli.commands.why import why
 
 
@@ -33,7 +34,7 @@ class Listed(NamedTuple):
     @property
     def name(self) -> str:
         """What is typed."""
-        return self.command.__name__.rstrip("_")
+        return self.command.__name__.rstrip("_").replace("_", "-")
 
 
 GROUPS = {
@@ -74,6 +75,11 @@ GROUPS = {
         Listed(stats, "failures, retries and tokens", "toolledger stats --every 1d"),
         Listed(
             why, "why a conversation failed, in ten lines", "toolledger why support-42 --markdown"
+        ),
+        Listed(
+            what_if,
+            "what other policies would have decided",
+            "toolledger what-if support-42 --end-on auth --attempts 1",
         ),
         Listed(
             replay,

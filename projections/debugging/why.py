@@ -118,8 +118,8 @@ class Diagnosis(msgspec.Struct, frozen=True, gc=False):
 
     def markdown(self) -> str:
         """Return the lines as a Markdown list under a heading, for an issue or a chat."""
-        items = "\n".join(f"- **{label}**: {_escaped(text)}" for label, text in self.labelled)
-        return f"### Why {_escaped(self.conversation_id)} failed\n\n{items}\n"
+        items = "\n".join(f"- **{label}**: {escaped(text)}" for label, text in self.labelled)
+        return f"### Why {escaped(self.conversation_id)} failed\n\n{items}\n"
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -292,6 +292,6 @@ def _joined(texts: Sequence[str]) -> str:
     return "; ".join(texts[:MAX_LISTED]) + more
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that Markdown shows as it is."""
     return "".join(f"\\{char}" if char in "\\`*_[]<>#|" else char for char in text)

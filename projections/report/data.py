@@ -9,6 +9,7 @@ import msgspec
 from eventstore import ModelResponded, Recorded
 from eventstore.providers import AnyProvider
 from projections.debugging.call_facts import LogFacts
+from projections.debugging.scan import RULES, ScanFinding, loops, scan
 from projections.debugging.suspects import loop_text
 from projections.debugging.why import Diagnosis, why
 from projections.history.projection import model_history
@@ -18,8 +19,11 @@ from projections.report.timeline import Row, Timeline
 from projections.statistics.projection import error_statistics
 from projections.statistics.results import Statistics
 
-MAX_LOOPS = 200
-"""Loops that the page lists, the longest first; rows show them all."""
+MAX_LISTED = 200
+"""Loops and findings that the page lists."""
+
+FINDING_RULES = tuple(rule for rule in RULES if rule is not loops)
+"""The rules of the scanners; the page has a list of its own for loops."""
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -46,6 +50,7 @@ class Report(msgspec.Struct, frozen=True):
     prompts: list[ProviderPrompts]
     statistics: Statistics
     loops: tuple[Loop, ...]
+    findings: tuple[ScanFinding, ...]
     tokens: tuple[tuple[int, int, int, int], ...]
     events: Sequence[Recorded]
 
@@ -87,7 +92,8 @@ def report_data(
         rows=rows.rows,
         prompts=prompts_of(events, provider or own_provider(events), wanted, max_turns),
         statistics=error_statistics(events),
-        loops=tuple(_loop(each) for each in diagnosis.loops[:MAX_LOOPS]),
+        loops=tuple(_loop(each) for each in diagnosis.loops[:MAX_LISTED]),
+        findings=tuple(scan(events, FINDING_RULES)[:MAX_LISTED]),
         tokens=tuple(_tokens(events)),
         events=events,
     )

@@ -41,6 +41,7 @@ COMMANDS = (
     "reject",
     "replay",
     "why",
+    "what-if",
     "report",
     "diff",
     "fork",
@@ -1218,6 +1219,35 @@ def test_migrate_refuses_a_schema_from_the_future(run: Command, store: EventStor
     """Only a newer toolledger knows what to do with it."""
     tamper(run, "UPDATE toolledger_version SET version_num = '9999'")
     assert "upgrade toolledger" in run.refused("migrate", "--url", run.url)
+
+
+# what other policies would have done, and what the scanners find
+
+
+def test_other_policies_are_judged_on_the_log(run: Command, store: EventStore) -> None:
+    """The retried time-out would not have been retried, and would have ended the run."""
+    options = ("what-if", "chat", "--url", run.url)
+    before = store.conversation("chat").version
+    found = run.json(*options, "--attempts", "1", "--end-on", "transient", "--hide", "delete")
+    assert [call["tool"] for call in found["not_retried"]] == ["find"]
+    assert [call["tool"] for call in found["ended"]] == ["find"]
+    assert [call["tool"] for call in found["hidden"]] == ["delete", "delete"]
+    told = run.here(*options, "--last-turns", "1").stdout
+    assert "would have been retried: no call" in told
+    assert "pass one of earlier" in run.refused(*options, "--collapse", "x", status=2)
+    assert store.conversation("chat").version == before
+
+
+def test_why_scans(run: Command, store: EventStore) -> None:
+    """The findings follow the ten lines."""
+    assert len(run.here("why", "chat", "--url", run.url).stdout.splitlines()) == 10
+    lines = run.here("why", "chat", "--scan", "--url", run.url).stdout.splitlines()
+    assert lines[10].startswith("open_calls: version ")
+    found = run.json("why", "chat", "--scan", "--url", run.url)
+    assert [each["rule"] for each in found["findings"]] == ["open_calls"]
+    assert found["why"]["open"]
+    marked = run.here("why", "chat", "--scan", "--markdown", "--url", run.url).stdout
+    assert "- open\\_calls" in marked
 
 
 # the demo

@@ -74,6 +74,7 @@ FACES = {
 }
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
+    "eventstore.domain.credentials",
     "eventstore.domain.json_types",
     "eventstore.domain.one_line",
     "eventstore.domain.recovery",

@@ -206,8 +206,8 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Show the next prompt, valid for a provider: what the model would see now."""
     known = known_provider(provider)
-    _one_of(collapse, get_args(Collapse), "--collapse")
-    _one_of(open_calls, get_args(OpenCalls), "--open-calls")
+    one_of(collapse, get_args(Collapse), "--collapse")
+    one_of(open_calls, get_args(OpenCalls), "--open-calls")
     with open_store(url) as store:
         chat = named(store, conversation_id)
         if since is not None and since > chat.version:
@@ -263,7 +263,7 @@ def tools(
 ) -> None:
     """List the tool calls as they stand now, of one conversation or of all."""
     if status is not None:
-        _one_of(status, get_args(StatusName), "--status")
+        one_of(status, get_args(StatusName), "--status")
     with open_store(url) as store:
         calls = [
             (name, tool)
@@ -409,6 +409,11 @@ def _duration(text: str | None) -> timedelta | None:
     return timedelta(**{unit: int(number)})
 
 
-def _one_of(value: str, known: tuple[str, ...], option: str) -> None:
+def one_of(value: str, known: tuple[str, ...], option: str) -> None:
+    """Raise an error unless the value of an option is a known one.
+
+    Raises:
+        BadParameter: it is not.
+    """
     if value not in known:
         raise typer.BadParameter(f"{value!r}: pass one of {', '.join(known)}", param_hint=option)

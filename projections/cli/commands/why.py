@@ -8,8 +8,14 @@ import typer
 
 from projections.cli.options import URL, ConversationId, Json, Url, named, open_store
 from projections.cli.output import clean, print_json, say
+from projections.debugging.scan import scan as scanned
+from projections.debugging.why import escaped
 from projections.debugging.why import why as diagnosed
 
+Scan = Annotated[
+    bool,
+    typer.Option("--scan", help="Also say what the scanners find: large results, long waits, ..."),
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue.")]
 
 
@@ -18,15 +24,19 @@ def why(
     url: Url = URL,
     *,
     markdown: Markdown = False,
+    scan: Scan = False,
     as_json: Json = False,
 ) -> None:
     """Say why a conversation failed, in ten lines: how it ended, the cause, where to look."""
     with open_store(url) as store:
-        diagnosis = diagnosed(named(store, conversation_id).events())
+        events = list(named(store, conversation_id).events())
+    diagnosis = diagnosed(events)
+    findings = scanned(events) if scan else []
     if as_json:
-        print_json(diagnosis)
-    elif markdown:
-        say(diagnosis.markdown())
-    else:
-        for line in diagnosis.lines:
-            say(clean(line, kept=""))
+        print_json({"why": diagnosis, "findings": findings} if scan else diagnosis)
+        return
+    if markdown:
+        say(diagnosis.markdown() + "".join(f"- {escaped(str(each))}\n" for each in findings))
+        return
+    for line in (*diagnosis.lines, *map(str, findings)):
+        say(clean(line, kept=""))

@@ -1,0 +1,98 @@
+"""`what-if`: what other policies would have decided in a recorded conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+from typing import Annotated, cast, get_args
+
+import typer
+
+from eventstore import (
+    ErrorKind,
+    ErrorKindSet,
+    RetryPolicy,
+    ToolErrorPolicy,
+    ToolGate,
+    ToolGateContext,
+)
+from projections.cli.commands.show import CollapseOption, LastTurns, MaxTokens, one_of
+from projections.cli.options import (
+    URL,
+    ConversationId,
+    Json,
+    Provider,
+    Url,
+    known_provider,
+    named,
+    open_store,
+)
+from projections.cli.output import print_json, say
+from projections.debugging.what_if import what_if as judged
+from projections.history.options import Collapse
+from projections.history.token_counter import token_counter
+
+EndOn = Annotated[
+    list[ErrorKind] | None,
+    typer.Option("--end-on", help="End the run on errors of this kind. Repeat it for more."),
+]
+Attempts = Annotated[
+    int | None, typer.Option("--attempts", min=1, help="Run each call at most N times.")
+]
+Hide = Annotated[
+    list[str] | None,
+    typer.Option("--hide", metavar="TOOL", help="Hide this tool. Repeat it for more."),
+]
+
+
+def what_if(  # noqa: PLR0913 - a parameter for each option
+    conversation_id: ConversationId,
+    end_on: EndOn = None,
+    attempts: Attempts = None,
+    hide: Hide = None,
+    collapse: CollapseOption = "earlier",
+    last_turns: LastTurns = None,
+    provider: Provider = "openai",
+    url: Url = URL,
+    *,
+    max_tokens: MaxTokens = None,
+    as_json: Json = False,
+) -> None:
+    """Say what other policies would have ended, retried, hidden and left out. Nothing runs.
+
+    Sizes are in tokens where tiktoken is installed, otherwise in characters.
+    """
+    wanted = known_provider(provider)
+    one_of(collapse, get_args(Collapse), "--collapse")
+    with open_store(url) as store:
+        events = list(named(store, conversation_id).events())
+    try:
+        count = token_counter()
+    except ValueError:  # not installed, or without a network
+        count = None
+    found = judged(
+        events,
+        errors=ToolErrorPolicy(ErrorKindSet.of(*end_on)) if end_on else None,
+        retries=None if attempts is None else RetryPolicy(attempts),
+        gates=[Hidden(hide)] if hide else (),
+        provider=wanted,
+        counter=count,
+        collapse=cast("Collapse", collapse),
+        last_turns=last_turns,
+        max_tokens=max_tokens,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        say(str(found))
+
+
+class Hidden(ToolGate):
+    """The gate that hides the tools of the option."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+
+    def allowlist(self, context: ToolGateContext, /) -> AbstractSet[str] | None:
+        """Return every other tool."""
+        return set(context.available_tool_names) - self._names
