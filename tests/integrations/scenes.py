@@ -65,6 +65,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "langgraph": ("langgraph", frozenset()),
     "anthropic": ("anthropic", frozenset()),
     "openai": ("openai", frozenset()),
+    "mcp": ("mcp", frozenset({"a call fails and is asked again"})),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 

@@ -18,6 +18,7 @@ MODULES = {
     "langgraph": "langgraph.checkpoint.sqlite",  # with the versions that the extra asks for
     "anthropic": "anthropic.lib.tools",
     "openai": "openai.types.responses",
+    "mcp": "mcp.server.mcpserver",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 

@@ -14,6 +14,7 @@ EXTRAS = {
     "langgraph": ("langchain_core", "langgraph"),
     "anthropic": ("anthropic", "anthropic"),
     "openai": ("openai", "openai"),
+    "mcp": ("mcp", "mcp"),
 }
 
 

@@ -1,0 +1,163 @@
+"""mcp: the tools of a server, as tools of a dispatcher that records their calls.
+
+    async with Client(server) as session:
+        dispatcher = AsyncDispatcher(chat, await tools_of(session))
+
+1. Arguments are checked against the server's schema before a call starts: refused ones are a
+   failure of kind `validation`, and nothing was sent.
+2. Text is recorded as the server wrote it; as the structured content where both say the same. An
+   image is recorded as one, any other block as its JSON.
+3. No class of an exception crosses the wire: an error of a tool is a `RemoteToolError` with the
+   server's text, one of the protocol keeps its code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final
+
+from eventstore.dispatch import FunctionTool
+from eventstore.domain.failure import ErrorKind, Failure, classify
+from eventstore.domain.messages import Image, Part, Text
+from eventstore.integrations.extras import missing_extra
+
+try:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import validator_for
+    from mcp import Client, ClientSession, MCPError
+    from mcp.types import ImageContent, PaginatedRequestParams, TextContent
+except ImportError as error:
+    raise missing_extra("mcp", error) from error
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as ServerTool
+
+    from eventstore.domain.calls import FunctionCall
+    from eventstore.domain.json_types import JsonObject
+
+_REFUSED: Final = (-32601, -32602)
+"""The protocol's codes for an unknown method, or tool, and for wrong parameters."""
+
+
+class RemoteToolError(Exception):
+    """A tool of a server answered with an error."""
+
+
+class RemoteTool(FunctionTool[..., Any]):
+    """A tool of a server. Its options are those of a `FunctionTool`."""
+
+    def __init__(self, session: Client | ClientSession, tool: ServerTool, **options: Any) -> None:
+        async def call(**arguments: Any) -> object:
+            return _result_of(await session.call_tool(tool.name, arguments))
+
+        super().__init__(
+            call,
+            tool.name,
+            description=tool.description or "",
+            **{"classify": _kind_of, **options},
+        )
+        self._schema: JsonObject = tool.input_schema
+        self._validator = validator_for(self._schema, default=Draft202012Validator)(self._schema)
+
+    @property
+    def parameters(self) -> JsonObject:
+        """JSON schema of the arguments, as the server has it."""
+        return self._schema
+
+    def invalid(self, call: FunctionCall) -> Failure | None:
+        """Return why the server cannot take the arguments of the call; None if it can."""
+        refused = super().invalid(call)
+        if refused is not None:
+            return refused
+        wrong = best_match(self._validator.iter_errors(call.arguments))
+        if wrong is None:
+            return None
+        message = f"`{call.name}` {wrong.json_path}: {wrong.message}"
+        return Failure(
+            ErrorKind.VALIDATION, message, f"Not executed: {message}", code="invalid_arguments"
+        )
+
+
+async def tools_of(
+    session: Client | ClientSession,
+    *,
+    needs_approval: Collection[str] = (),
+    idempotent: Collection[str] = (),
+) -> list[RemoteTool]:
+    """Return the tools of a server, for an `AsyncDispatcher`.
+
+    The calls of those in `needs_approval` wait for a decision. Those in `idempotent` may run again
+    after a crash; what a server says of itself is not taken for it.
+
+    Raises:
+        ValueError: the server has no tool of a name in `needs_approval` or `idempotent`.
+    """
+    listed = await _listed(session)
+    if unknown := {*needs_approval, *idempotent} - {tool.name for tool in listed}:
+        raise ValueError(f"the server has no tool {sorted(unknown)}: pass names of its tools")
+    return [
+        RemoteTool(
+            session,
+            tool,
+            needs_approval=tool.name in needs_approval,
+            idempotent=tool.name in idempotent,
+        )
+        for tool in listed
+    ]
+
+
+async def _listed(session: Client | ClientSession) -> list[ServerTool]:
+    """Return what a server lists, of all its pages."""
+    source = session.session if isinstance(session, Client) else session
+    page = await source.list_tools()
+    listed = list(page.tools)
+    while page.next_cursor:
+        page = await source.list_tools(params=PaginatedRequestParams(cursor=page.next_cursor))
+        listed += page.tools
+    return listed
+
+
+def _result_of(answer: CallToolResult) -> object:
+    """Return what is recorded of an answer.
+
+    Raises:
+        RemoteToolError: the answer is an error.
+    """
+    parts = [_part(block) for block in answer.content]
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if answer.is_error:
+        raise RemoteToolError("\n".join(texts))
+    if len(texts) < len(parts):
+        return parts
+    text = "\n".join(texts)
+    structured = answer.structured_content
+    return structured if structured is not None and _says(text, structured) else text
+
+
+def _says(text: str, structured: JsonObject) -> bool:
+    """Return whether a text is the JSON of an object, or there is none."""
+    if not text:
+        return True
+    try:
+        said: object = json.loads(text)
+    except ValueError:
+        return False
+    return said == structured
+
+
+def _part(block: object) -> Part:
+    if isinstance(block, TextContent):
+        return Text(block.text)
+    if isinstance(block, ImageContent):
+        return Image(data=block.data, media_type=block.mime_type)
+    described: Any = block  # a sound, a resource, or a link to one
+    return Text(described.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def _kind_of(error: BaseException) -> ErrorKind:
+    if isinstance(error, MCPError) and error.code in _REFUSED:
+        return ErrorKind.VALIDATION
+    return classify(error)

@@ -1,0 +1,170 @@
+"""mcp plays the scenes, and what a server's tools have of their own is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import (
+    DONE,
+    FIND_7,
+    REFUND,
+    Play,
+    Said,
+    Scenes,
+    check,
+    url_in,
+)
+from support.frameworks import required
+
+required("mcp.server.mcpserver")
+required("openai.types.responses")
+
+from mcp import Client, MCPError
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, EmbeddedResource, ImageContent, TextContent
+from mcp.types import TextResourceContents as Resource
+
+from eventstore import AsyncDispatcher, AsyncEventStore, Completed, EventStore, Failed, Tool
+from eventstore.integrations.mcp import tools_of
+from projections import model_history
+
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+class TestMcp(Scenes):
+    """The scenes with the tools of a server."""
+
+    framework = "mcp"
+
+    def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
+        """The server's text is kept; the class of its exception does not cross the wire."""
+        script = (
+            Said("flaky", ((*FIND_7, "call_a"), (*REFUND, "call_b"))),
+            Said("", ((*FIND_7, "call_c"),)),
+            Said(DONE),
+        )
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation("support-42")
+            failed, refunded, found = chat.tools.values()
+            assert isinstance(failed.status, Failed)
+            assert failed.status.failure.exception == (
+                "eventstore.integrations.mcp.RemoteToolError"
+            )
+            assert failed.status.failure.message == "Error executing tool find_order"
+            assert refunded.response is not None
+            assert refunded.response.result == "refunded 1.5"
+            assert isinstance(found.status, Completed)
+            check(url, chat, ["find_order", "find_order", "refund"])
+
+
+def server_of() -> MCPServer:
+    """Return a server with a tool for each form of a result."""
+    server = MCPServer("forms")
+
+    @server.tool()
+    def order(number: int) -> dict[str, Any]:
+        """Find an order."""
+        return {"order": number, "status": "lost"}
+
+    @server.tool()
+    def chart() -> CallToolResult:
+        """Draw a chart."""
+        text = TextContent(type="text", text="the chart")
+        image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
+        page = Resource(uri="file:///chart.csv", text="1,2")
+        return CallToolResult(
+            content=[text, image, EmbeddedResource(type="resource", resource=page)]
+        )
+
+    @server.tool()
+    def said() -> CallToolResult:
+        """Say one thing in words, and another in structure."""
+        words = TextContent(type="text", text="two orders")
+        return CallToolResult(content=[words], structured_content={"orders": 2})
+
+    @server.tool()
+    def refused() -> str:
+        """Refuse, as the protocol has it."""
+        raise MCPError(code=-32602, message="no such order")
+
+    return server
+
+
+async def dispatched(url: str, name: str, arguments: dict[str, Any]) -> tuple[Tool, str]:
+    """Return a call of a server's tool that was dispatched, and the prompt after it."""
+    async with AsyncEventStore.open(url) as store, Client(server_of()) as session:
+        chat = store.conversation("c")
+        await chat.add_message("user", "?")
+        call = await chat.request(name, arguments)
+        (tool,) = await AsyncDispatcher(chat, await tools_of(session)).dispatch([call])
+        history = model_history([recorded async for recorded in chat.events()])
+        return tool, str(history.render("anthropic"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        ("order", {"number": 7}, {"order": 7, "status": "lost"}),
+        ("said", {}, "two orders"),
+    ],
+)
+def test_a_result_is_recorded_as_the_server_said_it(
+    name: str, arguments: dict[str, Any], result: object, tmp_path: Path
+) -> None:
+    """Structure is kept where the text says the same; otherwise the text is kept."""
+    tool, _ = asyncio.run(dispatched(url_in(tmp_path), name, arguments))
+    assert tool.response is not None
+    assert tool.response.result == result
+
+
+def test_an_image_reaches_the_model_as_one(tmp_path: Path) -> None:
+    """Words stay words, and a resource is shown as its JSON."""
+    tool, prompt = asyncio.run(dispatched(url_in(tmp_path), "chart", {}))
+    assert isinstance(tool.status, Completed)
+    assert f"'data': '{PIXEL}'" in prompt
+    assert "file:///chart.csv" in prompt
+
+
+def test_an_error_of_the_protocol_is_of_kind_validation(tmp_path: Path) -> None:
+    """The code of the protocol decides."""
+    tool, _ = asyncio.run(dispatched(url_in(tmp_path), "refused", {}))
+    assert isinstance(tool.status, Failed)
+    assert tool.status.failure.kind == "validation"
+
+
+def test_arguments_are_refused_by_the_schema_of_the_server(tmp_path: Path) -> None:
+    """The failure names the place, and no attempt began."""
+    tool, _ = asyncio.run(dispatched(url_in(tmp_path), "order", {"number": "seven"}))
+    assert isinstance(tool.status, Failed)
+    assert (tool.status.failure.code, tool.attempts) == ("invalid_arguments", 0)
+    assert "$.number" in tool.status.failure.message
+
+
+def test_names_that_the_server_does_not_have_are_refused() -> None:
+    """A wrong name would let calls run without the decision that was asked for."""
+
+    async def ask() -> None:
+        async with Client(server_of()) as session:
+            with pytest.raises(ValueError, match="ordr"):
+                await tools_of(session, needs_approval=["ordr"])
+
+    asyncio.run(ask())
+
+
+def test_a_session_and_its_schemas_are_served() -> None:
+    """The schema is the server's own; the tools may run again only where the host says so."""
+
+    async def listed() -> list[tuple[str, bool, object]]:
+        async with Client(server_of()) as session:
+            tools = await tools_of(session.session, idempotent=["order"])
+        return [(tool.name, tool.idempotent, tool.schema("openai")) for tool in tools]
+
+    found = asyncio.run(listed())
+    assert [name for name, again, _ in found if again] == ["order"]
+    assert "'number'" in str(found[0][2])
