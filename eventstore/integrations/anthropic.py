@@ -343,19 +343,18 @@ class _Turn:
 
     def waits(self, calls: list[Tool]) -> bool:
         """Return whether a call waits for a decision."""
-        tools = self.chat.tools
-        return any(self._waits(tools[call.id]) for call in calls)
+        return any(self._waits(self._calls.now(call.id)) for call in calls)
 
     def has_failed(self, call: Tool) -> bool:
         """Return whether a call's failure is recorded."""
-        return isinstance(self.chat.tools[call.id].status, Failed)
+        return isinstance(self._calls.now(call.id).status, Failed)
 
     def take(self, name: str, given: object) -> Tool:
         """Return the call that the SDK runs, as it stands now: each call of a turn once."""
         for place, tool in enumerate(self._untaken):
             if tool.call.name == name and tool.call.arguments == given:
                 del self._untaken[place]
-                return self.chat.tools[tool.id]
+                return self._calls.now(tool.id)
         raise LookupError(f"the log has no open call of {name!r} with {given!r}")
 
     def answer(self, tool: Tool) -> str:

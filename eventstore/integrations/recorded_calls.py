@@ -73,14 +73,18 @@ class RecordedCalls:
         """Return the latest call to which the framework gave this id, or None."""
         known = self._ids.get(call_id)
         if known is not None:
-            session = self._chat.session.outside_transaction(self._chat.id)
-            _, tool = session.tool_now(self._chat.id, known)
-            return tool
+            return self.now(known)
         for tool in reversed(self._chat.tools.values()):
             if call_id in (tool.provider_call_id, tool.id):
                 self._ids[call_id] = tool.id
                 return tool
         return None
+
+    def now(self, call_id: str) -> Tool:
+        """Return a call as it stands now, by the log's id; while it is open, nothing is read."""
+        session = self._chat.session.outside_transaction(self._chat.id)
+        _, tool = session.tool_now(self._chat.id, call_id)
+        return tool
 
     def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""

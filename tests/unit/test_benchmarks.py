@@ -19,6 +19,7 @@ TINY = {
     "dispatch": ["--calls", "3", "--rounds", "2"],
     "fingerprint": ["--calls", "10", "--rounds", "2"],
     "imports": ["--rounds", "1"],
+    "integrations": ["--calls", "2", "--rounds", "2"],
     "opening": ["--events", "2000", "--rounds", "1"],
     "prefix": ["--conversations", "1"],
     "projector": ["--events", "2000", "--rounds", "1"],
