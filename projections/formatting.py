@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from html import escape
 
 import msgspec
 
@@ -19,6 +20,25 @@ _MINUTE_SECONDS = 60
 _JOINER = "\u200d"
 _WITHOUT_WIDTH = ("Mn", "Me", "Cf")
 """Unicode's categories of characters that combine with the one before, or are not shown."""
+
+
+class NotebookText:
+    """A value that a notebook shows as its text, with nothing of it read as markup."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(visible_text(str(self)))}</pre>"
+
+
+def visible_text(text: str) -> str:
+    """Return a text over several lines with its hidden characters as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def utc_text(microseconds: int) -> str:

@@ -34,6 +34,7 @@ from eventstore.domain.one_line import one_line
 from eventstore.providers import AnyProvider
 from projections.current_tools import CurrentTools
 from projections.formatting import (
+    NotebookText,
     arguments_text,
     hooks_text,
     offer_text,
@@ -54,7 +55,7 @@ _MAX_ESCAPE_CHARACTERS = 10  # of one character that a terminal cannot show
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NotebookText):
     """One event, with the call that it names before and after it, and what does not fit.
 
     `before` and `after` are None if the event is not about a call, or about an unknown one.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from typer.core import TyperGroup
 
 from projections.cli.commands.approve import approvals, approve, reject
+from projections.cli.commands.archive import export, restore
 from projections.cli.commands.check import check
 from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
@@ -108,6 +109,12 @@ GROUPS = {
         ),
     ),
     "Operate": (
+        Listed(
+            export,
+            "a log as a file, lossless, or its calls as CSV",
+            "toolledger export support-42 --out support-42.jsonl",
+        ),
+        Listed(restore, "an exported log into a store", "toolledger restore support-42.jsonl"),
         Listed(
             serve,
             "the whole store as live web pages, with approvals",

@@ -50,9 +50,13 @@ Rebuild = Annotated[
 ]
 
 
-def open_store(url: str, *, create: bool = False) -> EventStore:
+def open_store(
+    url: str, *, create: bool = False, clock: Callable[[], int] | None = None
+) -> EventStore:
     """Open the store at a URL; only commands that write create one that does not exist."""
     try:
+        if clock is not None:
+            return EventStore.open(url, create=create, tenant=tenant.get(), clock=clock)
         return EventStore.open(url, create=create, tenant=tenant.get())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
@@ -136,3 +140,13 @@ def progress_bar(what: str) -> Generator[Callable[[int, int], None], None, None]
     with ProgressBar(console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def one_of(value: str, known: tuple[str, ...], option: str) -> None:
+    """Raise an error unless the value of an option is a known one.
+
+    Raises:
+        BadParameter: it is not.
+    """
+    if value not in known:
+        raise typer.BadParameter(f"{value!r}: pass one of {', '.join(known)}", param_hint=option)

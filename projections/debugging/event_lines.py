@@ -1,8 +1,8 @@
-"""Events as JSON lines: what `toolledger show ID --json` prints, and how it is read back."""
+"""Events as JSON lines, as `export` and `show ID --json` write them, and how they are read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,6 +25,7 @@ class _Line(msgspec.Struct):
     recorded_at: int = 0
     call_id: str | None = None
     fingerprint: str | None = None
+    occurred_at: int | None = None
 
 
 def event_line(recorded: Recorded) -> bytes:
@@ -41,8 +42,18 @@ def load_events(path: str | Path) -> list[Recorded]:
         OSError: the file cannot be read.
         ValueError: a line is not an event; the error names the line.
     """
+    return list(read_events(path))
+
+
+def read_events(path: str | Path) -> Iterator[Recorded]:
+    """Yield the events of a file of JSON lines, one at a time.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is not an event; the error names the line.
+    """
     with Path(path).open("rb") as lines:
-        return list(_events(path, lines))
+        yield from _events(path, lines)
 
 
 def _events(path: str | Path, lines: Iterable[bytes]) -> Iterable[Recorded]:
@@ -54,7 +65,7 @@ def _events(path: str | Path, lines: Iterable[bytes]) -> Iterable[Recorded]:
         except msgspec.MsgspecError as error:
             raise ValueError(
                 f"{path}: line {number} is not an event ({error}): write the file with "
-                "`toolledger show ID --json`"
+                "`toolledger export`"
             ) from error
 
 
@@ -73,4 +84,5 @@ def _event(line: _Line) -> Recorded:
         line.call_id,
         line.fingerprint,
         event,
+        line.occurred_at,
     )

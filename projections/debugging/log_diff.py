@@ -19,7 +19,7 @@ from eventstore import FunctionCall, Recorded, ToolCompleted, ToolFailed
 from projections.debugging.call_facts import CallFacts, LogFacts
 from projections.debugging.json_diff import JsonChange, json_diff
 from projections.debugging.telling_line import telling_line
-from projections.formatting import arguments_text, duration, plural
+from projections.formatting import NotebookText, arguments_text, duration, plural
 
 _ARGUMENTS_CHARACTERS = 80
 
@@ -47,7 +47,7 @@ class CallDifference(msgspec.Struct, frozen=True, gc=False):
         return "\n".join([head, *(f"    {change}" for change in self.changes)])
 
 
-class LogDiff(msgspec.Struct, frozen=True, gc=False):
+class LogDiff(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """How two runs differ: `differences` in the order of the runs; `equal` calls do not differ.
 
     `running` are the times that the attempts of each run took, in microseconds, as far as they were

@@ -34,7 +34,7 @@ from eventstore import (
 )
 from eventstore.domain.one_line import one_line
 from eventstore.providers import AnyProvider
-from projections.formatting import plural
+from projections.formatting import NotebookText, plural
 from projections.history.gate_context import gate_context
 from projections.history.options import HistoryKeywords
 from projections.history.projection import model_history
@@ -62,7 +62,7 @@ class JudgedCall(msgspec.Struct, frozen=True, gc=False):
         return f"{one_line(self.tool, 64)} at version {self.version}{kind}"
 
 
-class WhatIf(msgspec.Struct, frozen=True):
+class WhatIf(NotebookText, msgspec.Struct, frozen=True):
     """What other policies would have decided.
 
     - `ended`: failures that would have ended the run; the run stops at the first of them.

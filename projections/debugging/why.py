@@ -22,7 +22,7 @@ from projections.debugging.suspects import (
     group_errors,
     loop_text,
 )
-from projections.formatting import plural, usage_text, utc_text
+from projections.formatting import NotebookText, plural, usage_text, utc_text
 from projections.repeats.projection import Finding, Repeats
 
 MAX_LISTED = 4
@@ -56,7 +56,7 @@ class CallPlace(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
 
-class Diagnosis(msgspec.Struct, frozen=True, gc=False):
+class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """Why a conversation failed, as data; `print` it for the ten lines.
 
     - `causes`: what may be the cause, the most likely first; see `Cause`.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.providers import AnyProvider, Change, Turn, render
-from projections.formatting import plural
+from projections.formatting import NotebookText, plural
 from projections.history.collapse import collapsed_calls
 from projections.history.entries import Entry, Repair
 from projections.history.explanation import explanation
@@ -16,7 +16,7 @@ from projections.history.turns import turn_of
 from projections.history.window import Cut, apply_window
 
 
-class ModelHistory:
+class ModelHistory(NotebookText):
     """The turns to show the model, and the repairs that were made for them."""
 
     def __init__(
@@ -64,6 +64,9 @@ class ModelHistory:
         """
         rendered = render(self._turns, provider, prefill=self._prefill)
         return rendered.arguments, [*self.repairs, *_repairs_of(rendered.changes)]
+
+    def __str__(self) -> str:
+        return self.explain()
 
     def explain(self, provider: AnyProvider | None = None) -> str:
         """Return the turns, their calls and answers, and the reason of each change, as text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from eventstore.domain.one_line import one_line
-from projections.formatting import duration, plural, share, table
+from projections.formatting import NotebookText, duration, plural, share, table
 from projections.projection import Anomaly
 from projections.statistics.durations import Percentiles
 
@@ -111,7 +111,7 @@ class ErrorKindStatistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     by_tool: dict[str, int] = {}
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
     """Error statistics of a log; the worst comes first in each mapping.
 
     `anomalies` are the first events that did not fit the log, `anomaly_count` is the number of

@@ -25,7 +25,7 @@ from eventstore import (
     UsageLimitBreach,
 )
 from eventstore.domain.one_line import one_line
-from projections.formatting import duration, plural, table, usage_text
+from projections.formatting import NotebookText, duration, plural, table, usage_text
 from projections.projection import Projection
 from projections.response_turns import ResponseTurns
 from projections.statistics.durations import Durations, Percentiles
@@ -52,7 +52,7 @@ class UsageCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finish_reasons: dict[str, int] = {}
 
 
-class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
+class UsageReport(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
     """The usage of a log; what used the most tokens comes first in each mapping.
 
     `breaches` counts the recorded breaches of limits by their axis.

@@ -27,7 +27,7 @@ from starlette.routing import Route
 from eventstore import Cursor, EventStore
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
-from projections.formatting import utc_text
+from projections.formatting import utc_text, visible_text
 from projections.report.page import html_report
 from projections.web.decisions import Decision, decide, shown_arguments
 from projections.web.guard import Guard
@@ -181,7 +181,7 @@ def _waiting(approval: PendingApproval) -> _Waiting:
     arguments = approval.raw
     if arguments is None:
         arguments = msgspec.json.format(msgspec.json.encode(approval.arguments)).decode()
-    return _Waiting(approval, _visible(arguments), shown_arguments(approval))
+    return _Waiting(approval, visible_text(arguments), shown_arguments(approval))
 
 
 def _asset(request: Request) -> Response:
@@ -202,11 +202,3 @@ def _line(text: str) -> str:
 
 def _path(text: str) -> str:
     return quote(text, safe="")
-
-
-def _visible(text: str) -> str:
-    """Return a text over several lines with its hidden characters as escapes."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in text
-    )

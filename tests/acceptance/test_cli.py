@@ -47,6 +47,8 @@ COMMANDS = (
     "fork",
     "pytest",
     "tail",
+    "export",
+    "restore",
     "serve",
     "verify",
     "migrate",

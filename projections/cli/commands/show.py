@@ -26,6 +26,7 @@ from projections.cli.options import (
     caught_up,
     known_provider,
     named,
+    one_of,
     open_store,
 )
 from projections.cli.output import (
@@ -407,13 +408,3 @@ def _duration(text: str | None) -> timedelta | None:
     if unit is None or not re.fullmatch(r"[0-9]{1,6}", number):
         raise typer.BadParameter(f"{text!r}: pass for example 30m, 1h or 7d", param_hint="--every")
     return timedelta(**{unit: int(number)})
-
-
-def one_of(value: str, known: tuple[str, ...], option: str) -> None:
-    """Raise an error unless the value of an option is a known one.
-
-    Raises:
-        BadParameter: it is not.
-    """
-    if value not in known:
-        raise typer.BadParameter(f"{value!r}: pass one of {', '.join(known)}", param_hint=option)

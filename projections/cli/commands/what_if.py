@@ -16,7 +16,7 @@ from eventstore import (
     ToolGate,
     ToolGateContext,
 )
-from projections.cli.commands.show import CollapseOption, LastTurns, MaxTokens, one_of
+from projections.cli.commands.show import CollapseOption, LastTurns, MaxTokens
 from projections.cli.options import (
     URL,
     ConversationId,
@@ -25,6 +25,7 @@ from projections.cli.options import (
     Url,
     known_provider,
     named,
+    one_of,
     open_store,
 )
 from projections.cli.output import print_json, say

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
+from typing import Any
+
 import pytest
 
-from projections.formatting import aligned_lines, display_width, table
+from eventstore import Conversation
+from projections import (
+    diff,
+    error_statistics,
+    model_history,
+    replay,
+    usage_statistics,
+    what_if,
+    why,
+)
+from projections.formatting import aligned_lines, display_width, table, visible_text
 
 
 @pytest.mark.parametrize(
@@ -53,3 +67,32 @@ def test_columns_without_content_are_left_out() -> None:
     """A column in which every row has 0 or `-` says nothing."""
     assert table(("tool", "failed", "waiting"), [("f", 0, "-")], left=("tool",)) == ["tool", "f"]
     assert table(("tool",), [], left=("tool",)) == []
+
+
+def test_a_notebook_shows_text(chat: Conversation) -> None:
+    """Each value that people look at is its own text there, and no markup."""
+    chat.add_message("user", "<script>alert(1)</script> \u202e & co")
+    call = chat.request("find", {"q": "<b>"})
+    chat.start(call.id)
+    chat.fail(call.id, ValueError("<i>no</i>"))
+    events = list(chat.events())
+    shown: list[Any] = [
+        why(events),
+        error_statistics(events),
+        usage_statistics(events),
+        model_history(events),
+        what_if(events),
+        diff(events, events[:2]),
+        *replay(events),
+    ]
+    for value in shown:
+        page = value._repr_html_()
+        assert page == f"<pre>{escape(visible_text(str(value)))}</pre>"
+        assert re.findall("<[^>]*>", page) == ["<pre>", "</pre>"]
+        assert "\u202e" not in page
+
+
+def test_hidden_characters_are_shown() -> None:
+    """Line breaks stay."""
+    assert visible_text("a\nb") == "a\nb"
+    assert visible_text("a\u202eb\x1b\n") == "a\\u202eb\\x1b\n"

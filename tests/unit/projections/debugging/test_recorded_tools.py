@@ -314,7 +314,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Any, line: str) -> None:
     """The error has the number of the line, and how the file is written."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(event_line(FOUND[0]) + b"\n" + line.encode())
-    with pytest.raises(ValueError, match=r"line 2 is not an event .*show ID --json"):
+    with pytest.raises(ValueError, match=r"line 2 is not an event .*toolledger export"):
         load_events(path)
 
 

@@ -1,0 +1,233 @@
+"""`export` and `restore`: a log as a file of JSON lines, and back, event for event."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from itertools import groupby, islice
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from eventstore import EventStore, Recorded, Tool
+from projections.cli.options import (
+    URL,
+    AnyConversationId,
+    Json,
+    Url,
+    named,
+    one_of,
+    open_store,
+    progress_bar,
+)
+from projections.cli.output import print_json, say
+from projections.current_tools import CurrentTools
+from projections.debugging.event_lines import event_line, read_events
+from projections.formatting import arguments_text, plural, utc_text
+
+FORMATS = ("jsonl", "csv")
+
+BATCH = 500
+"""Events that are appended at once."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet would compute."""
+
+_COLUMNS = (
+    "conversation",
+    "call",
+    "tool",
+    "status",
+    "attempts",
+    "requested_at",
+    "started_at",
+    "ended_at",
+    "arguments",
+    "fingerprint",
+)
+_ALL_CHARACTERS = 10**9
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="The file to write. [default: the output]"),
+]
+Format = Annotated[
+    str, typer.Option("--format", help="jsonl: every event, lossless; csv: a line for each call.")
+]
+Archive = Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` has written.")]
+
+
+def export(
+    conversation_id: AnyConversationId = None,
+    out: Out = None,
+    form: Format = "jsonl",
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write the events of a conversation, or of all, to a file; `restore` gives an equal log."""
+    one_of(form, FORMATS, "--format")
+    if as_json and out is None:
+        raise typer.BadParameter("pass --out too: the events are JSON already", param_hint="--json")
+    with open_store(url) as store:
+        events: Iterable[Recorded] = store.read()
+        if conversation_id is not None:
+            events = named(store, conversation_id).events()
+        with _output(out) as file:
+            count = _write_calls(file, events) if form == "csv" else _write_events(file, events)
+    if out is None:
+        return
+    what = "call" if form == "csv" else "event"
+    if as_json:
+        print_json({"file": str(out), f"{what}s": count})
+    else:
+        say(f"{out}: {plural(count, what)}")
+
+
+def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
+    """Append the events of an export to a store, with their ids, versions and times.
+
+    A conversation that the store has already must begin with the same events: only what follows is
+    appended, so that an interrupted restore continues.
+    """
+    clock = _RecordedClock()
+    with open_store(url, create=True, clock=clock) as store, progress_bar("restoring") as show:
+        restored = _Restore(store, clock, path)
+        for done, batch in enumerate(_batches(read_events(path))):
+            restored.add(batch)
+            show(done, done + 1)
+    if as_json:
+        print_json({"added": restored.added, "there_already": restored.skipped})
+    else:
+        say(f"{plural(restored.added, 'event')} added, {restored.skipped:,} there already")
+
+
+class _RecordedClock:
+    """The clock of a store that is being restored: it gives the time of the batch."""
+
+    now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class _Restore:
+    """What a store has of each conversation, and what was added to it."""
+
+    def __init__(self, store: EventStore, clock: _RecordedClock, path: Path) -> None:
+        self.added = 0
+        self.skipped = 0
+        self._store = store
+        self._clock = clock
+        self._path = path
+        self._known: dict[str, list[str]] = {}
+
+    def add(self, batch: list[Recorded]) -> None:
+        """Append a batch of one conversation and one time, but for what is there already.
+
+        Raises:
+            ValueError: the store has other events of that conversation, or events are missing.
+        """
+        name = batch[0].conversation_id
+        chat = self._store.conversation(name)
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = [recorded.event_id for recorded in chat.events()]
+        new = [each for each in batch if not self._is_there(each, known)]
+        if not new:
+            return
+        if new[0].version != len(known) + 1:
+            raise ValueError(
+                f"{self._path}: conversation {name!r} goes on at version {new[0].version}, and the "
+                f"store has {len(known)} of its events: export it from its beginning"
+            )
+        self._clock.now = new[0].recorded_at
+        events = [each.event for each in new]
+        ids = [each.event_id for each in new]
+        chat.append(*events, expected_version=len(known), event_ids=ids if all(ids) else None)
+        known += ids
+        self.added += len(new)
+
+    def _is_there(self, recorded: Recorded, known: list[str]) -> bool:
+        if recorded.version > len(known):
+            return False
+        if known[recorded.version - 1] != recorded.event_id:
+            raise ValueError(
+                f"{self._path}: the store has another event at version {recorded.version} of "
+                f"conversation {recorded.conversation_id!r}: restore to a store without it"
+            )
+        self.skipped += 1
+        return True
+
+
+def _batches(events: Iterable[Recorded]) -> Iterator[list[Recorded]]:
+    """Yield events that follow one another in one conversation at one time."""
+    for _, run in groupby(events, lambda each: (each.conversation_id, each.recorded_at)):
+        while batch := list(islice(run, BATCH)):
+            yield batch
+
+
+@contextmanager
+def _output(path: Path | None) -> Generator[IO[bytes], None, None]:
+    """Give the file to write, which is there as a whole at the end, or the standard output."""
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if path.exists():
+        raise ValueError(f"{path} exists: pass another --out")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_events(file: IO[bytes], events: Iterable[Recorded]) -> int:
+    count = 0
+    for recorded in events:
+        file.write(event_line(recorded) + b"\n")
+        count += 1
+    return count
+
+
+def _write_calls(file: IO[bytes], events: Iterable[Recorded]) -> int:
+    calls = list(CurrentTools().extend(events).calls())
+    text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    try:
+        writer = csv.writer(text)
+        writer.writerow(_COLUMNS)
+        writer.writerows([_cell(value) for value in _row(name, tool)] for name, tool in calls)
+    finally:
+        text.detach()
+    return len(calls)
+
+
+def _row(conversation_id: str, tool: Tool) -> tuple[object, ...]:
+    return (
+        conversation_id,
+        tool.id,
+        tool.call.name,
+        tool.status.name,
+        tool.attempts,
+        _time(tool.requested_at),
+        _time(tool.started_at),
+        _time(tool.ended_at),
+        arguments_text(tool.effective_call, _ALL_CHARACTERS),
+        tool.fingerprint,
+    )
+
+
+def _time(at: int | None) -> str:
+    return "" if at is None else utc_text(at)
+
+
+def _cell(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
