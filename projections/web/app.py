@@ -27,7 +27,7 @@ from starlette.routing import Route
 from eventstore import Cursor, EventStore
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
-from projections.formatting import utc_text, visible_text
+from projections.formatting import plural, utc_text, visible_text
 from projections.report.page import html_report
 from projections.web.decisions import Decision, decide, shown_arguments
 from projections.web.guard import Guard
@@ -102,7 +102,9 @@ class _Pages:
         environment = jinja2.Environment(
             autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        environment.filters.update(utc=utc_text, line=_line, count="{:,}".format, path=_path)
+        environment.filters.update(
+            utc=utc_text, line=_line, count="{:,}".format, plural=plural, path=_path
+        )
         self._template = environment.from_string(_text("web.html.jinja"))
 
     def conversations(self, request: Request) -> Response:
