@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.resources import files
 from threading import Lock
@@ -102,9 +102,14 @@ class _Pages:
         environment = jinja2.Environment(
             autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        environment.filters.update(
-            utc=utc_text, line=_line, count="{:,}".format, plural=plural, path=_path
-        )
+        filters: dict[str, Callable[..., object]] = {
+            "utc": utc_text,
+            "line": _line,
+            "count": "{:,}".format,
+            "plural": plural,
+            "path": _path,
+        }
+        environment.filters.update(filters)
         self._template = environment.from_string(_text("web.html.jinja"))
 
     def conversations(self, request: Request) -> Response:
