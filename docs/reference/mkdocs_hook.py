@@ -1,4 +1,4 @@
-"""Give mkdocs the pages that are made from the code."""
+"""Give mkdocs the pages that are made from the code, and each page the meanings of its words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parent))
 
 from made_pages import PAGES
+from vocabulary import abbreviations, vocabulary
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.pages import Page
+
+FIRST_PAGE = Path(__file__).resolve().parents[1] / "index.md"
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -21,3 +25,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for name, make in PAGES.items():
         files.append(File.generated(config, f"reference/{name}", content=make()))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Add the meanings of the words to a page; the first page has them in its table."""
+    del config, files
+    if page.file.src_uri == FIRST_PAGE.name:
+        return markdown
+    return f"{markdown}\n\n{abbreviations(vocabulary(FIRST_PAGE.read_text('utf-8')))}\n"
