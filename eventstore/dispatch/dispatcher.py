@@ -108,8 +108,8 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
         Without one it stays as it is, unless the tool is `idempotent`.
 
         Raises:
-            As `dispatch` does; also the error of a `verify`, after all others have been asked. An
-            interruption while the log is read changes nothing.
+            Exception: as `dispatch` does; also the error of a `verify`, after all others have been
+                asked. An interruption while the log is read changes nothing.
         """
         batch, open_calls = self._drive(self._resume_workflow.find(threading.Event()))
         return self._finish(batch, self._resume_workflow.resume(batch, open_calls))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from support.pages import python_blocks, run_blocks
+
+from eventstore.providers import registry
+from eventstore.storage import factory
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ELSEWHERE = {"integrations.md", "projections-in-tables.md"}
@@ -17,6 +23,23 @@ PAGES = [
 ]
 
 
+TEST_FILE = re.compile(r"`((?:tests|eventstore/testing)/[\w/]+\.py)`")
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    """Take back the providers and backends that a page registers."""
+    registers: list[dict[str, object]] = [
+        cast("dict[str, object]", registry._providers),
+        cast("dict[str, object]", factory._registered),
+    ]
+    before = [dict(register) for register in registers]
+    yield
+    for register, entries in zip(registers, before, strict=True):
+        register.clear()
+        register.update(entries)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_python_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -25,3 +48,16 @@ def test_the_python_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(DOCS / "examples")
     run_blocks(page)
+
+
+def test_every_guarantee_names_a_test_that_exists() -> None:
+    """The last cell of each row has the file that fails if the promise is broken."""
+    rows = [
+        line
+        for line in (DOCS / "guarantees.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith("| promise")
+    ]
+    for row in rows:
+        files = TEST_FILE.findall(row.rstrip(" |").rpartition(" | ")[2])
+        assert files, row
+        assert [name for name in files if not (DOCS.parent / name).is_file()] == []

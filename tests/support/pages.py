@@ -16,8 +16,11 @@ def python_blocks(page: Path) -> list[re.Match[str]]:
     return list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
 
 
-def run_blocks(page: Path) -> None:
-    """Run every block of a page in one session, and close the stores that it has opened."""
+def run_blocks(page: Path) -> dict[str, Any]:
+    """Run every block of a page in one session, and return the names that it has defined.
+
+    The stores that it has opened are closed.
+    """
     names: dict[str, Any] = {}
     with ExitStack() as stores:
         for block in python_blocks(page):
@@ -27,3 +30,4 @@ def run_blocks(page: Path) -> None:
             for value in names.values():
                 if isinstance(value, EventStore):
                     stores.callback(value.close)
+    return names
