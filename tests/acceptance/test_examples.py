@@ -22,6 +22,8 @@ ENVIRONMENT = unmeasured.environment() | {"PYTHONPATH": str(ROOT)}
 PATIENCE = 120
 """Seconds until a process that never ends is a failure."""
 
+PAGE = ROOT / "docs" / "examples.md"
+
 PRINTED = {
     "chat_loop": ["It is shipped."],
     "crash_and_resume": ["unknown: ['refund']", "status: Completed", "paid: 1 time"],
@@ -133,3 +135,12 @@ def test_the_page_of_examples_names_every_program() -> None:
     """A program that is added gets its place on the page."""
     page = (ROOT / "docs" / "examples.md").read_text("utf-8")
     assert all(f"`{path.name}`" in page for path in EXAMPLES.iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_a_program_stands_on_the_page(program: Path) -> None:
+    """The page takes it in by a directive, which a formatter of code must leave as it is."""
+    directive = (
+        f'\n```{{.python title="{program.name}"}}\n--8<-- "docs/examples/{program.name}"\n```\n'
+    )
+    assert directive in PAGE.read_text("utf-8")
