@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from support.played_logs import STEPS, Step, played
+from support.tiers import examples
 
 from eventstore import Conversation, EventStore, MessageAdded
 from eventstore.testing import FrozenClock
@@ -126,6 +127,7 @@ def test_a_rule_of_ones_own(chat: Conversation) -> None:
     assert [each.rule for each in scan(chat.events(), [*RULES, rude])] == ["open_calls", "rude"]
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS)
 def test_any_log_is_scanned(steps: list[Step]) -> None:
     """The findings are in order, and name versions of the log."""

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.played_logs import STEPS, Step, played
+from support.tiers import examples
 
 from eventstore import (
     Conversation,
@@ -112,6 +113,7 @@ def test_the_size_of_the_prompt(run: Conversation) -> None:
         what_if(run.events(), last_turns=0)
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS, kind=st.sampled_from(["failed", "completed", "rejected"]))
 def test_bisect_finds_what_a_search_from_the_start_finds(steps: list[Step], kind: str) -> None:
     """The predicate holds from some event on."""
@@ -124,6 +126,7 @@ def test_bisect_finds_what_a_search_from_the_start_finds(steps: list[Step], kind
     assert bisect(events, holds) == first
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS, messages=st.integers(1, 12))
 def test_bisect_over_prompts(steps: list[Step], messages: int) -> None:
     """The number of turns only grows."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from eventstore import Conversation, EventStore, MessageAdded
 from eventstore.providers import PROVIDERS
@@ -35,6 +36,7 @@ def play(chat: Conversation, steps: list[Step]) -> None:
             chat.complete(call.id, "found")
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS)
 def test_a_tool_loop_never_rewrites_what_the_model_has_seen(steps: list[Step]) -> None:
     """A request begins with the one before, but for what is left out when the user speaks."""
@@ -53,6 +55,7 @@ def test_a_tool_loop_never_rewrites_what_the_model_has_seen(steps: list[Step]) -
             assert broken.lost > 0
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS)
 def test_a_call_that_was_left_out_stays_left_out(steps: list[Step]) -> None:
     """The history before a user's message is the same for ever."""

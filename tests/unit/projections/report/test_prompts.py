@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.played_logs import STEPS, Step, played
+from support.tiers import examples
 
 from eventstore import Conversation, ModelResponded, Recorded
 from eventstore.providers import PROVIDERS
@@ -36,6 +37,7 @@ def exact(events: list[Recorded], version: int, provider: Any) -> tuple[dict[str
     return json.loads(json.dumps(history.render(provider))), history.repairs_for(provider)
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS, wanted=st.lists(st.integers(1, 10), min_size=1, max_size=3))
 def test_a_short_log_has_every_prompt_of_every_provider(
     steps: list[Step], wanted: list[int]
@@ -52,6 +54,7 @@ def test_a_short_log_has_every_prompt_of_every_provider(
             assert told == exact(events, version, book.provider)
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS, holes=st.sets(st.integers(1, 20), max_size=5))
 def test_a_log_with_holes_has_its_prompts(steps: list[Step], holes: set[int]) -> None:
     """Events that are missing do not shift the prompts of others."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec.structs import replace
 from support.played_logs import STEPS, Step, played
+from support.tiers import examples
 
 from eventstore import Conversation, EventStore, RunStarted, ToolCompleted
 from eventstore.domain.calls import FunctionResponse
@@ -25,6 +26,7 @@ def rows_of(events: list[Any], left_out: Any = ()) -> list[Row]:
     return timeline.rows
 
 
+@settings(max_examples=examples(30))
 @given(steps=STEPS)
 def test_every_event_has_one_row_and_every_call_its_state(steps: list[Step]) -> None:
     """The last step of a row is the state that the fold of the tools gives."""

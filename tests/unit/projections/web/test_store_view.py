@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.played_logs import STEPS, Step, play
+from support.tiers import examples
 
 from eventstore import EventStore, ToolFailed
 from projections import pending_approvals
@@ -14,6 +15,7 @@ from projections.debugging.conversation_summary import conversation_summary
 from projections.web.store_view import MAX_LINES, MAX_NEWEST, StoreView
 
 
+@settings(max_examples=examples(30))
 @given(one=STEPS, other=STEPS, cut=st.integers(0, 40))
 def test_the_view_agrees_with_the_log(one: list[Step], other: list[Step], cut: int) -> None:
     """Its counts are those of the summaries, its approvals those of the inbox."""
