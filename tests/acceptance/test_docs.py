@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,13 @@ def _registered() -> Iterator[None]:
     for register, entries in zip(registers, before, strict=True):
         register.clear()
         register.update(entries)
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect what a page has left open, so that Python 3.13 warns of it in the page's own test."""
+    yield
+    gc.collect()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
