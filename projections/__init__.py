@@ -21,6 +21,7 @@ from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
 from projections.debugging.what_if import JudgedCall, WhatIf, bisect, what_if
 from projections.debugging.why import Diagnosis, why
+from projections.exports.otlp import otlp_trace
 from projections.history.cache_breaks import CacheBreak, cache_breaks
 from projections.history.entries import Repair
 from projections.history.gate_context import gate_context
@@ -101,6 +102,7 @@ __all__ = [
     "html_report",
     "load_events",
     "model_history",
+    "otlp_trace",
     "pending_approvals",
     "repair_history",
     "repair_messages",

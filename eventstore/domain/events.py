@@ -395,3 +395,8 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     fingerprint: str | None
     event: Event
     occurred_at: int | None = None
+
+    @property
+    def time(self) -> int:
+        """Time at the event's source where that is known, otherwise the time of its recording."""
+        return self.recorded_at if self.occurred_at is None else self.occurred_at

@@ -111,7 +111,7 @@ GROUPS = {
     "Operate": (
         Listed(
             export,
-            "a log as a file, lossless, or its calls as CSV",
+            "a log as a file: lossless, CSV, Parquet, traces",
             "toolledger export support-42 --out support-42.jsonl",
         ),
         Listed(restore, "an exported log into a store", "toolledger restore support-42.jsonl"),

@@ -122,7 +122,7 @@ def long_waits(log: ScannedLog) -> Iterator[ScanFinding]:
             asked[call_id] = recorded
         elif tag in ("approved", "rejected") and call_id in asked:
             before = asked.pop(call_id)
-            waited = _time(recorded) - _time(before)
+            waited = recorded.time - before.time
             call = log.facts.calls.get(call_id)
             if waited > LONG_WAIT and call is not None:
                 yield _of_call("long_waits", call, f"waited {duration(waited)} to be {tag}")
@@ -196,7 +196,3 @@ def _text(value: object) -> str:
         return msgspec.json.encode(value).decode()
     except Exception:  # noqa: BLE001 - a log made by hand may hold anything
         return ""
-
-
-def _time(recorded: Recorded) -> int:
-    return recorded.recorded_at if recorded.occurred_at is None else recorded.occurred_at

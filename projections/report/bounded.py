@@ -35,8 +35,8 @@ def event_text(recorded: Recorded) -> bytes:
 
 
 def _line(recorded: Recorded, members: Any) -> dict[str, Any]:
-    at = recorded.recorded_at if recorded.occurred_at is None else recorded.occurred_at
-    return {"version": recorded.version, "tag": recorded.event.tag, "at": at, "event": members}
+    place = {"version": recorded.version, "tag": recorded.event.tag, "at": recorded.time}
+    return {**place, "event": members}
 
 
 def _bounded(value: Any) -> Any:

@@ -81,7 +81,7 @@ def report_data(
     first_error = min((error.version for error in facts.errors), default=None)
     last = events[-1].version
     opens_at = first_error or diagnosis.look_at or last
-    times = [_time(recorded) for recorded in events]
+    times = [recorded.time for recorded in events]
     wanted = [opens_at, last] + ([diagnosis.look_at] if diagnosis.look_at else [])
     return Report(
         diagnosis=diagnosis,
@@ -119,7 +119,3 @@ def _tokens(events: Iterable[Recorded]) -> Iterable[tuple[int, int, int, int]]:
         if isinstance(event, ModelResponded) and event.usage is not None:
             usage = event.usage
             yield recorded.version, usage.input_tokens, usage.cached_tokens, usage.output_tokens
-
-
-def _time(recorded: Recorded) -> int:
-    return recorded.recorded_at if recorded.occurred_at is None else recorded.occurred_at

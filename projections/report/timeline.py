@@ -121,9 +121,9 @@ def _event_row(recorded: Recorded) -> Row:
     event = recorded.event
     text = describe(recorded, TEXT_CHARACTERS)
     if not isinstance(event, MessageAdded):
-        return Row("event", [recorded.version], _time(recorded), event.tag, text)
+        return Row("event", [recorded.version], recorded.time, event.tag, text)
     text = text.removeprefix(f"{event.role}:").lstrip()
-    return Row("message", [recorded.version], _time(recorded), event.role, text, turn=event.turn)
+    return Row("message", [recorded.version], recorded.time, event.role, text, turn=event.turn)
 
 
 def _call_row(recorded: Recorded, tool: Tool) -> Row:
@@ -131,7 +131,7 @@ def _call_row(recorded: Recorded, tool: Tool) -> Row:
     return Row(
         "call",
         [recorded.version],
-        _time(recorded),
+        recorded.time,
         tool.call.name,
         _arguments(tool.call),
         turn=event.turn if isinstance(event, ToolPending) else None,
@@ -144,7 +144,7 @@ def _call_row(recorded: Recorded, tool: Tool) -> Row:
 
 def _add_step(call: _OpenRow, frame: Frame) -> None:
     row, recorded = call.row, frame.recorded
-    took = max(_time(recorded) - _time(call.last), 0)
+    took = max(recorded.time - call.last.time, 0)
     if isinstance(call.last.event, ToolRunning):
         row.ran += took
     else:
@@ -184,10 +184,6 @@ def _result(result: object) -> str:
 
 def _arguments(call: FunctionCall) -> str:
     return arguments_text(call, TEXT_CHARACTERS)
-
-
-def _time(recorded: Recorded) -> int:
-    return recorded.recorded_at if recorded.occurred_at is None else recorded.occurred_at
 
 
 def _add_errors(row: Row, versions: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""`export` and `restore`: a restored log equals the one that was exported; and CSV of calls."""
+"""`export` and `restore`: a restored log equals the one that was exported; CSV, traces, Parquet."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
@@ -140,7 +141,34 @@ def test_calls_as_csv(url: str) -> None:
     assert rows[0]["status"] == "Completed"
     assert rows[0]["started_at"] == "2023-11-14 22:13:20.500"
     assert json.loads(rows[0]["arguments"]) == {"q": 0, "text": "=1+1"}
+    assert (rows[0]["error_kind"], rows[0]["error"]) == ("", "")
     assert (rows[6]["conversation"], rows[6]["tool"]) == ("'=cmd", "'@tool")
+
+
+def test_a_trace_for_each_conversation(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line of JSON each; what is private is there on request only."""
+    assert app.run(["export", "--format", "otlp", "--url", url, "-o", "traces.json"]) == 0
+    assert capsys.readouterr().out == "traces.json: 2 traces\n"
+    lines = [json.loads(line) for line in Path("traces.json").read_bytes().splitlines()]
+    spans = [line["resourceSpans"][0]["scopeSpans"][0]["spans"] for line in lines]
+    names = ["invoke_agent", *["execute_tool find"] * 3]
+    assert [[span["name"] for span in trace] for trace in spans] == [names, names]
+    assert "=1+1" not in Path("traces.json").read_text("utf-8")
+    assert app.run(["export", "one", "--format", "otlp", "--content", "--url", url]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "=1+1" in line
+    assert app.run(["export", "--content", "--url", url]) == 2
+    assert "--format otlp" in capsys.readouterr().err
+
+
+def test_a_table_of_events(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """DuckDB reads the file that was written, and nothing else is left in the folder."""
+    assert app.run(["export", "--format", "parquet", "--url", url, "-o", "log.parquet"]) == 0
+    assert capsys.readouterr().out == "log.parquet: 24 events\n"
+    with duckdb.connect() as connection:
+        tags = connection.read_parquet("log.parquet").project("tag").fetchall()
+    assert sorted(tags) == sorted((r.event.tag,) for log in in_store(url).values() for r in log)
+    assert sorted(path.suffix for path in Path().iterdir()) == [".db", ".parquet"]
 
 
 @settings(max_examples=examples(10))

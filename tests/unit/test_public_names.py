@@ -193,6 +193,7 @@ PROJECTIONS = [
     "html_report",
     "load_events",
     "model_history",
+    "otlp_trace",
     "pending_approvals",
     "repair_history",
     "repair_messages",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
 from itertools import groupby, islice
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, TypeAlias
 
+import msgspec
 import typer
 
-from eventstore import EventStore, Recorded, Tool
+from eventstore import EventStore, Recorded
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -25,38 +24,29 @@ from projections.cli.options import (
     progress_bar,
 )
 from projections.cli.output import print_json, say
-from projections.current_tools import CurrentTools
 from projections.debugging.event_lines import event_line, read_events
-from projections.formatting import arguments_text, plural, utc_text
-
-FORMATS = ("jsonl", "csv")
+from projections.exports.calls_csv import write_calls
+from projections.exports.otlp import otlp_trace
+from projections.exports.parquet import write_parquet
+from projections.formatting import plural
 
 BATCH = 500
 """Events that are appended at once."""
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would compute."""
-
-_COLUMNS = (
-    "conversation",
-    "call",
-    "tool",
-    "status",
-    "attempts",
-    "requested_at",
-    "started_at",
-    "ended_at",
-    "arguments",
-    "fingerprint",
-)
-_ALL_CHARACTERS = 10**9
 
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="The file to write. [default: the output]"),
 ]
 Format = Annotated[
-    str, typer.Option("--format", help="jsonl: every event, lossless; csv: a line for each call.")
+    str,
+    typer.Option(
+        "--format",
+        help="jsonl: every event, lossless; parquet: the events as a table; csv: a line for each "
+        "call; otlp: OpenTelemetry traces, a line of JSON for each conversation.",
+    ),
+]
+Content = Annotated[
+    bool, typer.Option("--content", help="Put arguments and results into the traces of otlp.")
 ]
 Archive = Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` has written.")]
 
@@ -67,25 +57,26 @@ def export(
     form: Format = "jsonl",
     url: Url = URL,
     *,
+    content: Content = False,
     as_json: Json = False,
 ) -> None:
     """Write the events of a conversation, or of all, to a file; `restore` gives an equal log."""
-    one_of(form, FORMATS, "--format")
+    one_of(form, tuple(_FORMS), "--format")
+    if content and form != "otlp":
+        raise typer.BadParameter("only --format otlp leaves it out", param_hint="--content")
     if as_json and out is None:
         raise typer.BadParameter("pass --out too: the events are JSON already", param_hint="--json")
     with open_store(url) as store:
-        events: Iterable[Recorded] = store.read()
-        if conversation_id is not None:
-            events = named(store, conversation_id).events()
+        chosen = None if conversation_id is None else named(store, conversation_id).id
+        unit, write = _FORMS[form]
         with _output(out) as file:
-            count = _write_calls(file, events) if form == "csv" else _write_events(file, events)
+            count = write(file, _Log(store, chosen, content=content))
     if out is None:
         return
-    what = "call" if form == "csv" else "event"
     if as_json:
-        print_json({"file": str(out), f"{what}s": count})
+        print_json({"file": str(out), f"{unit}s": count})
     else:
-        say(f"{out}: {plural(count, what)}")
+        say(f"{out}: {plural(count, unit)}")
 
 
 def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
@@ -104,6 +95,28 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
         print_json({"added": restored.added, "there_already": restored.skipped})
     else:
         say(f"{plural(restored.added, 'event')} added, {restored.skipped:,} there already")
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """What is exported: a store, or one conversation of it."""
+
+    store: EventStore
+    conversation_id: str | None
+    content: bool
+
+    def events(self) -> Iterable[Recorded]:
+        """Return the events, in the order of the store."""
+        if self.conversation_id is None:
+            return self.store.read()
+        return self.store.conversation(self.conversation_id).events()
+
+    def conversations(self) -> Iterator[Iterable[Recorded]]:
+        """Yield the events of each conversation."""
+        if self.conversation_id is not None:
+            yield self.events()
+            return
+        for name, _ in self.store.conversations():
+            yield self.store.conversation(name).events()
 
 
 class _RecordedClock:
@@ -189,45 +202,35 @@ def _output(path: Path | None) -> Generator[IO[bytes], None, None]:
         part.unlink(missing_ok=True)
 
 
-def _write_events(file: IO[bytes], events: Iterable[Recorded]) -> int:
+def _write_lines(file: IO[bytes], log: _Log) -> int:
     count = 0
-    for recorded in events:
+    for recorded in log.events():
         file.write(event_line(recorded) + b"\n")
         count += 1
     return count
 
 
-def _write_calls(file: IO[bytes], events: Iterable[Recorded]) -> int:
-    calls = list(CurrentTools().extend(events).calls())
-    text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    try:
-        writer = csv.writer(text)
-        writer.writerow(_COLUMNS)
-        writer.writerows([_cell(value) for value in _row(name, tool)] for name, tool in calls)
-    finally:
-        text.detach()
-    return len(calls)
+def _write_table(file: IO[bytes], log: _Log) -> int:
+    return write_parquet(file, log.events())
 
 
-def _row(conversation_id: str, tool: Tool) -> tuple[object, ...]:
-    return (
-        conversation_id,
-        tool.id,
-        tool.call.name,
-        tool.status.name,
-        tool.attempts,
-        _time(tool.requested_at),
-        _time(tool.started_at),
-        _time(tool.ended_at),
-        arguments_text(tool.effective_call, _ALL_CHARACTERS),
-        tool.fingerprint,
-    )
+def _write_calls(file: IO[bytes], log: _Log) -> int:
+    return write_calls(file, log.events())
 
 
-def _time(at: int | None) -> str:
-    return "" if at is None else utc_text(at)
+def _write_traces(file: IO[bytes], log: _Log) -> int:
+    count = 0
+    for events in log.conversations():
+        file.write(msgspec.json.encode(otlp_trace(events, content=log.content)) + b"\n")
+        count += 1
+    return count
 
 
-def _cell(value: object) -> object:
-    """Return a value that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+_Write: TypeAlias = Callable[[IO[bytes], _Log], int]
+_FORMS: dict[str, tuple[str, _Write]] = {
+    "jsonl": ("event", _write_lines),
+    "csv": ("call", _write_calls),
+    "otlp": ("trace", _write_traces),
+    "parquet": ("event", _write_table),
+}
+"""For each form: what it counts, and how it is written."""
