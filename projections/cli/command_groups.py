@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from typer.core import TyperGroup
 
 from projections.cli.commands.approve import approvals, approve, reject
-from projections.cli.commands.archive import export, restore
+from projections.cli.commands.archive import backup, export, restore
 from projections.cli.commands.check import check
 from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
@@ -109,6 +109,11 @@ GROUPS = {
         ),
     ),
     "Operate": (
+        Listed(
+            backup,
+            "a copy of a SQLite store that others write to",
+            "toolledger backup agent-monday.db",
+        ),
         Listed(
             export,
             "a log as a file: lossless, CSV, Parquet, traces",

@@ -69,6 +69,7 @@ FACES = {
     "eventstore",
     "eventstore.engines",
     "eventstore.importers",
+    "eventstore.backup",
     "eventstore.migrate",
     "eventstore.providers",
 }

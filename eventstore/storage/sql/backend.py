@@ -15,11 +15,13 @@ from eventstore.storage.sql.table_engine import TableEngine
 from eventstore.storage.urls import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
     from sqlalchemy import URL, ColumnElement, Connection, Engine
 
     from eventstore.storage.interface import Draft, Storage
+    from eventstore.storage.migrations import Progress
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -106,6 +108,17 @@ class Backend(ABC):
     @abstractmethod
     def connect(self) -> Engine:
         """Make an engine whose connections are in autocommit mode."""
+
+    def backup(self, path: Path, progress: Progress | None) -> None:
+        """Copy the database to a new file while others write to it; see `eventstore.backup`.
+
+        Raises:
+            ValueError: it is not a file.
+        """
+        raise ValueError(
+            f"{shown(self.url)} is not a SQLite file: back it up with the tools of its server, or "
+            "write its events to a file with `toolledger export`"
+        )
 
     def table_engine(self) -> TableEngine:
         """Make an engine for tables that stand beside the log, as the projector's do."""

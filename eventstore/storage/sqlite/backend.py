@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
@@ -29,6 +29,7 @@ from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
 from eventstore.storage.sqlite.files import StoreFile, create, path_of
@@ -229,6 +230,25 @@ class Sqlite(Backend):
             )
 
     # the file
+
+    def backup(self, path: Path, progress: migrations.Progress | None) -> None:
+        """Copy the file to a new one; see `eventstore.backup`."""
+        if self.path is None:
+            raise ValueError(
+                f"{shown(self.url)} is in memory: write its events to a file with `store.read()`"
+            )
+        with translated(self):
+            if not self.file_exists():
+                raise NotAStore(f"there is no store at {self.path}: name another file")
+            engine = self.connect()
+            try:
+                with engine.connect() as connection:
+                    if migrations.revision(connection) is None:
+                        raise NotAStore(f"{self.path} holds no store: name another file")
+                    source = connection.connection.driver_connection
+                    backup(cast("SqliteConnection", source), path, progress)
+            finally:
+                engine.dispose()
 
     def file_exists(self) -> bool:
         """Return whether the file is there; see `StoreFile.exists`. Memory always is."""

@@ -32,8 +32,8 @@ def path_of(url: URL) -> Path | None:
     return Path(name)
 
 
-def create(path: Path, build: Callable[[Path], None]) -> None:
-    """Create the database file at `path` whole or not at all.
+def create(path: Path, build: Callable[[Path], None]) -> bool:
+    """Create the database file at `path` whole or not at all; return False if it is there already.
 
     It is built beside `path` and linked into place. A crash leaves no half-made store, and when two
     processes create it at the same time, one wins and both go on with the same file.
@@ -44,10 +44,12 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
         try:
             os.link(draft, path)
         except FileExistsError:
-            pass
+            return False
         except OSError:  # a file system without links
-            if not path.exists():
-                draft.replace(path)
+            if path.exists():
+                return False
+            draft.replace(path)
+        return True
     finally:
         for rest in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):

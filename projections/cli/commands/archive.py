@@ -1,4 +1,4 @@
-"""`export` and `restore`: a log as a file of JSON lines, and back, event for event."""
+"""`backup`, `export` and `restore`: a store as a copy, or its events as a file, and back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, Recorded
+from eventstore.backup import backup as copy_store
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -48,6 +49,7 @@ Format = Annotated[
 Content = Annotated[
     bool, typer.Option("--content", help="Put arguments and results into the traces of otlp.")
 ]
+Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The file to make.")]
 Archive = Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` has written.")]
 
 
@@ -95,6 +97,17 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
         print_json({"added": restored.added, "there_already": restored.skipped})
     else:
         say(f"{plural(restored.added, 'event')} added, {restored.skipped:,} there already")
+
+
+def backup(path: Copy, url: Url = URL, *, as_json: Json = False) -> None:
+    """Copy a SQLite store to a new file while others write to it."""
+    with progress_bar("copying") as show:
+        copy_store(url, path, show)
+    size = path.stat().st_size
+    if as_json:
+        print_json({"file": str(path), "bytes": size})
+    else:
+        say(f"{path}: {size:,} bytes; check them with `toolledger verify --url sqlite:///{path}`")
 
 
 class _Log(msgspec.Struct, frozen=True):

@@ -1,0 +1,167 @@
+"""`backup`: a copy of a SQLite store that is whole, whatever others do meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.tiers import examples
+
+from eventstore import EventStore, MessageAdded, NotAStore, StorageError, Text
+from eventstore.backup import backup
+from eventstore.migrate import REVISIONS, move
+from eventstore.storage.sqlite import copying
+from projections.cli import app
+
+WRITER = """
+import sys
+from eventstore import EventStore
+store = EventStore.open(sys.argv[1])
+chat = store.conversation("written")
+while True:
+    print(chat.add_message("user", "x" * 2000).version, flush=True)
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return the URL of a store with 400 events of 10,000 characters."""
+    address = f"sqlite:///{tmp_path}/log.db"
+    with EventStore.open(address) as store:
+        for number in range(4):
+            messages = [MessageAdded("user", (Text("x" * 10_000),)) for _ in range(100)]
+            store.conversation(f"chat {number}").append(*messages)
+    return address
+
+
+def test_every_acknowledged_event_is_in_the_copy(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes between all steps of the copy, which ends all the same."""
+    monkeypatch.setattr(copying, "PAGES_AT_ONCE", 20)
+    command = [sys.executable, "-c", WRITER, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        lines = iter(writer.stdout.readline, "")
+        for number in range(examples(5)):
+            acknowledged = int(next(lines))
+            steps: list[int] = []
+
+            def wait_for_a_write(done: int, _total: int, steps: list[int] = steps) -> None:
+                steps.append(done)
+                assert len(steps) < 2_000, "the copy begins again and again"
+                next(lines)
+
+            copy = tmp_path / f"copy {number}.db"
+            backup(url, copy, wait_for_a_write)
+            assert len(steps) > 10
+            assert steps == sorted(steps)
+            with EventStore.open(f"sqlite:///{copy}") as store:
+                assert list(store.verify()) == []
+                versions = dict(store.conversations())
+            assert versions.pop("written") >= acknowledged
+            assert versions == {f"chat {number}": 100 for number in range(4)}
+        writer.kill()
+
+
+def test_a_backup_that_is_killed_leaves_no_half_of_a_copy(url: str, tmp_path: Path) -> None:
+    """The next one makes it whole, and the store is as it was."""
+    script = (
+        "import os, signal, sys\n"
+        "from eventstore.backup import backup\n"
+        "from eventstore.storage.sqlite import copying\n"
+        "copying.PAGES_AT_ONCE = 20\n"
+        "def kill(done, total):\n"
+        "    if done > total / 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "backup(sys.argv[1], sys.argv[2], kill)\n"
+    )
+    copy = tmp_path / "copy.db"
+    ended = subprocess.run([sys.executable, "-c", script, url, str(copy)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not copy.exists()
+    backup(url, copy)
+    for name in ("log.db", "copy.db"):
+        with EventStore.open(f"sqlite:///{tmp_path}/{name}") as store:
+            assert list(store.verify()) == []
+            assert len(list(store.read())) == 400
+
+
+def test_an_interrupted_backup_leaves_nothing(url: str, tmp_path: Path) -> None:
+    """Ctrl-C in the middle ends it, and takes away what was made."""
+
+    def interrupt(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        backup(url, tmp_path / "copy.db", interrupt)
+    assert sorted(path for path in tmp_path.iterdir() if "-" not in path.name) == before
+
+
+def test_the_copy_is_there_without_its_wal(url: str, tmp_path: Path) -> None:
+    """While the store is open its newest events are in the WAL; `cp` of the file loses them."""
+    with EventStore.open(url) as store:
+        store.conversation("late").add_message("user", "not yet in the file")
+        shutil.copy(tmp_path / "log.db", tmp_path / "cp.db")
+        backup(url, tmp_path / "copy.db")
+    with EventStore.open(f"sqlite:///{tmp_path}/copy.db") as store:
+        assert dict(store.conversations())["late"] == 1
+    with EventStore.open(f"sqlite:///{tmp_path}/cp.db") as store:
+        assert "late" not in dict(store.conversations())
+
+
+def test_an_older_schema_is_copied_as_it_is(url: str, tmp_path: Path) -> None:
+    """A backup before a migration is of the revision before it."""
+    move(url, "0001")
+    backup(url, tmp_path / "copy.db")
+    assert move(f"sqlite:///{tmp_path}/copy.db") == ("0001", REVISIONS[-1])
+
+
+def test_two_backups_to_one_name(url: str, tmp_path: Path) -> None:
+    """One wins; the other says so, and changes nothing."""
+    copy = tmp_path / "copy.db"
+    with pytest.raises(StorageError, match=r"copy\.db exists: name another file"):
+        backup(url, copy, lambda _done, _total: copy.write_text("other"))
+    assert copy.read_text() == "other"
+    with pytest.raises(StorageError, match=r"copy\.db exists: name another file"):
+        backup(url, copy)
+    assert copy.read_text() == "other"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error", "words"),
+    [
+        ("sqlite://", "copy.db", ValueError, "is in memory"),
+        ("sqlite:///{}/none.db", "copy.db", NotAStore, "there is no store at"),
+        ("sqlite:///{}/other.db", "copy.db", NotAStore, "holds no store"),
+        ("sqlite:///{}/log.db", "no/copy.db", StorageError, "does not exist: make it"),
+        ("postgresql://ann:s3cret@h/log", "copy.db", ValueError, "tools of its server"),
+        ("mysql://ann:s3cret@h/log", "copy.db", ValueError, "tools of its server"),
+    ],
+)
+def test_a_source_or_a_place_that_cannot_be_used(
+    url: str, tmp_path: Path, source: str, target: str, error: type[Exception], words: str
+) -> None:
+    """The error names the place and the remedy, and no password; no file is made."""
+    connection = sqlite3.connect(tmp_path / "other.db")
+    connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    with pytest.raises(error, match=words) as refused:
+        backup(source.format(tmp_path), tmp_path / target)
+    assert "s3cret" not in str(refused.value)
+    assert not (tmp_path / target).exists()
+
+
+def test_the_command(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer names the copy, and how to check it."""
+    copy = tmp_path / "copy.db"
+    assert app.run(["backup", str(copy), "--url", url]) == 0
+    assert f"toolledger verify --url sqlite:///{copy}" in capsys.readouterr().out
+    assert app.run(["verify", "--url", f"sqlite:///{copy}"]) == 0
+    assert app.run(["backup", str(copy), "--url", url, "--json"]) == 1
+    assert "exists" in capsys.readouterr().err
