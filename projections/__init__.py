@@ -42,11 +42,13 @@ from projections.statistics.usage import UsageReport, UsageStatistics, usage_sta
 
 if TYPE_CHECKING:  # at run time loaded on first use: SQLAlchemy, and jinja2
     from projections.projector import (
+        FoundEvent,
         Parked,
         Progress,
         ProjectedLane,
         Projector,
         TableProjection,
+        TextSearch,
         TimeBucket,
     )
     from projections.report.page import html_report
@@ -61,6 +63,7 @@ __all__ = [
     "Divergence",
     "ErrorStatistics",
     "EventFilter",
+    "FoundEvent",
     "Frame",
     "History",
     "HistoryEntry",
@@ -88,6 +91,7 @@ __all__ = [
     "Statistics",
     "Step",
     "TableProjection",
+    "TextSearch",
     "TimeBucket",
     "UsageReport",
     "UsageStatistics",
@@ -117,7 +121,16 @@ __all__ = [
 ]
 
 _OF_THE_PROJECTOR = frozenset(
-    {"Parked", "Progress", "ProjectedLane", "Projector", "TableProjection", "TimeBucket"}
+    {
+        "FoundEvent",
+        "Parked",
+        "Progress",
+        "ProjectedLane",
+        "Projector",
+        "TableProjection",
+        "TextSearch",
+        "TimeBucket",
+    }
 )
 
 

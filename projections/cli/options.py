@@ -17,7 +17,7 @@ from projections.cli.output import console
 from projections.formatting import did_you_mean
 
 if TYPE_CHECKING:
-    from projections.projector import Progress, Projector
+    from projections.projector import Progress, Projector, TextSearch
 
 URL = "sqlite:///toolledger.db"
 
@@ -107,16 +107,19 @@ def known_provider(name: str) -> AnyProvider:
 
 @contextmanager
 def caught_up(
-    store: EventStore, tables: str, *, rebuild: bool = False
+    store: EventStore, tables: str, *, search: TextSearch | None = None, rebuild: bool = False
 ) -> Generator[Projector, None, None]:
     """Open the projections of a store in the database at `tables`, brought up to the log's end.
 
-    With `rebuild` they are rebuilt.
+    These are the built-in ones, or `search` alone. With `rebuild` they are rebuilt.
     """
     from projections.projector import Projector  # loads SQLAlchemy
 
     try:
-        projector = Projector(store, tables)
+        if search is None:
+            projector = Projector(store, tables)
+        else:
+            projector = Projector(store, tables, views=(), batch=1_000, projections=[search])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--tables") from error
     with projector:

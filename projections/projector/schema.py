@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """What the tables hold, and how. Tables of an older format are rebuilt, newer ones left alone."""
 
-_OPTIONS: dict[str, Any] = {
+TABLE_OPTIONS: dict[str, Any] = {
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
     "mariadb_charset": "utf8mb4",
@@ -44,11 +44,13 @@ _OPTIONS: dict[str, Any] = {
 metadata = MetaData()
 
 
-def _long_text() -> TypeEngine[str]:
+def long_text() -> TypeEngine[str]:
+    """Return the type of a text of any length."""
     return Text().with_variant(LONGTEXT(), "mysql", "mariadb")
 
 
-def _long_bytes() -> TypeEngine[bytes]:
+def long_bytes() -> TypeEngine[bytes]:
+    """Return the type of bytes of any length."""
     return LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
 
 
@@ -65,7 +67,7 @@ def _number(name: str) -> Column[int]:
 
 
 def _text(name: str) -> Column[str]:
-    return Column(name, _long_text(), nullable=False)
+    return Column(name, long_text(), nullable=False)
 
 
 def _hash(name: str) -> Column[bytes]:
@@ -81,7 +83,7 @@ def _state_table(name: str, key: Sequence[str], *columns: SchemaItem) -> Table:
         _integer_key("lane", Integer),
         *columns,
         PrimaryKeyConstraint("projection", "lane", *key, name=f"toolledger_{name}_pk"),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -99,7 +101,7 @@ projections = Table(
     _number("created_at"),
     PrimaryKeyConstraint("id", name="toolledger_projections_pk"),
     UniqueConstraint("owner", "state", name="toolledger_projections_state"),
-    **_OPTIONS,
+    **TABLE_OPTIONS,
 )
 """The generations of the projections.
 
@@ -145,7 +147,7 @@ requests = _state_table(
     ("conversation", "page"),
     _integer_key("conversation"),
     _integer_key("page", Integer),
-    Column("marks", _long_bytes(), nullable=False),
+    Column("marks", long_bytes(), nullable=False),
 )
 """The fingerprints that each conversation asked for, 8 bytes of each, page by page."""
 

@@ -1357,6 +1357,22 @@ def test_search_finds_a_text_in_all_conversations(run: Command, store: EventStor
     assert "pass a text that is not empty" in run.refused("search", "", "--url", run.url, status=2)
 
 
+def test_search_finds_the_same_in_tables(run: Command, store: EventStore) -> None:
+    """The index takes in what has come since; without it, the log is read."""
+    tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
+    for number in range(2):
+        store.conversation(f"said-{number}").add_message("user", f"Hello number {number}")
+        found = run.lines("search", "HELLO num", *tables)
+        by_reading = run.lines("search", "HELLO num", "--url", run.url)
+        assert len(found) == len(by_reading) == number + 1
+        assert all(line in by_reading for line in found)
+    assert run.lines("search", "hello NUM", "--rebuild", *tables) == found
+    assert run.here("search", "hel.o", *tables, status=1).stdout == ""
+    assert "--limit" in run.here("search", "hello", "--limit", "1", *tables).stderr
+    refused = run.refused("search", "hello", "--rebuild", "--url", run.url, status=2)
+    assert "--rebuild needs --tables" in refused
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize(
     ("before", "after"), [(0, 0), (0, 9000), (100, 0), (150, 9000), (9000, 0), (9000, 9000)]

@@ -41,7 +41,7 @@ DOORS = {
     "alembic": (r"eventstore/storage/migrations\.py", r".*"),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (
-        r"eventstore/(storage/.*|store\.py)|projections/projector/(database|queries|schema)\.py",
+        r"eventstore/(storage/.*|store\.py)|projections/projector/(database|queries|schema|search_index)\.py",
         r"eventstore/(store|storage/migrations)\.py",
     ),
     "tiktoken": (r"projections/history/token_counter\.py", r".*"),
@@ -49,7 +49,9 @@ DOORS = {
     "xxhash": (r"eventstore/domain/fingerprint\.py", ""),
 }
 SQL = r"\s*(SELECT|INSERT|UPDATE|DELETE)\s"
-SQL_ROOMS = r"eventstore/storage/.*|projections/projector/(database|queries|schema)\.py"
+SQL_ROOMS = (
+    r"eventstore/storage/.*|projections/projector/(database|queries|schema|search_index)\.py"
+)
 
 
 class Import(NamedTuple):

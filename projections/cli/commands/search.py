@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
 import typer
 
+from eventstore import EventStore, Recorded
 from projections.cli.commands.show import event_fields, event_line
-from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.options import URL, Json, Rebuild, Tables, Url, caught_up, open_store
 from projections.cli.output import clean, complain, print_json_line, say
 from projections.debugging.event_filter import EventFilter
 
@@ -21,14 +23,28 @@ MaxFound = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At m
 
 
 def search(
-    text: SearchedText, limit: MaxFound = 100, url: Url = URL, *, as_json: Json = False
+    text: SearchedText,
+    limit: MaxFound = 100,
+    tables: Tables = None,
+    url: Url = URL,
+    *,
+    rebuild: Rebuild = False,
+    as_json: Json = False,
 ) -> None:
-    """Search all conversations for a text, by reading the log; the status is 1 if none has it."""
+    """Search all conversations for a text; the status is 1 if none has it.
+
+    The log is read, or with --tables its index there, which is brought up to date first.
+    """
     if not text:
         raise typer.BadParameter("'': pass a text that is not empty", param_hint="TEXT")
+    if tables is None and rebuild:
+        raise typer.BadParameter("--rebuild needs --tables: pass a database's URL")
     found = 0
     with open_store(url) as store:
-        events = EventFilter(grep=re.escape(text)).select(store.read())
+        if tables is None:
+            events = EventFilter(grep=re.escape(text)).select(store.read())
+        else:
+            events = _find_in_tables(store, tables, text, rebuild=rebuild)
         for recorded in islice(events, limit):
             found += 1
             if as_json:
@@ -40,6 +56,19 @@ def search(
             complain(f"there are more than {limit:,}: pass a longer text, or --limit")
     if not found:
         raise typer.Exit(1)
+
+
+def _find_in_tables(
+    store: EventStore, tables: str, text: str, *, rebuild: bool
+) -> Iterator[Recorded]:
+    """Yield the events that the search index at `tables` names."""
+    from projections.projector import TextSearch  # loads SQLAlchemy
+
+    index = TextSearch()
+    with caught_up(store, tables, search=index, rebuild=rebuild) as projector:
+        for found in index.find(projector, text):
+            events = store.conversation(found.conversation_id).events(after=found.version - 1)
+            yield from islice(events, 1)
 
 
 def excerpt(line: str, text: str) -> str:
