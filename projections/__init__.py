@@ -42,16 +42,15 @@ from projections.statistics.usage import UsageReport, UsageStatistics, usage_sta
 
 if TYPE_CHECKING:  # at run time loaded on first use: SQLAlchemy, and jinja2
     from projections.projector import (
-        FoundEvent,
         Parked,
         Progress,
         ProjectedLane,
         Projector,
         TableProjection,
-        TextSearch,
         TimeBucket,
     )
     from projections.report.page import html_report
+    from projections.search import FoundEvent, TextSearch
 
 __all__ = [
     "Anomaly",
@@ -120,26 +119,29 @@ __all__ = [
     "why",
 ]
 
+_OF_THE_SEARCH = frozenset({"FoundEvent", "TextSearch"})
 _OF_THE_PROJECTOR = frozenset(
     {
-        "FoundEvent",
         "Parked",
         "Progress",
         "ProjectedLane",
         "Projector",
         "TableProjection",
-        "TextSearch",
         "TimeBucket",
     }
 )
 
 
 def __getattr__(name: str) -> object:
-    """Load the projector, and the report, on first use."""
+    """Load the projector, the search and the report on first use."""
     if name in _OF_THE_PROJECTOR:
         from projections import projector  # loads SQLAlchemy
 
         return getattr(projector, name)
+    if name in _OF_THE_SEARCH:
+        from projections import search  # loads SQLAlchemy
+
+        return getattr(search, name)
     if name == "html_report":
         from projections.report.page import html_report  # loads jinja2
 

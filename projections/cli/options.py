@@ -17,7 +17,8 @@ from projections.cli.output import console
 from projections.formatting import did_you_mean
 
 if TYPE_CHECKING:
-    from projections.projector import Progress, Projector, TextSearch
+    from projections.projector import Progress, Projector
+    from projections.search import TextSearch
 
 URL = "sqlite:///toolledger.db"
 

@@ -114,18 +114,23 @@ def large_results(log: ScannedLog) -> Iterator[ScanFinding]:
 
 
 def long_waits(log: ScannedLog) -> Iterator[ScanFinding]:
-    """Yield the calls that waited for a decision longer than `LONG_WAIT`."""
+    """Yield the calls that waited longer than `LONG_WAIT` for a decision, or wait still."""
     asked: dict[str, Recorded] = {}
     for recorded in log.events:
         tag, call_id = recorded.event.tag, recorded.call_id
         if tag in ("pending", "paused") and call_id is not None:
             asked[call_id] = recorded
-        elif tag in ("approved", "rejected") and call_id in asked:
+        elif call_id in asked:
             before = asked.pop(call_id)
             waited = recorded.time - before.time
             call = log.facts.calls.get(call_id)
-            if waited > LONG_WAIT and call is not None:
+            if tag in ("approved", "rejected") and waited > LONG_WAIT and call is not None:
                 yield _of_call("long_waits", call, f"waited {duration(waited)} to be {tag}")
+    for call_id, before in asked.items():
+        waited = log.events[-1].time - before.time
+        if waited > LONG_WAIT and call_id in log.facts.calls:
+            text = f"had waited {duration(waited)} when the log ends"
+            yield _of_call("long_waits", log.facts.calls[call_id], text)
 
 
 def secrets_in_arguments(log: ScannedLog) -> Iterator[ScanFinding]:

@@ -6,16 +6,13 @@ from projections.projector.parked import Parked
 from projections.projector.projector import Projector
 from projections.projector.statistics_reads import TimeBucket
 from projections.projector.table_projection import ProjectedLane, TableProjection
-from projections.projector.text_search import FoundEvent, TextSearch
 from projections.projector.worker import Progress
 
 __all__ = [
-    "FoundEvent",
     "Parked",
     "Progress",
     "ProjectedLane",
     "Projector",
     "TableProjection",
-    "TextSearch",
     "TimeBucket",
 ]

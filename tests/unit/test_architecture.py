@@ -33,6 +33,9 @@ IMPURE = {
     "threading",
     "time",
 }
+_TABLES = (
+    r"eventstore/storage/.*|projections/(projector/(database|queries|schema)|search/index)\.py"
+)
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {"agents": "openai_agents", "mcp": "mcp", "pydantic_ai": "pydantic_ai"}
 """The frameworks, and the file of each in the room of the integrations."""
@@ -41,7 +44,7 @@ DOORS = {
     "alembic": (r"eventstore/storage/migrations\.py", r".*"),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (
-        r"eventstore/(storage/.*|store\.py)|projections/projector/(database|queries|schema|search_index)\.py",
+        rf"eventstore/store\.py|{_TABLES}",
         r"eventstore/(store|storage/migrations)\.py",
     ),
     "tiktoken": (r"projections/history/token_counter\.py", r".*"),
@@ -49,9 +52,7 @@ DOORS = {
     "xxhash": (r"eventstore/domain/fingerprint\.py", ""),
 }
 SQL = r"\s*(SELECT|INSERT|UPDATE|DELETE)\s"
-SQL_ROOMS = (
-    r"eventstore/storage/.*|projections/projector/(database|queries|schema|search_index)\.py"
-)
+SQL_ROOMS = _TABLES
 
 
 class Import(NamedTuple):

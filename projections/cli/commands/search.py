@@ -62,7 +62,7 @@ def _find_in_tables(
     store: EventStore, tables: str, text: str, *, rebuild: bool
 ) -> Iterator[Recorded]:
     """Yield the events that the search index at `tables` names."""
-    from projections.projector import TextSearch  # loads SQLAlchemy
+    from projections.search import TextSearch  # loads SQLAlchemy
 
     index = TextSearch()
     with caught_up(store, tables, search=index, rebuild=rebuild) as projector:

@@ -104,6 +104,19 @@ def test_an_approval_that_waited(store: EventStore, clock: FrozenClock) -> None:
     assert LONG_WAIT == 3600 * 10**6
 
 
+def test_a_call_that_waits_still_is_a_long_wait(chat: Conversation, clock: FrozenClock) -> None:
+    """The log's last event says how long it has waited; a call that started does not wait."""
+    waiting, running = chat.request("pay"), chat.request("look")
+    chat.start(running.id)
+    clock.advance(3600)
+    assert [each for each in scan(chat.events()) if each.rule == "long_waits"] == []
+    clock.advance(3600)
+    chat.add_message("user", "Hello?")
+    (found,) = (each for each in scan(chat.events()) if each.rule == "long_waits")
+    assert found.call_id == waiting.id
+    assert found.text == "pay {} had waited 2 h 0 m when the log ends"
+
+
 def test_a_secret_in_arguments_is_found_and_not_shown(chat: Conversation) -> None:
     """The finding names the call alone."""
     key = "sk-proj-0123456789abcdef"

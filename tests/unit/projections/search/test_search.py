@@ -18,7 +18,7 @@ from support.statements import after_statements
 
 from eventstore import EventStore
 from projections import EventFilter, Projector, TextSearch
-from projections.projector import search_index, text_search
+from projections.search import index, projection
 
 if TYPE_CHECKING:
     from support.servers import Server
@@ -123,7 +123,7 @@ def test_a_sqlite_without_trigrams_looks_through_the_table(
     store: EventStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is made without an index, and finds the same."""
-    monkeypatch.setitem(search_index.STATEMENTS, "sqlite", ("CREATE VIRTUAL TABLE x USING none",))
+    monkeypatch.setitem(index.STATEMENTS, "sqlite", ("CREATE VIRTUAL TABLE x USING none",))
     with indexed(store, f"sqlite:///{tmp_path}/tables.db") as projector:
         assert found(projector, "declined") == read(store, "declined") != set()
     with sqlite3.connect(tmp_path / "tables.db") as connection:
@@ -136,7 +136,7 @@ def test_more_events_than_a_page_are_all_found(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two rows give what one page gives, over all lanes."""
-    monkeypatch.setattr(text_search, "PAGE_ROWS", 2)
+    monkeypatch.setattr(projection, "PAGE_ROWS", 2)
     with indexed(store) as projector:
         assert found(projector, "order") == read(store, "order")
         assert found(projector, "o") == read(store, "o")
@@ -189,7 +189,7 @@ def test_any_part_of_any_text_is_found(texts: list[str], data: st.DataObject) ->
             store.conversation(f"c{number}").add_message("user", f"<{words}>")
         number = data.draw(st.integers(0, len(texts) - 1))
         (event,) = store.conversation(f"c{number}").events()
-        whole = text_search.describe(event, None)
+        whole = projection.describe(event, None)
         begin = data.draw(st.integers(0, len(whole) - 1))
         part = whole[begin : data.draw(st.integers(begin + 1, len(whole)))]
         with Projector(store, "sqlite://", views=(), projections=[TextSearch()]) as projector:

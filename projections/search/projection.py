@@ -11,9 +11,9 @@ from eventstore import Recorded
 from projections.projector.projector import Projector
 from projections.projector.queries import Row, insert_rows
 from projections.projector.schema import storable
-from projections.projector.search_index import find_rows, texts
 from projections.projector.table_projection import ProjectedLane
 from projections.replay import describe
+from projections.search.index import find_rows, texts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
