@@ -15,6 +15,7 @@ from eventstore.domain.times import microseconds_of
 from eventstore.errors import EventStoreError, SilentAttempt
 
 if TYPE_CHECKING:
+    import re
     from uuid import UUID
 
     from sqlalchemy import Connection
@@ -120,6 +121,7 @@ class Conversation:
         *events: Event,
         expected_version: int | None = None,
         event_ids: Sequence[UUID | str | bytes] | None = None,
+        occurred_at: Sequence[Moment | None] | None = None,
         connection: Connection | None = None,
     ) -> list[Recorded]:
         """Append events, all or none; exact repeats of what is stored are left out.
@@ -130,15 +132,18 @@ class Conversation:
         With `event_ids` (one UUID for each event) the append may be repeated: an event whose id
         is stored already is not stored again, and is returned as it was stored first.
 
+        `occurred_at` has the time of each event at its source, where other software recorded it;
+        `recorded_at` is the time of this append all the same.
+
         With `connection` it appends inside the host's own transaction; see
         `EventStore.conversation`.
 
         Raises:
             VersionConflict: the conversation is not at `expected_version`.
-            ValueError: that is not a version, or an event id is not a UUID.
+            ValueError: that is not a version, an event id is not a UUID, or a time has no zone.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
-        command = commands.append(self.id, events, expected_version, event_ids)
+        command = commands.append(self.id, events, expected_version, event_ids, occurred_at)
         if connection is not None:
             return self.session.in_transaction(connection).run(command)
         return self.session.run(command)
@@ -345,6 +350,8 @@ class Conversation:
         is_error: Callable[[Any], bool] | None = None,
         is_rejection: Callable[[Any], bool] | None = None,
         started: RunStarted | None = None,
+        occurred_at: Sequence[int | None] = (),
+        error_pattern: str | re.Pattern[str] | None = None,
     ) -> Imported:
         """Record a whole history, from its first message; messages already stored are skipped.
 
@@ -352,11 +359,16 @@ class Conversation:
         may be repeated. Long histories are appended in batches, each all or nothing. `started`
         becomes the first event of a new conversation. Otherwise see `record_messages`.
 
+        `occurred_at` has the time of each message at its source, in microseconds since 1970 UTC;
+        it may be a list that grows while `messages` are taken. A result whose text matches
+        `error_pattern` is a failure.
+
         Raises:
             ImportConflict: the conversation holds other messages; none were added.
             ValueError: the calls, or results, are in another provider's form.
         """
-        from eventstore.history_import import Import  # loads the providers
+        from eventstore.history_import import Import, ImportSource  # loads the providers
 
         tests = (is_error, is_rejection)
-        return Import(self.session, self.id, provider, *tests, started).extend(messages)
+        source = ImportSource(started, occurred_at, error_pattern)
+        return Import(self.session, self.id, provider, *tests, source).extend(messages)

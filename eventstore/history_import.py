@@ -12,6 +12,7 @@ An import may be repeated:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,13 @@ from eventstore.domain.jsonable import readable
 from eventstore.errors import ImportConflict
 from eventstore.providers.compaction import compact
 from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
-from eventstore.providers.model import NativeMessage, ParsedCall, ParsedItem, ParsedMessage
+from eventstore.providers.model import (
+    NativeMessage,
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
+)
 from eventstore.providers.parsing import parse, parse_own
 from eventstore.providers.registry import list_key
 from eventstore.providers.responses import refuse_fragments, response_place
@@ -69,9 +76,22 @@ class ImportSizes(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_SIZES = ImportSizes()
 
+
+class ImportSource(msgspec.Struct, frozen=True):
+    """What an import knows of its messages beside themselves; see `Conversation.import_messages`.
+
+    `times` may grow while the messages are taken.
+    """
+
+    started: RunStarted | None = None
+    times: Sequence[int | None] = ()
+    error_pattern: str | re.Pattern[str] | None = None
+
+
 _PLACE_BYTES = 12  # of an event id; the rest counts the message's events
 _CUSTOM_UUID = 8  # the UUID version whose content its maker defines
 
+_ITEMS = (ParsedMessage, ParsedResult)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -231,7 +251,7 @@ class Import:
         provider: str,
         is_error: Test | None,
         is_rejection: Test | None,
-        started: RunStarted | None,
+        source: ImportSource,
         sizes: ImportSizes = DEFAULT_SIZES,
     ) -> None:
         self.done = Imported()
@@ -240,14 +260,17 @@ class Import:
         self._id = conversation_id
         self._provider = provider
         self._tests = (is_error, is_rejection)
-        self._started = started
+        self._source = source
+        pattern = source.error_pattern
+        self._error = None if pattern is None else re.compile(pattern)
+        self._taken = 0  # messages
         self._place = b""  # of the last message taken in
         self._key: str | None = None  # of the last assistant message
         self._end = _End()
 
     def extend(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
-        given = map(plain, listed(messages, list_key(self._provider)))
+        given = map(_plain, listed(messages, list_key(self._provider)))
         for batch in self._judged(self._batches(given)):
             self._append(batch)
         return self.done
@@ -282,7 +305,7 @@ class Import:
             if calls:
                 yield taken
                 continue
-            given += batch
+            given += [message for message in batch if not isinstance(message, _ITEMS)]
             held.append(taken)
             if _makes_calls(taken) or len(given) >= self._sizes.max_unjudged_messages:
                 calls = self._judge(given, held)
@@ -296,14 +319,32 @@ class Import:
         return refuse_foreign(given, items, self._provider, first=self.done.messages)
 
     def _message(self, message: Any) -> _Message:
-        try:
-            form = _encode(message)
-        except TypeError:  # keys of objects that are not text
-            message = readable(message)[0]
-            form = _encode(message)
+        times, number = self._source.times, self._taken
+        self._taken += 1
+        if isinstance(message, _ITEMS):
+            form, items = _form(message), [message]
+        else:
+            try:
+                form = _encode(message)
+            except TypeError:  # keys of objects that are not text
+                message = readable(message)[0]
+                form = _encode(message)
+            parsed = parse([message], self._provider, *self._tests)
+            items = [compact(item, self._provider) for item in parsed]
         self._place = content_id(self._place, form)[:_PLACE_BYTES]
-        items = parse([message], self._provider, *self._tests)
-        return _Message(self._place, [compact(item, self._provider) for item in items])
+        time = times[number] if number < len(times) else None
+        return _Message(self._place, [self._judged_by_text(item) for item in items], time)
+
+    def _judged_by_text(self, item: ParsedItem) -> ParsedItem:
+        """Return the item; a result whose text says so is a failure."""
+        if (
+            self._error is None
+            or not isinstance(item, ParsedResult)
+            or item.is_error
+            or item.rejected
+        ):
+            return item
+        return msgspec.structs.replace(item, is_error=bool(self._error.search(item.text)))
 
     def _append(self, batch: list[_Message]) -> None:
         tail = _Tail(0, self._end)
@@ -336,18 +377,21 @@ class Import:
             key=_last_key(batch[:known], self._key),
             goes_on=_goes_on(batch[:known]),
         )
-        events, ids = _identified(transcript.by_item, [rest[n].place for n in owners])
+        identified = _identified(transcript.by_item, [rest[n] for n in owners])
+        events, ids, times = identified.events, identified.ids, identified.times
         base = self.done.messages + known
         if events:
             self._check(state, end, base)
-        if events and not state.version and self._started is not None:
-            events.insert(0, self._started)
-            ids.insert(0, _event_id(content_id(b"started", _encode(self._started)), 0))
+        started = self._source.started
+        if events and not state.version and started is not None:
+            events.insert(0, started)
+            ids.insert(0, _event_id(content_id(b"started", _encode(started)), 0))
+            times.insert(0, times[0])
         findings = [
             msgspec.structs.replace(found, item=base + owners[found.item])
             for found in transcript.findings
         ]
-        return _Tail(known, end, IdentifiedEvents(events, ids), findings)
+        return _Tail(known, end, IdentifiedEvents(events, ids, times), findings)
 
     def _known(self, batch: list[_Message], state: ConversationState) -> tuple[int, _End]:
         """Return how many messages of the batch the log has, and where they end in it."""
@@ -393,6 +437,15 @@ class _Message(msgspec.Struct):
 
     place: bytes
     items: list[ParsedItem]
+    time: int | None = None
+
+
+class _Identified(msgspec.Struct):
+    """Events, their ids, and their times at their source."""
+
+    events: list[Event] = []
+    ids: list[bytes] = []
+    times: list[int | None] = []
 
 
 class _Tail(msgspec.Struct):
@@ -409,12 +462,24 @@ def _makes_calls(batch: Iterable[_Message]) -> bool:
     return any(isinstance(item, ParsedMessage) and item.calls for item in items)
 
 
+def _plain(message: object) -> Any:
+    return message if isinstance(message, _ITEMS) else plain(message)
+
+
+def _form(item: ParsedItem) -> bytes:
+    """Return what an item of the neutral model says: members added later do not change it."""
+    if isinstance(item, ParsedMessage):
+        calls = [
+            (call.id, call.call.name, call.call.arguments, call.call.raw) for call in item.calls
+        ]
+        return _encode(("message", item.role, item.parts, calls, item.message_id))
+    return _encode(("result", item.id, item.name, item.text, item.parts))
+
+
 def _is_user_message(message: Any, provider: str) -> bool:
     """Return whether it is a user message: no results of earlier calls are expected after it."""
-    return all(
-        isinstance(item, ParsedMessage) and item.role == "user"
-        for item in parse([message], provider)
-    )
+    items = [message] if isinstance(message, _ITEMS) else parse([message], provider)
+    return all(isinstance(item, ParsedMessage) and item.role == "user" for item in items)
 
 
 def _last_key(batch: Sequence[_Message], before: str | None) -> str | None:
@@ -432,20 +497,18 @@ def _goes_on(batch: Sequence[_Message]) -> bool:
     return any(isinstance(item, ParsedMessage) and item.is_continuation for item in last)
 
 
-def _identified(
-    by_item: Sequence[Sequence[Event]], places: Sequence[bytes]
-) -> tuple[list[Event], list[bytes]]:
-    """Return all events, each with an id that names the message it comes from."""
-    events: list[Event] = []
-    ids: list[bytes] = []
+def _identified(by_item: Sequence[Sequence[Event]], messages: Sequence[_Message]) -> _Identified:
+    """Return all events, each with an id that names the message it comes from, and its time."""
+    identified = _Identified()
     counts: dict[bytes, int] = {}
-    for made, place in zip(by_item, places, strict=True):
+    for made, message in zip(by_item, messages, strict=True):
         for event in made:
-            count = counts.get(place, 0)
-            counts[place] = count + 1
-            events.append(event)
-            ids.append(_event_id(place, count))
-    return events, ids
+            count = counts.get(message.place, 0)
+            counts[message.place] = count + 1
+            identified.events.append(event)
+            identified.ids.append(_event_id(message.place, count))
+            identified.times.append(message.time)
+    return identified
 
 
 def _event_id(place: bytes, count: int) -> bytes:

@@ -99,11 +99,11 @@ class PendingApprovals(Projection):
         before = self._unsettled.get(key)
         if before is None:
             if type(event) is ToolPending and not event.imported:
-                tool = evolve(None, event, recorded.recorded_at, recorded.fingerprint)
+                tool = evolve(None, event, recorded.time, recorded.fingerprint)
                 self._unsettled[key] = tool
             return
         try:
-            after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+            after = evolve(before, event, recorded.time, recorded.fingerprint)
         except Exception:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
             return
         if type(after.status) in _SETTLED:

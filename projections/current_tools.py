@@ -63,7 +63,7 @@ class CurrentTools(Projection):
             tools = stream.tools
             try:
                 tools[call_id] = evolve(
-                    tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint
+                    tools.get(call_id), event, recorded.time, recorded.fingerprint
                 )
             except Exception as error:  # noqa: BLE001 - IllegalTransition, or not JSON
                 self._note(recorded, str(error))

@@ -24,6 +24,7 @@ from eventstore.subscriptions.subscription import Subscription
 from eventstore.subscriptions.waiting import StopSignal
 
 if TYPE_CHECKING:
+    import re
     from uuid import UUID
 
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -113,10 +114,11 @@ class AsyncConversation:
         *events: Event,
         expected_version: int | None = None,
         event_ids: Sequence[UUID | str | bytes] | None = None,
+        occurred_at: Sequence[Moment | None] | None = None,
         connection: AsyncConnection | None = None,
     ) -> list[Recorded]:
         """Append events, all or none; see `Conversation.append`."""
-        command = commands.append(self.id, events, expected_version, event_ids)
+        command = commands.append(self.id, events, expected_version, event_ids, occurred_at)
         if connection is not None:
             return await self.session.in_transaction(connection).run(command)
         return await self.session.run(command)
@@ -253,6 +255,8 @@ class AsyncConversation:
         is_error: Callable[[Any], bool] | None = None,
         is_rejection: Callable[[Any], bool] | None = None,
         started: RunStarted | None = None,
+        occurred_at: Sequence[int | None] = (),
+        error_pattern: str | re.Pattern[str] | None = None,
     ) -> Imported:
         """Record a whole history, in a thread of its own; see `Conversation.import_messages`.
 
@@ -260,7 +264,13 @@ class AsyncConversation:
         """
         return await self.session.call(
             lambda: self._blocking.import_messages(
-                messages, provider, is_error=is_error, is_rejection=is_rejection, started=started
+                messages,
+                provider,
+                is_error=is_error,
+                is_rejection=is_rejection,
+                started=started,
+                occurred_at=occurred_at,
+                error_pattern=error_pattern,
             )
         )
 

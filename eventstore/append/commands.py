@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import msgspec
 
 from eventstore.append.call_ids import mint_call_id
-from eventstore.append.inputs import check_event, failure_of, is_unplaced
+from eventstore.append.conversation_state import IdentifiedEvents
+from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, delay_in_microseconds, event_ids_as_bytes
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from eventstore.append.tool_fold import LookUp
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
 
 T_co = TypeVar("T_co", covariant=True)
@@ -75,16 +77,19 @@ def append(
     events: Sequence[Event],
     expected_version: int | None = None,
     event_ids: Sequence[UUID | str | bytes] | None = None,
+    occurred_at: Sequence[Moment | None] | None = None,
 ) -> Command[list[Recorded]]:
     """Append events, all or none; see `Conversation.append`."""
     if expected_version is not None:
         check_version("expected_version", expected_version)
     checked = tuple(map(check_event, events))
     ids = event_ids_as_bytes(event_ids, len(checked))
+    times = times_at_source(occurred_at, len(checked))
     unplaced = any(map(is_unplaced, checked))
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
-        return state.placed(checked) if unplaced else checked
+        placed = state.placed(checked) if unplaced else checked
+        return IdentifiedEvents(placed, times=times) if times else placed
 
     def result(done: PendingAppend) -> list[Recorded]:
         recorded = done.recorded()

@@ -48,11 +48,20 @@ _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statu
 
 
 class IdentifiedEvents(list[Event]):
-    """Events with the ids that they are to be stored under."""
+    """Events with the ids that they are to be stored under, and their times at their source.
 
-    def __init__(self, events: Sequence[Event], event_ids: Sequence[bytes]) -> None:
+    Without `event_ids` they get those of the command, or new ones. `times` are in microseconds.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        event_ids: Sequence[bytes] = (),
+        times: Sequence[int | None] = (),
+    ) -> None:
         super().__init__(events)
         self.event_ids = event_ids
+        self.times = times
 
 
 class StagedEvents(msgspec.Struct):
@@ -133,9 +142,7 @@ class ConversationState:
         if not isinstance(event, ToolEvent):
             return
         try:
-            tool = evolve(
-                entry[0] if entry else None, event, recorded.recorded_at, recorded.fingerprint
-            )
+            tool = evolve(entry[0] if entry else None, event, recorded.time, recorded.fingerprint)
         except IllegalTransition:
             return
         if entry is None or _call_brought_by(event) is not None:
@@ -244,11 +251,12 @@ class ConversationState:
         look_up: LookUp,
         *,
         ids_given: bool = False,
+        times: Sequence[int | None] = (),
     ) -> StagedEvents:
         """Check `events` one after the other and encode them; exact repeats are left out.
 
-        `at` is the time of recording in microseconds. `look_up` is called once at most.
-        `ids_given` says that the ids come from the caller.
+        `at` is the time of recording in microseconds, `times` are those at the events' source.
+        `look_up` is called once at most. `ids_given` says that the ids come from the caller.
 
         Raises:
             IllegalTransition, UnhashableArguments, UnencodableEvent: the state is unchanged.
@@ -259,12 +267,22 @@ class ConversationState:
         drafts: list[Draft] = []
         tools: dict[str, Entry] = {}
         settled: Mapping[str, Tool] | None = None
-        for given, event_id in zip(events, event_ids, strict=True):
+        all_times = times or [None] * len(events)
+        for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):
             step = STEPS.get(type(given))
             if step is None:
                 event, payload = codec.as_stored(given)
+                schema = _schema(event)
                 drafts.append(
-                    Draft(event_id, at, event.tag, _schema(event), payload, id_given=ids_given)
+                    Draft(
+                        event_id,
+                        at,
+                        event.tag,
+                        schema,
+                        payload,
+                        id_given=ids_given,
+                        occurred_at=occurred_at,
+                    )
                 )
                 kept.append(event)
                 continue
@@ -282,7 +300,8 @@ class ConversationState:
                     settled = {**look_up(self._settled(events)), **self.settled_uncommitted}
                 before = settled.get(call_id)
             begins = new_digest is not None
-            after = evolve(before, event, at, None if new_digest is None else render(new_digest))
+            time = at if occurred_at is None else occurred_at
+            after = evolve(before, event, time, None if new_digest is None else render(new_digest))
             if after is before:
                 continue
             if tag == "approved" and before is not None:
@@ -291,8 +310,9 @@ class ConversationState:
             if digest is None:
                 digest = entry[1] if entry else after.effective_call.digest()
             tools[call_id] = (after, digest)
+            schema = SCHEMAS[tag]
             drafts.append(
-                Draft(event_id, at, tag, SCHEMAS[tag], payload, digest, begins, ids_given)
+                Draft(event_id, at, tag, schema, payload, digest, begins, ids_given, occurred_at)
             )
             kept.append(event)
         return StagedEvents(kept, drafts, tools, self.version)

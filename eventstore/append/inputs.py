@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, get_args
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import decode
 from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.times import microseconds_of
+
+if TYPE_CHECKING:
+    from eventstore.domain.times import Moment
 
 _EVENT_CLASSES = frozenset(get_args(Event))
 
@@ -32,6 +37,27 @@ def is_unplaced(event: Event) -> bool:
     if type(event) is ToolPending:
         return event.turn is None or not event.call.id
     return type(event) is MessageAdded and event.role == "assistant" and event.turn is None
+
+
+def times_at_source(
+    occurred_at: Sequence[Moment | None] | None, count: int
+) -> tuple[int | None, ...]:
+    """Return the times of `count` events at their source, in microseconds; empty without any.
+
+    Raises:
+        TypeError: one is not a time.
+        ValueError: one has no time zone, or there is not one for each event.
+    """
+    if occurred_at is None:
+        return ()
+    if len(occurred_at) != count:
+        raise ValueError(
+            f"occurred_at has {len(occurred_at)} times for {count} events: pass one for each, "
+            "None where it is not known"
+        )
+    return tuple(
+        None if moment is None else microseconds_of("occurred_at", moment) for moment in occurred_at
+    )
 
 
 def failure_of(error: BaseException | Failure | str) -> Failure:

@@ -137,14 +137,18 @@ class PendingAppend(msgspec.Struct, eq=False):
         events = self.events = self.decide(state, self.look_up)
         at = self.clock()
         given = True
+        times: Sequence[int | None] = ()
         if isinstance(events, IdentifiedEvents):
-            ids = events.event_ids
-        elif not ids:
+            ids, times = events.event_ids or ids, events.times
+        if not ids:
             ids, given = event_ids(len(events), at), False
-        elif self.stored_ids:
-            pairs = [(e, i) for e, i in zip(events, ids, strict=True) if i not in self.stored_ids]
-            events, ids = [e for e, _ in pairs], [i for _, i in pairs]
-        staged = self.staged = state.stage(events, ids, at, self.look_up, ids_given=given)
+        elif self.event_ids and ids is self.event_ids and self.stored_ids:
+            new = [place for place, known in enumerate(ids) if known not in self.stored_ids]
+            events, ids = [events[place] for place in new], [ids[place] for place in new]
+            times = [times[place] for place in new] if times else ()
+        staged = self.staged = state.stage(
+            events, ids, at, self.look_up, ids_given=given, times=times
+        )
         return staged.drafts
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
@@ -197,6 +201,7 @@ def _recorded(conversation_id: str, staged: StagedEvents, appended: Appended) ->
                 getattr(event, "call_id", None),
                 fingerprint,
                 event,
+                draft.occurred_at,
             )
         )
     return recorded

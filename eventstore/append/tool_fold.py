@@ -37,7 +37,7 @@ def fold_tools(
             call_id = event.call_id
             try:
                 tools[call_id] = evolve(
-                    tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint
+                    tools.get(call_id), event, recorded.time, recorded.fingerprint
                 )
             except IllegalTransition:
                 continue

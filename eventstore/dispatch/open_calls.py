@@ -85,7 +85,7 @@ class OpenCalls:
 
     def _evolve(self, recorded: Recorded, event: ToolEvent) -> None:
         before = self._calls.get(event.call_id)
-        tool = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+        tool = evolve(before, event, recorded.time, recorded.fingerprint)
         if tool is not before:
             self._calls[tool.id] = tool
             if tells_of_attempts(event):

@@ -61,7 +61,7 @@ def forked_events(origin: str, events: Iterable[Recorded], at: int) -> list[Even
 
 def _apply(tools: dict[str, Tool], event: ToolEvent, recorded: Recorded) -> None:
     call_id = (event.call.id or "") if isinstance(event, ToolPending) else event.call_id
-    tools[call_id] = evolve(tools.get(call_id), event, recorded.recorded_at, recorded.fingerprint)
+    tools[call_id] = evolve(tools.get(call_id), event, recorded.time, recorded.fingerprint)
 
 
 def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:

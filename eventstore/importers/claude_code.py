@@ -14,6 +14,7 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.problems import Problems
+from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
 
 _WITHOUT_MESSAGE = frozenset(
@@ -56,13 +57,15 @@ class _Chain:
         self.sessions: list[str] = []
         self.messages: list[JsonObject] = []
         self.lines: list[int] = []
+        self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
 
-    def add(self, line: int, message: JsonObject) -> None:
-        """Add a message."""
+    def add(self, line: int, record: JsonObject, message: JsonObject) -> None:
+        """Add a message, with the time of its record."""
         self.messages.append(message)
         self.lines.append(line)
+        self.times.append(time_of(record.get("timestamp")))
 
 
 class SessionLog:
@@ -109,6 +112,7 @@ class SessionLog:
                 chain.lines,
                 ids[id(parent)] if parent else None,
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
+                chain.times,
             )
 
     def _record(self, line: int, record: JsonObject) -> None:
@@ -128,14 +132,15 @@ class SessionLog:
         chain = self._by_record[uuid] = self._chain(record)
         message = record["message"]
         if record["type"] == "user":
-            chain.add(line, {"role": "user", "content": message.get("content")})
+            chain.add(line, record, {"role": "user", "content": message.get("content")})
         else:
-            self._assistant(line, chain, message)
+            self._assistant(line, chain, record)
 
-    def _assistant(self, line: int, chain: _Chain, message: JsonObject) -> None:
+    def _assistant(self, line: int, chain: _Chain, record: JsonObject) -> None:
+        message = record["message"]
         key, content = message.get("id"), message.get("content")
         if not isinstance(key, str):
-            chain.add(line, {"role": "assistant", "content": content})
+            chain.add(line, record, {"role": "assistant", "content": content})
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
@@ -146,7 +151,7 @@ class SessionLog:
             self._problems.add("the same assistant message again", line, detail=key)
         if new:
             remaining = new if isinstance(content, list) else content
-            chain.add(line, {"role": "assistant", "id": key, "content": remaining})
+            chain.add(line, record, {"role": "assistant", "id": key, "content": remaining})
 
     def _parent(self, record: JsonObject) -> _Chain | None:
         return self._by_record.get(_text(record, "parentUuid"))

@@ -20,9 +20,11 @@ _REFUSALS = (
 class Transcript(msgspec.Struct):
     """A conversation: a provider's messages under a stable id.
 
-    `messages` may be an iterator that reads the file as it goes. `lines` are the lines of the
-    messages read so far, where each message has its own line. The transcript of a sub-agent names
-    the conversation and the call that started it.
+    `messages` may be an iterator that reads the file as it goes; they are in the form of
+    `provider`, or items of the neutral model (`ParsedItem`). `lines` are the lines of the messages
+    read so far, where each message has its own line; `times` are their times at the source, in
+    microseconds since 1970 UTC. A result whose text matches `error_pattern` is a failure. The
+    transcript of a sub-agent names the conversation and the call that started it.
     """
 
     id: str
@@ -31,6 +33,8 @@ class Transcript(msgspec.Struct):
     lines: list[int] | None = None
     parent_id: str | None = None
     parent_call_id: str | None = None
+    times: list[int | None] = []
+    error_pattern: str | None = None
 
     def place(self, message: int) -> str:
         """Return where a message (counted from 0) stands in the file."""

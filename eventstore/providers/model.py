@@ -74,6 +74,8 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     well_formed: bool = False
     parts: tuple[Part, ...] = ()
     """What it shows beside text, where it is not well formed."""
+    duration: int | None = None
+    """How long the call ran, in microseconds, where the source says."""
 
 
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult

@@ -344,12 +344,15 @@ class _Writer:
             return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
         if item.is_error:
             failure = Failure(ErrorKind.INTERNAL, item.text)
-            return ToolFailed(slot.id, failure, slot.attempts, None, None, provider, item.native)
+            return ToolFailed(
+                slot.id, failure, slot.attempts, item.duration, None, provider, item.native
+            )
         shown = to_builtins(item.parts) if item.parts else item.text
         return ToolCompleted(
             slot.id,
             FunctionResponse(slot.name, shown, slot.id),
             slot.attempts,
+            item.duration,
             provider=provider,
             native=item.native,
             in_parts=bool(item.parts),

@@ -73,8 +73,6 @@ class _EventCheck:
             tools = self._tools.setdefault(name, {})
             tool = tools.get(event.call_id)
             try:
-                tools[event.call_id] = evolve(
-                    tool, event, recorded.recorded_at, recorded.fingerprint
-                )
+                tools[event.call_id] = evolve(tool, event, recorded.time, recorded.fingerprint)
             except (EventStoreError, ValueError) as error:
                 yield str(error)

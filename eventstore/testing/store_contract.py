@@ -71,6 +71,25 @@ class EventStoreContract(ContractFixtures):
         assert written == list(chat.events())
         assert written[-1].recorded_at == written[0].recorded_at + 2_500_000
 
+    def test_times_at_the_source_are_kept(self, chat: Conversation, clock: FrozenClock) -> None:
+        """Each stands beside the time of recording, and may be missing; the call bears it.
+
+        An append that is repeated with its ids takes the times of the events that are new.
+        """
+        ids = [uuid4(), uuid4(), uuid4()]
+        asked = chat.append(pending(), event_ids=ids[:1], occurred_at=[7_000_000])
+        times = [7_000_000, 9_000_000, None]
+        written = chat.append(pending(), running(), message(), event_ids=ids, occurred_at=times)
+        assert written == list(chat.events())
+        assert asked == written[:1]
+        assert [each.occurred_at for each in written] == times
+        assert [each.time for each in written] == [7_000_000, 9_000_000, written[2].recorded_at]
+        assert {each.recorded_at for each in written} == {clock()}
+        (tool,) = chat.tools.values()
+        assert (tool.requested_at, tool.started_at) == (7_000_000, 9_000_000)
+        with pytest.raises(ValueError, match="occurred_at has 1 times for 2 events"):
+            chat.append(running(), message(), occurred_at=[None])
+
     def test_events_are_appended_all_or_none(self, chat: Conversation) -> None:
         """If one is not allowed, the others are not stored."""
         with pytest.raises(IllegalTransition):

@@ -165,7 +165,7 @@ class LogFacts:
                 call.id,
                 call,
                 recorded.version,
-                recorded.recorded_at,
+                recorded.time,
                 recorded.fingerprint or fingerprint_of(recorded, call),
                 event.imported,
             )
@@ -178,7 +178,7 @@ class LogFacts:
     def _running(self, recorded: Recorded, event: ToolRunning) -> None:
         if (call := self.calls.get(event.call_id)) is not None:
             call.status = "running"
-            call.started, call.started_at = recorded.version, recorded.recorded_at
+            call.started, call.started_at = recorded.version, recorded.time
             self.last_progress = recorded.version
 
     def _paused(self, recorded: Recorded, event: ToolPaused) -> None:

@@ -36,7 +36,7 @@ def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> Co
     return ConversationSummary(
         conversation_id=conversation_id,
         version=last.version if last is not None else 0,
-        last_at=last.recorded_at if last is not None else 0,
+        last_at=last.time if last is not None else 0,
         calls=len(calls),
         failed=sum(call.is_error for call in calls),
         open=sum(call.is_open for call in calls),

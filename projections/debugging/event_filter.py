@@ -171,7 +171,7 @@ def _check_place(name: str, place: Place | None) -> None:
 def _order(recorded: Recorded, place: Place) -> int:
     """Return how far the event is after a version or a time; negative before it."""
     if isinstance(place, datetime):
-        return recorded.recorded_at - round(place.timestamp() * 1_000_000)
+        return recorded.time - round(place.timestamp() * 1_000_000)
     return recorded.version - place
 
 

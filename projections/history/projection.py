@@ -138,7 +138,7 @@ class History:
                 self._add_repair("dropped", "conversation", why, recorded.call_id, recorded.version)
                 return
             self.conversation_id = recorded.conversation_id
-        self.take(recorded.event, recorded.version, recorded.recorded_at, recorded.fingerprint)
+        self.take(recorded.event, recorded.version, recorded.time, recorded.fingerprint)
 
     def take(
         self, event: Event, version: int, at: int | None = None, fingerprint: str | None = None

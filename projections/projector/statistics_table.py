@@ -100,7 +100,7 @@ class StoredStatistics(ErrorStatistics):
         """Load the buckets and calls that `events` are about."""
         self._streams: Any = conversations
         width = self._width
-        starts = {recorded.recorded_at // width for recorded in events}
+        starts = {recorded.time // width for recorded in events}
         missing = {start * width for start in starts} - self._buckets.keys()
         wanted = self._wanted(conversations, events)
         if not missing and not wanted:

@@ -83,7 +83,7 @@ class StoredTools:
             stored = conversation.tools.get(call_id)
             before = stored.tool if stored else None
             try:
-                after = evolve(before, event, recorded.recorded_at, recorded.fingerprint)
+                after = evolve(before, event, recorded.time, recorded.fingerprint)
             except (EventStoreError, TypeError, ValueError):
                 continue  # it changes nothing
             if after is before:
@@ -93,7 +93,7 @@ class StoredTools:
                 stored = StoredTool(after, recorded.position, imported=imported, is_stored=False)
                 conversation.tools[call_id] = stored
             stored.tool = after
-            stored.changed_at = recorded.recorded_at
+            stored.changed_at = recorded.time
             if not stored.is_changed:
                 stored.is_changed = True
                 self._changed.append((conversation, call_id, stored))

@@ -151,7 +151,7 @@ class ErrorStatistics(Projection):
         if call := stream.calls.get(call_id) or self._resting_call(stream, call_id):
             self._note_illegal(recorded, event, call)
             return
-        at = recorded.recorded_at
+        at = recorded.time
         tool = self._tool_counter(asked.name, at)
         fingerprint = self._fingerprint_counter(
             recorded.fingerprint or fingerprint_of(recorded, asked), asked.name
@@ -178,7 +178,7 @@ class ErrorStatistics(Projection):
     def _count_approval(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolApproved
     ) -> None:
-        at = recorded.recorded_at
+        at = recorded.time
         call.tool_counter.waiting.add(at - call.since)
         call.status, call.since = "Approved", at
         if event.edited_call is not None:
@@ -190,7 +190,7 @@ class ErrorStatistics(Projection):
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolRejected
     ) -> None:
         if event.source == "human" and call.status == "Pending":
-            call.tool_counter.waiting.add(recorded.recorded_at - call.since)
+            call.tool_counter.waiting.add(recorded.time - call.since)
         call.fingerprint_counter.describe(call.edit or call.asked)
         for counter in call.counters:
             counter.rejected(event.source)
@@ -203,7 +203,7 @@ class ErrorStatistics(Projection):
         if event.attempt != attempt:
             self._note_illegal(recorded, event, call)
             return
-        at, tool, fingerprint = recorded.recorded_at, call.tool_counter, call.fingerprint_counter
+        at, tool, fingerprint = recorded.time, call.tool_counter, call.fingerprint_counter
         tool.attempts += 1
         fingerprint.attempts += 1
         if call.status == "Failed" and call.kind is not None:
@@ -229,7 +229,7 @@ class ErrorStatistics(Projection):
         if is_running:
             for counter in call.counters:
                 counter.pauses += 1
-        call.status, call.since = "Pending", recorded.recorded_at
+        call.status, call.since = "Pending", recorded.time
 
     def _count_completion(
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolCompleted
@@ -279,7 +279,7 @@ class ErrorStatistics(Projection):
         if duration is not None:
             call.tool_counter.took.add(duration)
         elif call.status == "Running":
-            call.tool_counter.took.add(recorded.recorded_at - call.since)
+            call.tool_counter.took.add(recorded.time - call.since)
 
     # For each step, the statuses that it may follow: what `evolve` allows, and nothing else.
     _steps: ClassVar[dict[str, tuple[Callable[..., None], tuple[str, ...]]]] = {

@@ -85,7 +85,7 @@ class StoreView:
                 NewEvent(
                     recorded.conversation_id,
                     recorded.version,
-                    recorded.recorded_at,
+                    recorded.time,
                     recorded.event.tag,
                     describe(recorded, _TEXT_CHARACTERS),
                 )
@@ -96,7 +96,7 @@ class StoreView:
         line = self.conversations.get(name)
         if line is None:
             line = self.conversations[name] = ConversationLine(name, open=set())
-        line.version, line.last_at = recorded.version, recorded.recorded_at
+        line.version, line.last_at = recorded.version, recorded.time
         line.last = f"run {event.reason}" if isinstance(event, RunEnded) else event.tag
         if isinstance(event, ToolPending):
             line.calls += 1
@@ -121,5 +121,5 @@ class StoreView:
             error = self.errors[key] = ErrorLine(text, one_line(tool, 64), str(event.failure.kind))
         error.count += 1
         error.conversation_id, error.version = recorded.conversation_id, recorded.version
-        error.last_at = recorded.recorded_at
-        self.errors_by_hour[recorded.recorded_at // HOUR] += 1
+        error.last_at = recorded.time
+        self.errors_by_hour[recorded.time // HOUR] += 1

@@ -56,9 +56,13 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_restored_log_is_equal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, versions, times, fingerprints and events are those of the exported log."""
+    with EventStore.open(url) as store:
+        old = [{"role": "user", "content": text} for text in "ab"]
+        store.conversation("old").import_messages(old, occurred_at=[1_000_000])
     assert app.run(["export", "--url", url, "-o", "all.jsonl"]) == 0
     assert app.run(["restore", "all.jsonl", "--url", "sqlite:///copy.db"]) == 0
-    assert capsys.readouterr().out == "all.jsonl: 24 events\n24 events added, 0 there already\n"
+    assert [each.occurred_at for each in in_store("sqlite:///copy.db")["old"]] == [1_000_000, None]
+    assert capsys.readouterr().out == "all.jsonl: 26 events\n26 events added, 0 there already\n"
     assert in_store("sqlite:///copy.db") == in_store(url)
     assert of_place(load_events("all.jsonl")) == in_store(url)
     assert app.run(["verify", "--url", "sqlite:///copy.db"]) == 0

@@ -17,15 +17,19 @@ from eventstore import (
     Conversation,
     Event,
     EventStore,
+    FunctionCall,
     Rejected,
     RunStarted,
+    Text,
+    ToolCompleted,
     ToolPending,
     ToolRejected,
     validate,
 )
 from eventstore.errors import ImportConflict
-from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes
+from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes, ImportSource
 from eventstore.importers.transcript import is_refusal
+from eventstore.providers.model import ParsedCall, ParsedMessage, ParsedResult
 from projections.history.projection import model_history
 
 
@@ -38,7 +42,9 @@ def import_in_batches(
     chat: Conversation, messages: Iterable[dict[str, Any]], **sizes: int
 ) -> Imported:
     """Import messages in batches of other sizes than the usual ones."""
-    importing = Import(chat.session, chat.id, "openai", None, None, None, ImportSizes(**sizes))
+    importing = Import(
+        chat.session, chat.id, "openai", None, None, ImportSource(), ImportSizes(**sizes)
+    )
     return importing.extend(messages)
 
 
@@ -401,6 +407,62 @@ def test_an_imported_rejection_of_a_started_call_is_recorded_as_its_failure(
     chat.import_messages([piece("m", use("a")), no], "anthropic", is_rejection=is_refusal)
     assert chat.tools["a"].status.name == "Failed"
     assert REFUSED in str(model_history(chat.events()).render("anthropic"))
+
+
+# times at the source, and failures that only their text tells
+
+
+def test_the_times_of_the_messages_are_kept(chat: Conversation) -> None:
+    """Each event has the time of its message; the list may grow while messages are taken."""
+    times: list[int | None] = []
+
+    def messages() -> Iterator[dict[str, Any]]:
+        for number, message in enumerate([ask("one"), call("a"), result("a"), ask("two")], 1):
+            times.append(number * 1_000_000 if number < 4 else None)
+            yield message
+
+    chat.import_messages(messages(), occurred_at=times, started=RunStarted("run"))
+    found = [(recorded.event.tag, recorded.occurred_at) for recorded in chat.events()]
+    assert found == [
+        ("run_started", 1_000_000),
+        ("message", 1_000_000),
+        ("message", 2_000_000),
+        ("pending", 2_000_000),
+        ("completed", 3_000_000),
+        ("message", None),
+    ]
+    tool = chat.tools["a"]
+    assert (tool.requested_at, tool.ended_at) == (2_000_000, 3_000_000)
+
+
+def test_results_that_match_the_pattern_are_failures(chat: Conversation) -> None:
+    """Others are as their provider's form says."""
+    history = [call("a"), result("a", "Error: none"), call("b"), result("b", "an Error: in it")]
+    chat.import_messages(history, error_pattern="^Error")
+    assert {name: tool.status.name for name, tool in chat.tools.items()} == {
+        "a": "Failed",
+        "b": "Completed",
+    }
+
+
+def test_items_of_the_neutral_model_are_imported(chat: Conversation) -> None:
+    """Calls get their results, failures, durations and refusals; the same again adds nothing."""
+    calls = tuple(ParsedCall(name, FunctionCall.of("find", {"n": 1}, name)) for name in "abc")
+    items = [
+        ParsedMessage("user", (Text("go"),), well_formed=True),
+        ParsedMessage("assistant", (), calls, well_formed=True),
+        ParsedResult("a", "find", "here", well_formed=True, duration=1500),
+        ParsedResult("b", "find", "gone", is_error=True, well_formed=True),
+        ParsedResult("c", "find", "no", rejected=True, well_formed=True),
+    ]
+    done = chat.import_messages(items)
+    assert (done.added, done.events, done.findings) == (5, 8, [])
+    statuses = [tool.status.name for tool in chat.tools.values()]
+    assert statuses == ["Completed", "Failed", "Rejected"]
+    completed = next(r.event for r in chat.events() if isinstance(r.event, ToolCompleted))
+    assert (completed.duration, completed.provider, completed.native) == (1500, None, None)
+    assert chat.import_messages([*items, items[0]]).added == 1
+    assert chat.import_messages([*items, items[0]]).added == 0
 
 
 # messages in another's form

@@ -174,7 +174,12 @@ class _Restore:
         self._clock.now = new[0].recorded_at
         events = [each.event for each in new]
         ids = [each.event_id for each in new]
-        chat.append(*events, expected_version=len(known), event_ids=ids if all(ids) else None)
+        chat.append(
+            *events,
+            expected_version=len(known),
+            event_ids=ids if all(ids) else None,
+            occurred_at=[each.occurred_at for each in new],
+        )
         known += ids
         self.added += len(new)
 

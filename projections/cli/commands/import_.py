@@ -134,6 +134,8 @@ def _import_transcript(
             known_provider(transcript.provider),
             is_rejection=is_refusal if transcript.provider == "anthropic" else None,
             started=started,
+            occurred_at=transcript.times,
+            error_pattern=transcript.error_pattern,
         )
     except ForeignForm as error:
         report.refused.append(f"{report.path}: {error.found}: {_remedy(error)}")

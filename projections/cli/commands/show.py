@@ -129,7 +129,7 @@ def event_line(recorded: Recorded, *, whole: bool = False) -> str:
     """Return an event on one line, for people; a terminal gets its beginning if not the `whole`."""
     width = SHOWN_CHARACTERS if is_terminal() and not whole else None
     line = (
-        f"{recorded.version:>6}  {utc_text(recorded.recorded_at)}  {recorded.event.tag:<13}  "
+        f"{recorded.version:>6}  {utc_text(recorded.time)}  {recorded.event.tag:<13}  "
         f"{describe(recorded, width)}"
     )
     return clean(line, kept="")

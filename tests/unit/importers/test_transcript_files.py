@@ -257,6 +257,13 @@ def test_a_message_in_several_records_keeps_its_id(tmp_path: Path) -> None:
     assert transcript.lines == [1, 2, 3]
 
 
+def test_the_time_of_a_record_is_that_of_its_message(tmp_path: Path) -> None:
+    """A record without one that can be read has none."""
+    log = Log().user("go", timestamp="2025-01-02T03:04:05.678Z").assistant("m1", use("a"))
+    ((transcript, _),) = taken(read(log.save(tmp_path)))
+    assert transcript.times == [1_735_787_045_678_000, None]
+
+
 def test_a_repeated_record_is_imported_once(tmp_path: Path) -> None:
     """A repeated record, message or block adds nothing; a new block beside it is imported."""
     log = Log().user("go").assistant("m1", text("a")).assistant("m1", text("a"))

@@ -417,6 +417,15 @@ def test_a_measured_duration_is_used_for_an_attempt() -> None:
     assert error_statistics(events).overall.running == Percentiles(2, 5, 7, 7, 7)
 
 
+def test_times_at_the_source_outrank_those_of_the_recording() -> None:
+    """An imported call ran as long as its source says."""
+    recorded = log(pending("a"), running(1, "a"), completed("a"))
+    events = [
+        msgspec.structs.replace(each, occurred_at=each.version**2 * SECOND) for each in recorded
+    ]
+    assert error_statistics(events).overall.running == Percentiles(1, *[5 * SECOND] * 4)
+
+
 def test_only_a_persons_rejection_counts_as_waiting() -> None:
     """A gate's rejection does not count as waiting, nor does one that revokes an approval."""
     events = log(
