@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self, get_args
 
 from eventstore import Recorded, Tool, ToolEvent, ToolPending, UnknownEvent, evolve
+from projections.formatting import NotebookText, quoted_name, table
 from projections.projection import (
     NO_CALL_ID,
     Anomaly,
@@ -23,7 +24,7 @@ from projections.projection import (
 _TOOL_EVENTS = frozenset(get_args(ToolEvent))
 
 
-class CurrentTools(Projection):
+class CurrentTools(NotebookText, Projection):
     """The calls of any number of conversations; `anomalies` names the events that did not fit."""
 
     def __init__(self) -> None:
@@ -68,6 +69,14 @@ class CurrentTools(Projection):
             except Exception as error:  # noqa: BLE001 - IllegalTransition, or not JSON
                 self._note(recorded, str(error))
         return self
+
+    def __str__(self) -> str:
+        heads = ("conversation", "call", "tool", "status", "attempts")
+        rows: list[list[str | int]] = []
+        for conversation_id, tool in self.calls():
+            names = map(quoted_name, (conversation_id, tool.id, tool.call.name))
+            rows.append([*names, tool.status.name.lower(), tool.attempts])
+        return "\n".join(table(heads, rows, left=heads[:-1])) or "no calls"
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:
         if problem:

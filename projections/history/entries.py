@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from eventstore import MessageAdded, Part, Tool, ToolCompleted, ToolFailed, ToolRejected
+from projections.formatting import NotebookText, quoted_name
 
 
-class Repair(msgspec.Struct, frozen=True, gc=False):
+class Repair(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """One change that was made to show a valid history.
 
     `what` is answered, moved, merged, collapsed, shortened, re-keyed, dropped, wrapped or added.
-    `rule` is
-    the code of the rule that asked for the change, `why` says it in words. `versions` are those
-    of the events concerned.
+    `rule` is the code of the rule that asked for the change, `why` says it in words. `versions`
+    are those of the events concerned.
     """
 
     what: str
@@ -21,6 +21,11 @@ class Repair(msgspec.Struct, frozen=True, gc=False):
     why: str
     call_id: str | None = None
     versions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        of = f" {quoted_name(self.call_id)}" if self.call_id else ""
+        events = f" (events {', '.join(map(str, self.versions))})" if self.versions else ""
+        return f"{self.what}{of} [{self.rule}]: {self.why}{events}"
 
 
 class LoggedCall(msgspec.Struct, gc=False):

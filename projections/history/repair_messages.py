@@ -26,6 +26,7 @@ from eventstore.providers import (
     request_of,
     unwrapped,
 )
+from projections.formatting import NotebookText, plural
 from projections.history.entries import Repair
 from projections.history.options import Collapse, HistoryOptions, LaterSystem
 from projections.history.projection import History
@@ -34,7 +35,7 @@ _REPAIRED_IN_VIEW = ("used-id", "orphan")
 """Rules whose repairs come from the view of the history."""
 
 
-class RepairedMessages(msgspec.Struct):
+class RepairedMessages(NotebookText, msgspec.Struct):
     """A valid message list, with the repairs made for it.
 
     `system` is the text that the provider keeps outside of the list, otherwise None. `messages`
@@ -44,6 +45,11 @@ class RepairedMessages(msgspec.Struct):
     messages: Any
     system: str | None
     repairs: list[Repair]
+
+    def __str__(self) -> str:
+        if not self.repairs:
+            return "nothing had to be changed"
+        return "\n".join([plural(len(self.repairs), "change"), *map(str, self.repairs)])
 
 
 def repair_messages(

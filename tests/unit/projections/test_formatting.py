@@ -10,9 +10,11 @@ import pytest
 
 from eventstore import Conversation
 from projections import (
+    CurrentTools,
     diff,
     error_statistics,
     model_history,
+    repair_messages,
     replay,
     usage_statistics,
     what_if,
@@ -76,6 +78,8 @@ def test_a_notebook_shows_text(chat: Conversation) -> None:
     chat.start(call.id)
     chat.fail(call.id, ValueError("<i>no</i>"))
     events = list(chat.events())
+    unanswered = {"id": "<b>", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    repaired = repair_messages([{"role": "assistant", "tool_calls": [unanswered]}], "openai")
     shown: list[Any] = [
         why(events),
         error_statistics(events),
@@ -83,8 +87,12 @@ def test_a_notebook_shows_text(chat: Conversation) -> None:
         model_history(events),
         what_if(events),
         diff(events, events[:2]),
+        CurrentTools().extend(events),
+        repaired,
+        *repaired.repairs,
         *replay(events),
     ]
+    assert len(repaired.repairs) == 1
     for value in shown:
         page = value._repr_html_()
         assert page == f"<pre>{escape(visible_text(str(value)))}</pre>"
