@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
@@ -26,7 +27,10 @@ def check_event(event: Event) -> Event:
     if type(event) is UnknownEvent:
         event = decode(event.tag, event.schema, event.payload)
     elif type(event) not in _EVENT_CLASSES:
-        raise TypeError(f"append() takes events, got {event!r}: pass for example ToolFailed")
+        remedy = "*events" if isinstance(event, list | tuple) else "ToolFailed"
+        # A list may be long: the message shows its beginning.
+        shown = reprlib.repr(event)
+        raise TypeError(f"append() takes events, got {shown}: pass for example {remedy}")
     if type(event) is ToolPending and type(event.call) is not FunctionCall:
         raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
     return event

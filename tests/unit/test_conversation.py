@@ -513,6 +513,13 @@ def test_only_events_are_appended(chat: Conversation, thing: Any) -> None:
         chat.append(message(), thing)
 
 
+def test_a_list_of_events_is_refused_by_its_beginning(chat: Conversation) -> None:
+    """However long it is, the message is short and says how to pass its items."""
+    with pytest.raises(TypeError, match=r"pass for example \*events") as caught:
+        chat.append([message()] * 10_000)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 400
+
+
 def test_a_pending_event_has_a_call(chat: Conversation) -> None:
     """The name of a tool alone is refused."""
     with pytest.raises(TypeError, match="ToolPending takes a FunctionCall, got 'search'"):
