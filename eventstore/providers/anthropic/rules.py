@@ -38,7 +38,7 @@ from eventstore.providers.rules_reader import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
@@ -248,42 +248,82 @@ def _messages_of_thread(request: object) -> object:
 class _Block(NamedTuple):
     """A content block; content that is one text counts as one text block."""
 
-    place: str
+    parent: str
+    item: int | None
     kind: str | None
     body: Members
     key: object
     """What pairs a call with its result."""
-
-
-class _Message(NamedTuple):
-    """A message; a value that is not an object is read as a message without members."""
-
-    place: str
-    role: str | None
-    body: Members
-    blocks: list[_Block]
-
-    def keys(self, kind: str) -> frozenset[object]:
-        """Return the pairing keys of the blocks of a kind; none where the role may not hold it."""
-        if self.role != _ROLE_OF_BLOCK[kind]:
-            return _NO_KEYS
-        return frozenset(block.key for block in self.blocks if block.kind == kind)
-
-
-class _Turn(NamedTuple):
-    """Neighbouring messages of one role, which the API merges."""
-
-    messages: list[_Message]
+    inner: Sequence[_Block] = ()
+    """The blocks in a result; text alone is not one of them, as it may be blank there."""
 
     @property
-    def blocks(self) -> list[_Block]:
-        return [block for message in self.messages for block in message.blocks]
-
-    def keys(self, kind: str) -> frozenset[object]:
-        return _NO_KEYS.union(*(message.keys(kind) for message in self.messages))
+    def place(self) -> str:
+        """Return the path to the block; only a fault asks for it."""
+        return self.parent if self.item is None else f"{self.parent}[{self.item}]"
 
 
-_NO_MESSAGE: Final = _Message("", None, {}, [])
+def _blocks(parent: str, content: object) -> Iterator[_Block]:
+    if isinstance(content, str) and content:
+        yield _Block(parent, None, "text", {"type": "text", "text": content}, None)
+    if not is_list(content):
+        return
+    for index, block in enumerate(content):
+        body = members_of(block)
+        kind = text_or_none(body.get("type"))
+        if kind == "tool_use":
+            yield _Block(parent, index, kind, body, pairing_key(body.get("id")))
+            continue
+        key = pairing_key(body.get("tool_use_id"))
+        inner: Sequence[_Block] = ()
+        if kind == "tool_result" and is_list(body.get("content")):
+            inner = list(_blocks(f"{parent}[{index}].content", body.get("content")))
+        yield _Block(parent, index, kind, body, key, inner)
+
+
+class _Message:
+    """A message; a value that is not an object is read as a message without members.
+
+    `asked` and `answered` are the pairing keys of its calls and of its results; none where its role
+    may not hold them.
+    """
+
+    __slots__ = ("answered", "asked", "blocks", "body", "calls", "place", "results", "role")
+
+    def __init__(self, index: int, message: object) -> None:
+        self.place = f"messages[{index}]"
+        self.body = members_of(message)
+        self.role = text_or_none(self.body.get("role"))
+        self.blocks = list(_blocks(f"{self.place}.content", self.body.get("content")))
+        self.calls = [block for block in self.blocks if block.kind == "tool_use"]
+        self.results = [block for block in self.blocks if block.kind == "tool_result"]
+        self.asked = _keys(self.calls) if self.role == "assistant" else _NO_KEYS
+        self.answered = _keys(self.results) if self.role == "user" else _NO_KEYS
+
+
+class _Turn:
+    """Neighbouring messages of one role, which the API merges."""
+
+    __slots__ = ("answered", "asked", "blocks", "messages", "results")
+
+    def __init__(self, messages: Sequence[_Message]) -> None:
+        self.messages = messages
+        only = messages[0]
+        self.blocks: Sequence[_Block] = only.blocks
+        self.results: Sequence[_Block] = only.results
+        self.asked, self.answered = only.asked, only.answered
+        if len(messages) > 1:
+            self.blocks = [block for message in messages for block in message.blocks]
+            self.results = [block for message in messages for block in message.results]
+            self.asked = _NO_KEYS.union(*(message.asked for message in messages))
+            self.answered = _NO_KEYS.union(*(message.answered for message in messages))
+
+
+def _keys(blocks: list[_Block]) -> frozenset[object]:
+    return frozenset([block.key for block in blocks]) if blocks else _NO_KEYS
+
+
+_NO_MESSAGE: Final = _Message(0, None)
 _NO_TURN: Final = _Turn([_NO_MESSAGE])
 
 
@@ -293,11 +333,11 @@ class _History:
     def __init__(self, raw: list[object], *, is_continued: bool = False) -> None:
         self.raw = raw
         self.is_continued = is_continued
-        self.messages = [_message(index, message) for index, message in enumerate(raw)]
+        self.messages = [_Message(index, message) for index, message in enumerate(raw)]
         self.blocks = [block for message in self.messages for block in message.blocks]
-        self.calls = [block for block in self.blocks if block.kind == "tool_use"]
-        self.results = [block for block in self.blocks if block.kind == "tool_result"]
-        self.inner = [block for result in self.results for block in _inner_blocks(result)]
+        self.calls = [block for message in self.messages for block in message.calls]
+        self.results = [block for message in self.messages for block in message.results]
+        self.inner = [block for result in self.results for block in result.inner]
         self.turns = [
             _Turn(list(group)) for _, group in groupby(self.messages, lambda each: each.role)
         ]
@@ -307,41 +347,12 @@ class _History:
         return zip([_NO_TURN, *self.turns], [*self.turns, _NO_TURN], strict=True)
 
 
-def _message(index: int, message: object) -> _Message:
-    body: Members = message if is_object(message) else {}
-    place = f"messages[{index}]"
-    role = body.get("role")
-    blocks = list(_blocks(f"{place}.content", body.get("content")))
-    return _Message(place, role if isinstance(role, str) else None, body, blocks)
-
-
-def _blocks(place: str, content: object) -> Iterator[_Block]:
-    if isinstance(content, str) and content:
-        yield _Block(place, "text", {"type": "text", "text": content}, None)
-    if not is_list(content):
-        return
-    for index, block in enumerate(content):
-        body: Members = block if is_object(block) else {}
-        given = body.get("type")
-        kind = given if isinstance(given, str) else None
-        key = pairing_key(body.get("id" if kind == "tool_use" else "tool_use_id"))
-        yield _Block(f"{place}[{index}]", kind, body, key)
-
-
-def _inner_blocks(result: _Block) -> Iterator[_Block]:
-    """Yield the blocks inside a result; text alone is not one of them, as it may be blank there."""
-    content = result.body.get("content")
-    if is_list(content):
-        yield from _blocks(f"{result.place}.content", content)
-
-
 def _unanswered_calls(history: _History) -> Iterator[Fault]:
     """Check AN01: every call is answered in the user turn right after it."""
     for turn, after in history.pairs():
-        answered = after.keys("tool_result")
         for message in turn.messages:
-            calls = [block.key for block in message.blocks if block.kind == "tool_use"]
-            unanswered = [key for key in calls if key not in answered]
+            keys = (block.key for block in message.calls)
+            unanswered = [key for key in keys if key not in after.answered]
             if unanswered:
                 yield message.place, listed(unanswered)
 
@@ -354,16 +365,15 @@ def _results_without_calls(history: _History) -> Iterator[Fault]:
     for before, turn in history.pairs():
         if history.is_continued and before is _NO_TURN:
             continue
-        asked = before.keys("tool_use")
-        for block in turn.blocks:
-            if _is_result(block) and block.key not in asked:
+        for block in turn.results:
+            if block.key not in before.asked:
                 yield block.place, listed([block.key])
 
 
 def _late_results(history: _History) -> Iterator[Fault]:
     """Check AN03: in the turn that answers, the results come before any other block."""
     for before, turn in history.pairs():
-        answering = turn.blocks if before.keys("tool_use") else []
+        answering = turn.blocks if before.asked else ()
         for block in dropwhile(_is_result, answering):
             if _is_result(block):
                 yield block.place, listed([block.key])
@@ -372,7 +382,7 @@ def _late_results(history: _History) -> Iterator[Fault]:
 def _second_results(history: _History) -> Iterator[Fault]:
     """Check AN04: no id is answered twice in one turn."""
     for turn in history.turns:
-        for block in repeated(filter(_is_result, turn.blocks)):
+        for block in repeated(turn.results):
             yield block.place, listed([block.key])
 
 
@@ -384,21 +394,25 @@ def _repeated_calls(history: _History) -> Iterator[Fault]:
     """
     seen: set[object] = set()
     for turn, after in history.pairs():
-        searches = {block.key for block in after.blocks if _finds_tools(block)}
         here: set[object] = set()
-        for block in turn.blocks:
-            if block.kind != "tool_use" or not isinstance(block.key, str):
-                continue
-            if block.key in here or (block.key in seen and block.key not in searches):
-                yield block.place, listed([block.key])
-            here.add(block.key)
+        for message in turn.messages:
+            for block in message.calls:
+                if not isinstance(block.key, str):
+                    continue
+                if block.key in here or (block.key in seen and not _found_tools(after, block.key)):
+                    yield block.place, listed([block.key])
+                here.add(block.key)
         seen |= here
 
 
-def _finds_tools(block: _Block) -> bool:
-    """Return whether a block is a result made of tool references."""
-    inner = list(_inner_blocks(block)) if _is_result(block) else []
-    return bool(inner) and all(each.kind == "tool_reference" for each in inner)
+def _found_tools(turn: _Turn, key: str) -> bool:
+    """Return whether a turn answers a call with tool references."""
+    return any(
+        result.key == key
+        and bool(result.inner)
+        and all(each.kind == "tool_reference" for each in result.inner)
+        for result in turn.results
+    )
 
 
 def _illegal_ids(history: _History) -> Iterator[Fault]:
@@ -427,7 +441,7 @@ def _silent_errors(history: _History) -> Iterator[Fault]:
         flag = block.body.get("is_error")
         if flag is True and _is_blank(block.body.get("content")):
             yield f"{block.place}.content", "content cannot be empty if `is_error` is true"
-        elif flag is True and any(each.kind not in ("text", None) for each in _inner_blocks(block)):
+        elif flag is True and any(each.kind not in ("text", None) for each in block.inner):
             yield f"{block.place}.content", "all content must be type `text` if `is_error` is true"
         elif flag is not None and not isinstance(flag, bool):
             yield f"{block.place}.is_error", "Input should be a valid boolean"
@@ -576,13 +590,12 @@ def _split_results(history: _History) -> Iterator[Fault]:
     A call that has no result after merging either is reported as AN01 only.
     """
     for turn, after in history.pairs():
-        answered = after.keys("tool_result")
         followers = [*turn.messages[1:], after.messages[0]]
         for message, follower in zip(turn.messages, followers, strict=True):
-            late = (message.keys("tool_use") & answered) - follower.keys("tool_result")
+            late = (message.asked & after.answered) - follower.answered
             if late:
-                calls = (block for block in message.blocks if block.kind == "tool_use")
-                yield message.place, listed(call.key for call in calls if call.key in late)
+                keys = (call.key for call in message.calls)
+                yield message.place, listed(key for key in keys if key in late)
 
 
 def _unpaired_server_calls(history: _History) -> Iterator[Fault]:
@@ -629,7 +642,7 @@ def _cache_marks(history: _History) -> Iterator[Fault]:
         if block.kind in _REASONING and _MARK in block.body:
             yield f"{block.place}.{_MARK}", "Extra inputs are not permitted"
         elif block.kind == "tool_result":
-            marked += filter(_is_marked, _inner_blocks(block))
+            marked += filter(_is_marked, block.inner)
         if block.kind not in _REASONING and _is_marked(block):
             marked.append(block)
     if len(marked) > _MAX_MARKS:
