@@ -145,8 +145,10 @@ class AnthropicAdapter(ProviderAdapter):
             _strip_end(messages[-1], rendered.changes)
         else:
             rendered.changes.append(Change("added", "AN18", "a request ends with the user"))
+            last = _native_blocks(messages[-1])
             messages.append({"role": "user", "content": STOPPED})
-            pair_server_calls(messages, rendered.changes)
+            if any(map(is_server_call, last)):  # its result cannot come any more
+                pair_server_calls(messages, rendered.changes)
 
     def mark_for_cache(self, rendered: Rendered) -> None:
         """Mark the system text and the messages with `cache_control`."""
@@ -212,8 +214,9 @@ def _items(
             well_formed = given == role and isinstance(content, str)
             yield ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
         return
+    kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
     results = [block for block in content if _is(block, "tool_result")]
-    rest = [block for block in content if not _is(block, "tool_result")] if results else [*content]
+    rest = [block for block, kind in zip(content, kinds, strict=True) if kind != "tool_result"]
     well_formed = given == role
     if role == "assistant":
         yield from _message(
@@ -222,14 +225,12 @@ def _items(
         yield from (_result(block, is_error, is_rejection) for block in results)
         return
     yield from (_result(block, is_error, is_rejection) for block in results)
-    calls = [block for block in rest if _is(block, "tool_use")]
-    said = [block for block in rest if not _is(block, "tool_use")]
-    if calls:  # only an assistant can call
+    if "tool_use" in kinds:  # only an assistant can call
+        calls = [block for block in rest if _is(block, "tool_use")]
+        rest = [block for block in rest if not _is(block, "tool_use")]
         yield from _message(_native({}, "assistant", calls), well_formed=False)
-    well_formed = well_formed and not any(
-        _is(block, "tool_result") for block in content[len(results) :]
-    )
-    native = _native(message, role, [*([None] * len(results)), *said])
+    well_formed = well_formed and "tool_result" not in kinds[len(results) :]
+    native = _native(message, role, [*([None] * len(results)), *rest])
     yield from _message(
         native, well_formed=well_formed, message_id=message_id, result_count=len(results)
     )

@@ -21,7 +21,8 @@ A fault without a row of its own in the table is reported under the nearest one:
 from __future__ import annotations
 
 import re
-from itertools import dropwhile, groupby
+from functools import cached_property
+from itertools import dropwhile, groupby, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eventstore.providers.rules_reader import (
@@ -328,23 +329,55 @@ _NO_TURN: Final = _Turn([_NO_MESSAGE])
 
 
 class _History:
-    """A message list, read once into what the checks look at."""
+    """A message list, read turn by turn as the checks ask for it.
+
+    So the first check finds a fault without the messages behind it.
+    """
 
     def __init__(self, raw: list[object], *, is_continued: bool = False) -> None:
         self.raw = raw
         self.is_continued = is_continued
-        self.messages = [_Message(index, message) for index, message in enumerate(raw)]
-        self.blocks = [block for message in self.messages for block in message.blocks]
-        self.calls = [block for message in self.messages for block in message.calls]
-        self.results = [block for message in self.messages for block in message.results]
-        self.inner = [block for result in self.results for block in result.inner]
-        self.turns = [
-            _Turn(list(group)) for _, group in groupby(self.messages, lambda each: each.role)
-        ]
+        self._turns: list[_Turn] = []
+        groups = groupby(starmap(_Message, enumerate(raw)), lambda each: each.role)
+        self._unread = (_Turn(list(group)) for _, group in groups)
 
     def pairs(self) -> Iterator[tuple[_Turn, _Turn]]:
-        """Return each turn with the one after it, an empty turn at either end."""
-        return zip([_NO_TURN, *self.turns], [*self.turns, _NO_TURN], strict=True)
+        """Yield each turn with the one after it, an empty turn at either end."""
+        before = _NO_TURN
+        for turn in self._each_turn():
+            yield before, turn
+            before = turn
+        yield before, _NO_TURN
+
+    def _each_turn(self) -> Iterator[_Turn]:
+        yield from self._turns
+        for turn in self._unread:
+            self._turns.append(turn)
+            yield turn
+
+    @cached_property
+    def turns(self) -> list[_Turn]:
+        return list(self._each_turn())
+
+    @cached_property
+    def messages(self) -> list[_Message]:
+        return [message for turn in self.turns for message in turn.messages]
+
+    @cached_property
+    def blocks(self) -> list[_Block]:
+        return [block for turn in self.turns for block in turn.blocks]
+
+    @cached_property
+    def calls(self) -> list[_Block]:
+        return [block for message in self.messages for block in message.calls]
+
+    @cached_property
+    def results(self) -> list[_Block]:
+        return [block for turn in self.turns for block in turn.results]
+
+    @cached_property
+    def inner(self) -> list[_Block]:
+        return [block for result in self.results for block in result.inner]
 
 
 def _unanswered_calls(history: _History) -> Iterator[Fault]:

@@ -58,7 +58,10 @@ def _server_blocks(messages: list[JsonObject]) -> Iterator[tuple[str, JsonObject
     for message in messages:
         content: JsonValue = message["content"]
         for block in content if isinstance(content, list) else ():
-            if is_server_call(block) or is_server_result(block):
+            if not isinstance(block, dict):
+                continue
+            kind = block.get("type")
+            if isinstance(kind, str) and (kind in SERVED or kind.endswith("_tool_result")):
                 yield message["role"], block
 
 
