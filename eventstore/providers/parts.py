@@ -375,6 +375,8 @@ def native_part(part: Opaque) -> JsonObject:
 
 def in_order_of(given: JsonObject, members: JsonObject) -> JsonObject:
     """Return `members` in the order in which `given` has them."""
+    if list(given) == list(members):
+        return members
     return {**{key: members[key] for key in given if key in members}, **members}
 
 

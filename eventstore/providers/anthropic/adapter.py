@@ -190,7 +190,7 @@ class AnthropicAdapter(ProviderAdapter):
         content: JsonValue = native.get("content")
         if not isinstance(content, list):
             return ()
-        return tuple(part for block in content for part in _part(block))
+        return tuple(part for part in map(_part, content) if part is not None)
 
 
 ADAPTER: Final = AnthropicAdapter()
@@ -199,41 +199,38 @@ ADAPTER: Final = AnthropicAdapter()
 # reading
 
 
-def _items(
-    message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
-) -> Iterator[ParsedItem]:
+def _items(message: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> list[ParsedItem]:
+    """Return the items of a message: its results, and what else it says."""
     given = message.get("role")
     role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
     content: JsonValue = message.get("content")
-    message_id = message.get("id")
-    message_id = message_id if isinstance(message_id, str) else None
+    given_id = message.get("id")
+    message_id = given_id if isinstance(given_id, str) else None
     if not isinstance(content, list):
         text = as_text(content)
-        if text.strip():
-            native = _native(message, role, content)
-            well_formed = given == role and isinstance(content, str)
-            yield ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
-        return
+        native = _native(message, role, content)
+        well_formed = given == role and isinstance(content, str)
+        said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
+        return [said] if text.strip() else []
     kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
-    results = [block for block in content if _is(block, "tool_result")]
+    results = [
+        _result(block, is_error, is_rejection) for block in content if _is(block, "tool_result")
+    ]
     rest = [block for block, kind in zip(content, kinds, strict=True) if kind != "tool_result"]
     well_formed = given == role
     if role == "assistant":
-        yield from _message(
-            _native(message, role, rest), well_formed=well_formed, message_id=message_id
-        )
-        yield from (_result(block, is_error, is_rejection) for block in results)
-        return
-    yield from (_result(block, is_error, is_rejection) for block in results)
+        native = _native(message, role, rest)
+        return [*_message(native, well_formed=well_formed, message_id=message_id), *results]
+    items: list[ParsedItem] = [*results]
     if "tool_use" in kinds:  # only an assistant can call
         calls = [block for block in rest if _is(block, "tool_use")]
         rest = [block for block in rest if not _is(block, "tool_use")]
-        yield from _message(_native({}, "assistant", calls), well_formed=False)
-    well_formed = well_formed and "tool_result" not in kinds[len(results) :]
-    native = _native(message, role, [*([None] * len(results)), *rest])
-    yield from _message(
-        native, well_formed=well_formed, message_id=message_id, result_count=len(results)
-    )
+        items += _message(_native({}, "assistant", calls), well_formed=False)
+    count = len(results)
+    well_formed = well_formed and "tool_result" not in kinds[count:]
+    native = _native(message, role, [*([None] * count), *rest])
+    items += _message(native, well_formed=well_formed, message_id=message_id, result_count=count)
+    return items
 
 
 def _is(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
@@ -251,8 +248,8 @@ def _message(
     well_formed: bool,
     message_id: str | None = None,
     result_count: int = 0,
-) -> Iterator[ParsedMessage]:
-    """Yield the message in `native`, in which None replaces each result."""
+) -> list[ParsedMessage]:
+    """Return the message in `native`, in which None replaces each result; none if it is empty."""
     blocks: list[JsonValue] = native["content"][result_count:]
     parts: list[Part] = []
     calls: list[ParsedCall] = []
@@ -265,47 +262,44 @@ def _message(
                     function_call(block.get("name"), block.get("input")),
                 )
             )
-        else:
-            parts.extend(_part(block))
+        elif (part := _part(block)) is not None:
+            parts.append(part)
     well_formed = well_formed and all(
         _is_well_formed_block(block, native["role"]) for block in blocks
     )
-    if parts or calls or (result_count and well_formed):
-        shares_message = result_count > 0
-        yield ParsedMessage(
-            native["role"],
-            tuple(parts),
-            tuple(calls),
-            native,
-            well_formed,
-            shares_message,
-            message_id,
-            result_count=result_count,
-        )
+    if not (parts or calls or (result_count and well_formed)):
+        return []
+    shares_message = result_count > 0
+    said = ParsedMessage(
+        native["role"],
+        tuple(parts),
+        tuple(calls),
+        native,
+        well_formed,
+        shares_message,
+        message_id,
+        result_count=result_count,
+    )
+    return [said]
 
 
 _TEXT_MEMBERS = {"type", "text"}
 
 
-def _part(block: JsonValue) -> Iterator[Part]:
-    if isinstance(block, dict):
-        kind, text = block.get("type"), block.get("text")
-        if kind == "text":
-            said = as_text(text)
-            if said.strip():
-                plain = said is not text or block.keys() == _TEXT_MEMBERS
-                yield Text(said) if plain else Opaque(NAME, block)
-        elif kind == "image" and (image := plain_image(_media(block), block)):
-            yield image
-        elif isinstance(kind, str):
-            yield Opaque(NAME, block)
-        elif block:
-            yield Text(as_text(block))
-    elif isinstance(block, str):
-        if block.strip():
-            yield Text(block)
-    elif block is not None:
-        yield Text(as_text(block))
+def _part(block: JsonValue) -> Part | None:
+    """Return what a block shows, None if that is nothing."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
+        said = "" if block in (None, {}) else as_text(block)
+        return Text(said) if said.strip() else None
+    if kind == "text":
+        text = block.get("text")
+        said = as_text(text)
+        plain = said is not text or block.keys() == _TEXT_MEMBERS
+        shown: Part = Text(said) if plain else Opaque(NAME, block)
+        return shown if said.strip() else None
+    image = plain_image(_media(block), block) if kind == "image" else None
+    return image or Opaque(NAME, block)
 
 
 def _media(block: JsonObject) -> Image | Document | None:
