@@ -1,4 +1,4 @@
-"""Repairing a list of messages and rendering it for OpenAI Chat, in microseconds a message.
+"""Repairing a list of messages and rendering it, for OpenAI Chat and for every other provider.
 
 `repair_messages(messages, "openai")` on lists of 20, 200 and 2,000 messages in which every tenth
 call has lost its result, on one that lost only its last, as a crash leaves it, and on one turn of
@@ -9,22 +9,36 @@ its result. A valid list is judged and copied.
 The ratio is what a message costs in the longest list divided by what it costs in the one a tenth as
 long: repair is linear in the list's length.
 
+The same is measured for each provider, on a list of its own with the same words, valid and with
+every tenth result lost. There the ratio is the time of repair divided by that of `json.dumps` and
+`json.loads` of the same list, which is the least that it takes to send a request.
+
 The clock is CPU time; each figure is the fastest of several rounds, the ratio their median.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from measure import Figure, arguments, in_turn, median, report, timed
 
+from eventstore.providers import PROVIDERS
 from projections import repair_messages
 
 ROUNDS_PER_LOST_RESULT = 5
 """Each round has two calls; one round in this many loses a result."""
 
 PARALLEL_CALLS = 5_000
+
+MOST_VALID, MOST_BROKEN = 2.0, 6.0
+"""The limits of a provider's list, in times of its JSON."""
+
+_RESULT_TYPES = ("tool_result", "function_call_output")
+_RESULT_MEMBERS = ("function_response", "functionResponse", "toolResult")
 
 Messages = list[dict[str, Any]]
 
@@ -74,6 +88,59 @@ def repair(messages: Messages) -> Messages:
     return repair_messages(messages, "openai").messages
 
 
+def of_provider(messages: Messages, provider: str) -> Any:
+    """Return a valid list of OpenAI's in another provider's form."""
+    return repair_messages(messages[1:], "openai", to=provider).messages
+
+
+def is_result(item: Any) -> bool:
+    """Return whether a message, an item or a block is the result of a call."""
+    return isinstance(item, dict) and (
+        item.get("role") == "tool"
+        or item.get("type") in _RESULT_TYPES
+        or any(member in item for member in _RESULT_MEMBERS)
+    )
+
+
+def without_some_results(value: Any, numbers: Iterator[int]) -> Any:
+    """Return a copy in which every tenth result is missing, the first one among them."""
+    if isinstance(value, dict):
+        return {key: without_some_results(item, numbers) for key, item in value.items()}
+    if isinstance(value, list):
+        kept = [item for item in value if not is_result(item) or next(numbers) % 10]
+        return [without_some_results(item, numbers) for item in kept]
+    return value
+
+
+def every_provider(length: int, rounds: int) -> list[Figure]:
+    """Return the figures of each provider, on lists made of `length` messages."""
+    figures = []
+    valid = conversation(length, broken=False)
+    for provider in sorted(PROVIDERS):
+        whole = of_provider(valid, provider)
+        broken = without_some_results(whole, count())
+        assert repair_messages(whole, provider).repairs == []
+        assert repair_messages(broken, provider).repairs != []
+        for kind, messages, limit in (
+            ("valid", whole, MOST_VALID),
+            ("broken", broken, MOST_BROKEN),
+        ):
+            times = [in_json_times(messages, provider, number) for number in range(rounds)]
+            figures.append(Figure(f"{provider}, {kind} / its JSON", median(times), "", limit))
+    return figures
+
+
+def in_json_times(messages: Any, provider: str, first: int) -> float:
+    """Return how many times as long repair takes as writing and reading the list's JSON."""
+    took = in_turn(
+        time.process_time,
+        lambda: repair_messages(messages, provider),
+        lambda: json.loads(json.dumps(messages)),
+        first=first,
+    )
+    return took[0] / took[1]
+
+
 def per_message(messages: Messages, rounds: int) -> float:
     """Return the microseconds that a message costs."""
     return min(timed(time.process_time, lambda: repair(messages)) for _ in range(rounds)) * (
@@ -108,6 +175,7 @@ def main() -> None:
         Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message", 10),
         Figure("broken at the end alone", per_message(interrupted, rounds), "us/message", 10),
     ]
+    figures += every_provider(longest // 10, rounds)
     report(__file__, options, figures)
 
 

@@ -23,7 +23,9 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from itertools import dropwhile, groupby, starmap
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from eventstore.providers.rules_reader import (
     Members,
@@ -246,7 +248,7 @@ def _messages_of_thread(request: object) -> object:
     return members.get("messages") if is_continued else None
 
 
-class _Block(NamedTuple):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     """A content block; content that is one text counts as one text block."""
 
     parent: str
