@@ -24,6 +24,8 @@ import re
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -127,29 +129,32 @@ def findings(messages: object) -> Iterator[Finding]:
         yield "BE03", "messages", f"messages must be a list, but is {quoted(messages)}."
 
 
-class _Block(NamedTuple):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     """A content block: a union, whose one member names its kind."""
 
-    place: str
-    path: str
+    parent: str
+    parent_path: str
+    item: int
     kind: str | None
     value: object
     """What the member holds."""
     body: Members
     """The members of `value`, where it is an object."""
     raw: object
+    is_paired: bool
+    """Whether it is a call or a result of a tool that the service does not run itself."""
+    key: object
+    """What pairs a call with its result."""
 
     @property
-    def is_paired(self) -> bool:
-        """Whether it is a call or a result of a tool that the service does not run itself."""
-        if self.kind == "toolUse":
-            return self.body.get("type") != "server_tool_use"
-        return self.kind == "toolResult" and self.body.get("type") is None
+    def place(self) -> str:
+        """Return where the block stands; only a fault asks for it."""
+        return f"{self.parent}[{self.item}]"
 
     @property
-    def key(self) -> object:
-        """What pairs a call with its result."""
-        return pairing_key(self.body.get("toolUseId"))
+    def path(self) -> str:
+        """Return the same as the API writes it."""
+        return f"{self.parent_path}.{self.item}"
 
 
 class _Message(NamedTuple):
@@ -203,10 +208,15 @@ def _message(index: int, message: object) -> _Message:
 
 def _blocks(place: str, path: str, content: object) -> Iterator[_Block]:
     for index, block in enumerate(list_or_empty(content)):
-        kind, value = next(iter(members_of(block).items()), (None, None))
-        block_place, block_path = f"{place}[{index}]", f"{path}.{index}"
-        name = text_or_none(kind)
-        yield _Block(block_place, block_path, name, value, members_of(value), block)
+        given, value = next(iter(members_of(block).items()), (None, None))
+        kind, body = text_or_none(given), members_of(value)
+        is_paired = False
+        if kind == "toolUse":
+            is_paired = body.get("type") != "server_tool_use"
+        elif kind == "toolResult":
+            is_paired = body.get("type") is None
+        key = pairing_key(body.get("toolUseId"))
+        yield _Block(place, path, index, kind, value, body, block, is_paired, key)
 
 
 def _turns(messages: list[_Message]) -> Iterator[_Turn]:

@@ -89,6 +89,7 @@ DATA = (
 )
 """The members of a part of which it has one."""
 
+_DATUM_OF: Final = {key: keys for keys in DATA for key in keys}
 _MEMBERS: Final = frozenset(
     {
         *(key for keys in DATA for key in keys),
@@ -293,7 +294,9 @@ def _items(
     given_parts: list[JsonValue] = (
         held if isinstance(held, list) else [] if held is None else [held]
     )
-    parts = [own for part in given_parts for own in _in_own_shape(part)]
+    parts: list[JsonValue] = []
+    for part in given_parts:
+        parts += _in_own_shape(part)
     results = [part for part in parts if _has(part, RESPONSE)]
     calls = [part for part in parts if _has(part, CALL)]
     role = _ROLES.get(given) if isinstance(given, str) else None
@@ -329,27 +332,24 @@ def _items(
     yield from _message(role, rest, native, own=own, shares_message=bool(results))
 
 
-def _in_own_shape(part: JsonValue) -> Iterator[JsonValue]:
-    """Yield a part with one datum and no members of another API, or several with a datum each.
+def _in_own_shape(part: JsonValue) -> list[JsonValue]:
+    """Return a part with one datum and no members of another API, or several with a datum each.
 
     A part that has no datum of this API is left as it is.
     """
-    data = [keys for keys in DATA if _of(part, keys) is not None]
-    if not data or not isinstance(part, dict):
-        yield part
-        return
-    unknown = any(key not in _MEMBERS for key, value in part.items() if value is not None)
-    if len(data) == 1 and not unknown:
-        yield part
-        return
-    beside = {key: part[key] for key in part if key in _MEMBERS and not _is_datum(key)}
-    for keys in data:
-        yield {**beside, keys[0]: _of(part, keys)}
-        beside = {}
-
-
-def _is_datum(key: str) -> bool:
-    return any(key in keys for keys in DATA)
+    if not isinstance(part, dict):
+        return [part]
+    given = [key for key, value in part.items() if value is not None]
+    data = {_DATUM_OF[key] for key in given if key in _DATUM_OF}
+    if not data or (len(data) == 1 and _MEMBERS.issuperset(given)):
+        return [part]
+    beside = {key: part[key] for key in part if key in _MEMBERS and key not in _DATUM_OF}
+    parts: list[JsonValue] = []
+    for keys in DATA:
+        if keys in data:
+            parts.append({**beside, keys[0]: _of(part, keys)})
+            beside = {}
+    return parts
 
 
 def _has(part: JsonValue, keys: tuple[str, str]) -> TypeGuard[JsonObject]:
@@ -504,9 +504,9 @@ def _is_error_response(response: JsonValue) -> bool:
 
 
 def _is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
-    if not isinstance(part, dict) or [*_in_own_shape(part)] != [part]:
+    if not isinstance(part, dict) or _in_own_shape(part) != [part]:
         return False
-    if all(_of(part, keys) is None for keys in DATA):
+    if all(part[key] is None for key in part if key in _DATUM_OF):
         return False
     if not isinstance(part.get("text", ""), str | None):
         return False
