@@ -50,9 +50,11 @@ from eventstore.domain.statuses import (
 from eventstore.domain.tool import Tool
 from eventstore.domain.usage import Usage
 from eventstore.errors import (
+    CursorLost,
     EventStoreError,
     IllegalTransition,
     ImportConflict,
+    LostPlace,
     NoDecision,
     NonResolvedToolError,
     NotAStore,
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from eventstore.providers.validation import Violation, validate
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
+    from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subscriptions.subscription import Follow, Lag
 
 __all__ = [
@@ -153,7 +156,9 @@ __all__ = [
     "ConfigError",
     "ContextOverflow",
     "Conversation",
+    "ConversationCursor",
     "Cursor",
+    "CursorLost",
     "DefaultRetryClassifier",
     "Defer",
     "Denial",
@@ -186,6 +191,7 @@ __all__ = [
     "Imported",
     "InternalError",
     "Lag",
+    "LostPlace",
     "MessageAdded",
     "ModelResponded",
     "ModelRetry",
@@ -280,6 +286,7 @@ _LAZY = {
     "Cancelled": "eventstore.domain.agent_errors",
     "ConfigError": "eventstore.domain.agent_errors",
     "ContextOverflow": "eventstore.domain.agent_errors",
+    "ConversationCursor": "eventstore.subscriptions.conversation_cursor",
     "DefaultRetryClassifier": "eventstore.policies.retry",
     "Defer": "eventstore.dispatch",
     "Denial": "eventstore.policies.gates",

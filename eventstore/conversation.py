@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eventstore.history_import import Imported
     from eventstore.providers.registry import AnyProvider
     from eventstore.session import Session
+    from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
 
@@ -76,13 +77,16 @@ class Conversation:
 
     def follow(
         self,
-        after: int = 0,
+        after: int | str = 0,
         *,
         stop: StopSignal | None = None,
         timeout: float | None = None,
         poll: float = 0.05,
-    ) -> Follow[int]:
+    ) -> Follow[ConversationCursor]:
         """Return the events after a version, and then those to come; see `EventStore.follow`.
+
+        The cursor is a version, an `int`. `str(follow.cursor)` keeps the id of the event there as
+        well: `after` takes both.
 
         Raises:
             EventStoreError: the conversation is inside a host's transaction.

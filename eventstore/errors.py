@@ -17,7 +17,8 @@
         ├── OutcomeUnknown       it is not known whether the append was stored
         ├── StoreReadOnly        the file or its folder cannot be written
         ├── StoreFull            no space left
-        ├── StoreCorrupt         the database file is damaged
+        ├── StoreCorrupt         the database file is damaged, or was put back
+        │   └── CursorLost       the log has not the events that a cursor stands after
         ├── NotAStore            the database is not an event store
         └── SchemaTooNew         written by a newer version of the library
 
@@ -27,7 +28,8 @@ attempt is recorded as failed, and OutcomeUnknown.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
@@ -203,7 +205,50 @@ class StoreFull(StorageError):
 
 
 class StoreCorrupt(StorageError):
-    """The database file is damaged."""
+    """The database file is damaged, or was replaced by an older copy."""
+
+
+class LostPlace(NamedTuple):
+    """A place that a cursor stands at, and what the log has there now."""
+
+    of: int | str
+    """A lane, or the id of a conversation."""
+    position: int
+    """The position in the lane; the version, in a conversation."""
+    expected: str | None
+    """The id of the event that was read there; None if the cursor does not tell."""
+    found: str | None
+    """The id of the event that is there now; None if there is none."""
+
+    def __str__(self) -> str:
+        if isinstance(self.of, str):
+            place = f"version {self.position} of conversation {self.of!r}"
+        else:
+            place = f"position {self.position} of lane {self.of}"
+        return f"{place} had {_event_named(self.expected)}, and has {_event_named(self.found)} now"
+
+
+def _event_named(event_id: str | None) -> str:
+    return "no event" if event_id is None else f"event {event_id}"
+
+
+class CursorLost(StoreCorrupt):
+    """The log does not have the events that a cursor stands after: an older copy took its place.
+
+    Events that were read may be gone, and others may stand at their positions. `lost` names each
+    lane, or the conversation, with the event expected and the one found. One event cannot tell
+    how far back the log went. So `restart` is the cursor at the start of what is lost, and at the
+    same place in every other lane: read on from there, and expect events that you know.
+    """
+
+    def __init__(self, lost: Sequence[LostPlace], restart: str) -> None:
+        places = "; ".join(map(str, lost))
+        super().__init__(
+            f"{places}: the database was replaced by an older copy, and what was read since then "
+            f"was taken back; read again from the cursor error.restart ({restart})"
+        )
+        self.lost = tuple(lost)
+        self.restart = restart
 
 
 class NotAStore(StorageError):

@@ -12,7 +12,7 @@ from eventstore.domain.fingerprint import parse
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
-from eventstore.subscriptions.feed import Cursor, Feed, cursor_at
+from eventstore.subscriptions.feed import Cursor, Feed, Place
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -121,6 +121,8 @@ class EventStore:
     def read(self, after: Cursor | str | None = None, limit: int | None = None) -> Feed:
         """Return the events of all conversations after a cursor, in bounded memory.
 
+        The first event raises `CursorLost` if the log was put back behind the cursor.
+
         Raises:
             ValueError: it is not a cursor, or of another store; or the limit is negative.
         """
@@ -141,7 +143,7 @@ class EventStore:
         The iteration ends when `stop` (a `threading.Event`) is set, when nothing came for
         `timeout` seconds, or when the store is closed. Appends of this process are seen at once,
         those of other processes within `poll` seconds. No event is ever passed over: a gap raises
-        `StoreCorrupt`.
+        `StoreCorrupt`, and a log that was put back behind the cursor `CursorLost`.
 
         `store.follow(store.end())` returns only what is appended from now on.
 
@@ -157,7 +159,7 @@ class EventStore:
     def end(self) -> Cursor:
         """Return the cursor after the last event."""
         storage = self.session.storage
-        return cursor_at(storage.epoch, storage.heads())
+        return Place.at(storage, storage.heads()).cursor(storage.epoch)
 
     def read_call(self, conversation_id: str, call_id: str) -> Iterator[Recorded]:
         """Return the events of one call, in order."""

@@ -18,6 +18,7 @@ from eventstore.domain.messages import Part
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import EventStoreError, SilentAttempt
+from eventstore.subscriptions.conversation_cursor import ConversationCursor
 from eventstore.subscriptions.decision import PendingDecision
 from eventstore.subscriptions.sources import ConversationSource
 from eventstore.subscriptions.subscription import Subscription
@@ -81,12 +82,12 @@ class AsyncConversation:
 
     def follow(
         self,
-        after: int = 0,
+        after: int | str = 0,
         *,
         stop: StopSignal | None = None,
         timeout: float | None = None,
         poll: float = 0.05,
-    ) -> AsyncFollow[int]:
+    ) -> AsyncFollow[ConversationCursor]:
         """Return the events after a version, and then those to come; see `EventStore.follow`."""
         session = self.session.outside_transaction(self.id)
         source = ConversationSource(session.blocking, self.id, after)

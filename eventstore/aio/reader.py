@@ -16,7 +16,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from eventstore.aio.futures import Outcome, UncancellableFuture, resolve, wait_result
 from eventstore.domain.events import Recorded
-from eventstore.subscriptions.feed import Cursor, cursor_at
+from eventstore.subscriptions.feed import Cursor, Place
 from eventstore.subscriptions.subscription import Lag, Subscription
 from eventstore.subscriptions.waiting import Deadline, WaitCondition
 
@@ -121,16 +121,17 @@ class AsyncFeed(Reading[Recorded]):
     def __init__(self, caller: Caller, feed: Iterator[Recorded], start: Cursor) -> None:
         super().__init__(caller, feed)
         self._epoch = start.epoch
-        self._positions = dict(start.positions)
+        self._start = Place.of(start, start.epoch)
+        self._last: dict[int, Recorded] = {}  # of each lane
 
     @property
     def cursor(self) -> Cursor:
         """Where to read on: after the last event that was returned."""
-        return cursor_at(self._epoch, self._positions)
+        return self._start.after(self._last.values()).cursor(self._epoch)
 
     async def __anext__(self) -> Recorded:
         recorded = await super().__anext__()
-        self._positions[recorded.lane] = recorded.position
+        self._last[recorded.lane] = recorded
         return recorded
 
 

@@ -154,6 +154,13 @@ class Storage(Protocol):
         """Return the last position of each lane."""
         ...
 
+    def ids_at(self, positions: Mapping[int, int]) -> dict[int, str]:
+        """Return the id of the event at a position of each lane, of any tenant.
+
+        Ids are 32 hex digits. Lanes that have no event there are left out.
+        """
+        ...
+
     def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
         """Call `heard`, in any thread, when other processes have appended, while this lasts.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
-from eventstore.domain.arguments import check_version
 from eventstore.domain.events import Recorded
-from eventstore.errors import StoreCorrupt
-from eventstore.subscriptions.feed import Cursor, cursor_at, positions_of
+from eventstore.errors import CursorLost, LostPlace, StoreCorrupt
+from eventstore.subscriptions.conversation_cursor import ConversationCursor
+from eventstore.subscriptions.feed import Cursor, Place, check_place, lost_lanes
 
 if TYPE_CHECKING:
     from eventstore.session import LogSession
@@ -47,13 +47,17 @@ class EventSource(Protocol[C, P]):
         """Return the cursor after events that were read from a place on."""
         ...
 
+    def seen(self, place: P) -> object:
+        """Return how far the log is read at a place: the lanes' heads, or a version."""
+        ...
+
     def ahead(self, cursor: C) -> tuple[int, int | None]:
         """Return how many events follow a cursor, and when the oldest was recorded."""
         ...
 
 
 class StoreSource:
-    """The events of a store, proven to be without gaps; its places are positions by lane."""
+    """The events of a store, proven to be without gaps."""
 
     conversation_id = None
 
@@ -61,47 +65,54 @@ class StoreSource:
         self._session = session
         self._epoch = session.storage.epoch
         self._round: dict[int, int] = {}  # up to where all lanes are read before any goes on
-        self.start = positions_of(after, self._epoch)
+        self._is_checked = False
+        self.start = Place.of(after, self._epoch)
 
-    def read(self, place: dict[int, int], limit: int) -> Page[dict[int, int]]:
+    def read(self, place: Place, limit: int) -> Page[Place]:
         """Return the next events; the place after them is past those of other tenants.
 
         It reads in rounds: all lanes up to where they stood when the round began, then the next
         round. So a lane that grows as fast as it is read does not keep the others waiting.
 
         Raises:
-            StoreCorrupt: an event is missing, or the log ends before the place.
+            StoreCorrupt: an event is missing.
+            CursorLost: the log ends before the place, or had another event at its start.
         """
+        if not self._is_checked:
+            check_place(self._session.storage, place)
+            self._is_checked = True
         page = self._up_to(self._round, place, limit)
         if page.events:
             return page
         heads = self._session.storage.heads()
-        for lane, position in place.items():
-            if heads.get(lane, 0) < position:
-                raise StoreCorrupt(
-                    f"lane {lane} ends at position {heads.get(lane, 0)}, and was read up to "
-                    f"{position} before: the database was replaced by an older copy"
-                )
+        lost = [lane for lane, at in place.positions.items() if heads.get(lane, 0) < at]
+        if lost:
+            raise lost_lanes(self._epoch, place, lost, {})
         self._round = heads
         return self._up_to(heads, page.end, limit)
 
-    def _up_to(
-        self, heads: dict[int, int], place: dict[int, int], limit: int
-    ) -> Page[dict[int, int]]:
+    def _up_to(self, heads: dict[int, int], place: Place, limit: int) -> Page[Place]:
+        before = place.positions
+        ends = {lane: max(end, before.get(lane, 0)) for lane, end in heads.items()}
         found: list[Recorded] = []
-        if any(end > place.get(lane, 0) for lane, end in heads.items()):
-            found = list(self._session.storage.feed(place, limit, heads))
-        ends = {lane: max(end, place.get(lane, 0)) for lane, end in heads.items()}
-        if len(found) < limit:
-            return Page(found, place, place | ends)
-        last = found[-1]
-        passed = {lane: end for lane, end in ends.items() if lane < last.lane}
-        return Page(found, place, place | passed | {last.lane: last.position})
+        if any(end > before.get(lane, 0) for lane, end in ends.items()):
+            found = list(self._session.storage.feed(before, limit, heads))
+        if len(found) == limit:
+            ends = {lane: end for lane, end in ends.items() if lane < found[-1].lane}
+        after = place.after(found) if found else place
+        # Where the last event is another tenant's, its id was not read.
+        passed = {lane: end for lane, end in ends.items() if end != after.positions.get(lane)}
+        if passed:
+            after = after.joined(Place.at(self._session.storage, passed))
+        return Page(found, place, after)
 
-    def cursor(self, place: dict[int, int], returned: Sequence[Recorded]) -> Cursor:
-        """Return a cursor: a position for each lane."""
-        positions = place | {recorded.lane: recorded.position for recorded in returned}
-        return cursor_at(self._epoch, positions)
+    def cursor(self, place: Place, returned: Sequence[Recorded]) -> Cursor:
+        """Return a cursor: a position for each lane, with the event there."""
+        return place.after(returned).cursor(self._epoch)
+
+    def seen(self, place: Place) -> object:
+        """Return the lanes' heads."""
+        return place.positions
 
     def ahead(self, cursor: Cursor) -> tuple[int, int | None]:
         """Count by the lanes' counters; the oldest is the first event of one of the lanes."""
@@ -120,27 +131,28 @@ class StoreSource:
 class ConversationSource:
     """One conversation's events, proven to be without gaps; its places are versions."""
 
-    def __init__(self, session: LogSession, conversation_id: str, after: int) -> None:
-        check_version("after", after)
+    def __init__(self, session: LogSession, conversation_id: str, after: int | str) -> None:
         session.check_open()
         self._session = session
         self._id = conversation_id
-        self.start = after
+        self._is_checked = False
+        self.start = ConversationCursor.of(after)
 
     @property
     def conversation_id(self) -> str | None:
         """The conversation."""
         return self._id
 
-    def read(self, place: int, limit: int) -> Page[int]:
+    def read(self, place: ConversationCursor, limit: int) -> Page[ConversationCursor]:
         """Return the next events.
 
         Raises:
             StoreCorrupt: an event is missing.
+            CursorLost: the conversation had another event at its start.
         """
         found: list[Recorded] = []
-        end = place
-        for recorded in self._session.events(self._id, place):
+        end = int(place)
+        for recorded in self._after(place):
             if recorded.version != end + 1:
                 raise StoreCorrupt(
                     f"conversation {self._id!r} has no version {end + 1}, but it has "
@@ -150,15 +162,33 @@ class ConversationSource:
             end += 1
             if len(found) == limit:
                 break
-        return Page(found, place, end)
+        return Page(found, place, self.cursor(place, found))
 
-    def cursor(self, place: int, returned: Sequence[Recorded]) -> int:
-        """Return a version."""
-        return returned[-1].version if returned else place
+    def _after(self, place: ConversationCursor) -> Iterator[Recorded]:
+        """Return the events after a place; the first time, compare the event there."""
+        if self._is_checked or place.event_id is None:
+            return self._session.events(self._id, int(place))
+        events = self._session.events(self._id, place - 1)
+        there = next(events, None)
+        found = there.event_id if there is not None and there.version == place else None
+        if found != place.event_id:
+            raise CursorLost([LostPlace(self._id, int(place), place.event_id, found)], "0")
+        self._is_checked = True
+        return events
 
-    def ahead(self, cursor: int) -> tuple[int, int | None]:
+    def cursor(self, place: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:
+        """Return a version, with the event there."""
+        if not returned:
+            return place
+        return ConversationCursor(returned[-1].version, returned[-1].event_id)
+
+    def seen(self, place: ConversationCursor) -> object:
+        """Return the version."""
+        return place
+
+    def ahead(self, cursor: ConversationCursor) -> tuple[int, int | None]:
         """Count by the versions."""
-        first = next(self._session.events(self._id, cursor), None)
+        first = next(self._session.events(self._id, int(cursor)), None)
         if first is None:
             return 0, None
         return self._session.version(self._id) - cursor, first.recorded_at

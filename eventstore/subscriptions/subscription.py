@@ -3,6 +3,7 @@
 1. A subscription reads a page of events after its place, and hands them out one by one.
 2. In a lane, and in a conversation, each event's place is the last one's plus one. If one is
    missing, `StoreCorrupt` is raised: a subscription proves that it missed nothing.
+   At its start, and where the log has become shorter, `CursorLost` is raised.
 3. When nothing is left to hand out, it waits; see `notifications.watcher`.
 """
 
@@ -65,9 +66,9 @@ class Subscription(Generic[C]):
         return self.source.conversation_id
 
     @property
-    def seen(self) -> Any:
-        """The place after the last event that was read."""
-        return self._page.end
+    def seen(self) -> object:
+        """How far the log was read."""
+        return self.source.seen(self._page.end)
 
     @property
     def stopped(self) -> bool:
@@ -124,7 +125,8 @@ class Follow(Generic[C]):
     """Events after a cursor, and then those to come, as they come.
 
     The iteration ends when the store is closed, when `stop` is set, or when nothing came for
-    `timeout` seconds; it may be taken up again. It raises `StoreCorrupt` if an event is missing.
+    `timeout` seconds; it may be taken up again. It raises `StoreCorrupt` if an event is missing,
+    and `CursorLost` if the log was put back behind the cursor.
     Threads may share one: each event goes to one of them.
     """
 

@@ -268,6 +268,18 @@ class StorageContract(ContractFixtures):
         late = storage.feed(heads, until=storage.heads())
         assert [r.event for r in late] == [message("late")] * 6
 
+    def test_the_event_at_a_position_is_found(self, storage: Storage) -> None:
+        """A cursor is compared by it; where no event stands, none is found."""
+        for n in range(3):
+            append(storage, f"chat-{n}", message("a"), message("b"))
+        ids = {(r.lane, r.position): r.event_id for r in all_events(storage)}
+        heads = storage.heads()
+        last = {lane: ids[lane, at] for lane, at in heads.items() if at}
+        assert storage.ids_at(heads) == last
+        assert storage.ids_at(dict.fromkeys(last, 1)) == {lane: ids[lane, 1] for lane in last}
+        assert storage.ids_at({lane: at + 1 for lane, at in heads.items()}) == {}
+        assert storage.ids_at({}) == {}
+
     @pytest.mark.parametrize("limit", [0, 1, 3, 100])
     def test_the_feed_stops_at_its_limit(self, storage: Storage, limit: int) -> None:
         """A limit counts events; 0 gives none."""
@@ -328,6 +340,7 @@ class StorageContract(ContractFixtures):
             lambda: all_events(storage),
             lambda: list(storage.by_fingerprint(bytes(16))),
             lambda: storage.known_ids("chat", [bytes(16)]),
+            lambda: storage.ids_at({0: 1}),
             lambda: list(storage.conversations()),
             storage.heads,
             lambda: list(storage.verify()),

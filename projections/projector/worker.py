@@ -15,7 +15,8 @@ The rule:
 6. An event that cannot be read, applied or stored is parked, with the later events of its
    conversation; the checkpoint passes over them. They are applied by `retry`, in a transaction
    that advances the revision and leaves the position.
-7. Before a lane goes on, the event at its checkpoint must still be in the log under the same id.
+7. A checkpoint has the id of the event there, of whatever tenant, as a cursor has. Before a lane
+   goes on, that event must still be in the log.
 
 From this follow: an event is applied once, or parked once, whatever is killed and when (1, 3, 5).
 Any number of workers may share a lane: of those that hold the same revision one wins (3, 4).
@@ -34,11 +35,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice, takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from eventstore import Cursor, EventStore, Feed, Recorded, StorageError
+from eventstore import Cursor, CursorLost, EventStore, Feed, Recorded, StorageError
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase, Refused, ServerLost
 from projections.projector.generations import Definition, Generations, pause
@@ -69,6 +70,13 @@ Report = Callable[[Progress], None]
 Pages = Iterable[Sequence[Recorded]]
 
 
+class Goal(NamedTuple):
+    """Where a lane ended when work on it began, and the id of the event there."""
+
+    position: int
+    event_id: str
+
+
 class Worker(Generic[S]):
     """Applies a log to one projection, `batch` events in a transaction.
 
@@ -94,7 +102,9 @@ class Worker(Generic[S]):
         self._definition = definition
         self._batch = batch
         self._settings = settings
-        self._epoch = store.end().epoch
+        end = store.end()
+        self._epoch = end.epoch
+        self._other_lanes = dict.fromkeys((lane for lane, _ in end.positions), _FAR)
         self._lanes: dict[tuple[int, int], LaneState[S]] = {}
 
     def close(self) -> None:
@@ -146,7 +156,9 @@ class Worker(Generic[S]):
 
     def _advance(self, generation: Callable[[], int | None], report: Report | None) -> int:
         """Work on every lane up to where the log ends now, while `generation` is not None."""
-        goals = dict(self._store.end().positions)
+        end = self._store.end()
+        ids = dict(end.anchors)
+        goals = {lane: Goal(at, ids.get(lane, "")) for lane, at in end.positions}
         remaining = deque(goals)
         # Begin at another lane than other workers.
         remaining.rotate(_random.randrange(max(len(remaining), 1)))
@@ -169,13 +181,13 @@ class Worker(Generic[S]):
             lost_races = 0
             applied += count
             if report is not None:
-                done = sum(min(places[at], goal) for at, goal in goals.items())
-                report(Progress(done, sum(goals.values())))
-            if places[lane] >= goals[lane]:
+                done = sum(min(places[at], goal.position) for at, goal in goals.items())
+                report(Progress(done, sum(goal.position for goal in goals.values())))
+            if places[lane] >= goals[lane].position:
                 remaining.popleft()
         return applied
 
-    def _forward(self, generation: int, lane: int, goal: int, limit: int) -> tuple[int, int]:
+    def _forward(self, generation: int, lane: int, goal: Goal, limit: int) -> tuple[int, int]:
         """Apply the next events of a lane; return how many, and the position after them.
 
         Where the database refuses them, each half is tried by itself, down to the one event that
@@ -209,13 +221,13 @@ class Worker(Generic[S]):
             raise self._database.refused(lost.reason) from lost
 
     def _apply(
-        self, generation: int, lane: int, goal: int, limit: int, problem: str | None = None
+        self, generation: int, lane: int, goal: Goal, limit: int, problem: str | None = None
     ) -> tuple[int, int]:
         """Apply events, or park them for a `problem`; return how many, and the position after."""
 
         def pages(state: LaneState[S]) -> Pages:
-            self._check_log(lane, state, goal)
-            if state.lane.position >= goal:
+            self._check_log(lane, state, goal.position)
+            if state.lane.position >= goal.position:
                 return
             for events in self._pages(self._feed(lane, state.lane.position, limit)):
                 if problem is not None:
@@ -224,11 +236,14 @@ class Worker(Generic[S]):
                 yield events
 
         state, count, last = self._fold(generation, lane, pages)
-        if state.lane.position >= goal:
+        if state.lane.position >= goal.position:
             self._lanes[generation, lane] = state
             return 0, state.lane.position
-        # Positions after the last event, up to the goal, are those of other tenants.
-        self._commit(generation, lane, state, max(last, goal) if count < limit else last)
+        if count < limit and last < goal.position:
+            # Positions after the last event, up to the goal, are those of other tenants.
+            last = goal.position
+            state.lane.totals.last = last, goal.event_id
+        self._commit(generation, lane, state, last)
         return count, state.lane.position
 
     def _retry(self, item: Parked) -> bool:
@@ -291,11 +306,12 @@ class Worker(Generic[S]):
         state.committed(position)
         self._lanes[generation, lane] = state
 
-    def _feed(self, lane: int, after: int, limit: int) -> Feed:
+    def _feed(
+        self, lane: int, after: int, limit: int, anchors: tuple[tuple[int, str], ...] = ()
+    ) -> Feed:
         """Return the next events of one lane."""
-        other_lanes = dict.fromkeys((number for number, _ in self._store.end().positions), _FAR)
-        positions = tuple(sorted((other_lanes | {lane: after}).items()))
-        return self._store.read(Cursor(self._epoch, positions), limit)
+        positions = tuple((self._other_lanes | {lane: after}).items())
+        return self._store.read(Cursor(self._epoch, positions, anchors), limit)
 
     def _pages(self, feed: Feed) -> Pages:
         return feed.outlines() if self.name is None else self._in_pages(feed)
@@ -306,19 +322,24 @@ class Worker(Generic[S]):
 
     def _check_log(self, lane: int, state: LaneState[S], goal: int) -> None:
         """Refuse a log that does not hold what was projected."""
-        head = dict(self._store.end().positions).get(lane, 0)
         position = state.lane.position
-        is_lost = position > head
         last_position, last_id = state.lane.totals.last
-        if last_position and goal > position:
-            found = [recorded.event_id for recorded in self._feed(lane, last_position - 1, 1)]
-            is_lost = found != [last_id]
-        if is_lost:
-            raise StorageError(
-                f"the projection is at position {position} of lane {lane}, and the log, "
-                f"which ends at {head}, has other events there: the log was restored from an "
-                f"older copy, and the tables were not; {self._definition.remedy}"
-            )
+        if position > goal:  # perhaps another worker was faster
+            if position > dict(self._store.end().positions).get(lane, 0):
+                raise self._restored(lane, position)
+        elif last_position and goal > position:
+            try:
+                next(self._feed(lane, last_position, 0, ((lane, last_id),)), None)
+            except CursorLost as lost:
+                raise self._restored(lane, position) from lost
+
+    def _restored(self, lane: int, position: int) -> StorageError:
+        head = dict(self._store.end().positions).get(lane, 0)
+        return StorageError(
+            f"the projection is at position {position} of lane {lane}, and the log, "
+            f"which ends at {head}, has other events there: the log was restored from an "
+            f"older copy, and the tables were not; {self._definition.remedy}"
+        )
 
 
 AnyWorker = Worker[Any]

@@ -16,6 +16,7 @@ from eventstore import (
     Attempt,
     Completed,
     Conversation,
+    ConversationCursor,
     Cursor,
     Defer,
     Dispatcher,
@@ -221,7 +222,7 @@ def following(store: EventStore, kept: str) -> Tool:
     assert_type(follow.cursor, Cursor)
     assert_type(follow.lag().seconds, float)
     chat = store.conversation("support-42")
-    assert_type(chat.follow(after=3).cursor, int)
+    assert_type(chat.follow(after=3).cursor, ConversationCursor)
     return chat.decision("call_1", timeout=60)
 
 

@@ -25,6 +25,7 @@ from eventstore.domain.events import MessageAdded, Recorded, UnknownEvent
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
+    LostPlace,
     StoreClosed,
     StoreFull,
     VersionConflict,
@@ -514,6 +515,7 @@ def samples() -> Iterator[Exception]:
         "UnparsedArguments": ("c1", "{not"),
         "UnhashableArguments": ("$.a", "NaN"),
         "NonResolvedToolError": ("c1", "Pending"),
+        "CursorLost": ([LostPlace(0, 3, "ab", None)], "cursor"),
     }
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, EventStoreError):

@@ -312,6 +312,18 @@ class Reader(Connections):
         """Return the last position of each lane."""
         return dict(self.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
 
+    def ids_at(self, positions: Mapping[int, int]) -> dict[int, str]:
+        """Return the id of the event at a position of each lane; see `Storage.ids_at`."""
+        wanted = {lane: position for lane, position in positions.items() if position > 0}
+        if not wanted:
+            return {}
+        rows = self.rows(self._sql.ids_at(wanted))
+        # In a damaged row it may be anything.
+        return {
+            lane: bytes(found).hex() if isinstance(found, bytes | bytearray) else str(found)
+            for lane, found in rows
+        }
+
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""
 

@@ -93,6 +93,14 @@ class Statements:
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
+    def ids_at(self, positions: Mapping[int, int]) -> str:
+        """Return the statement for the ids of the events at a position of each lane."""
+        places = " OR ".join(
+            f"(lane = {int(lane)} AND position = {int(position)})"
+            for lane, position in positions.items()
+        )
+        return f"SELECT lane, event_id FROM toolledger_events WHERE {places}"  # noqa: S608 - numbers
+
     def names(self, keys: Iterable[int]) -> str:
         """Return the statement for the tenants and ids of so many conversations of a lane."""
         marks = ", ".join(self._mark for _ in keys)

@@ -510,7 +510,7 @@ def test_invalid_arguments_of_a_subscription_are_refused(
         follow(**options)
 
 
-@pytest.mark.parametrize("after", [-1, "5", None])
+@pytest.mark.parametrize("after", [-1, 5.0, None])
 def test_following_after_an_invalid_version_is_refused(store: EventStore, after: Any) -> None:
     """The error does not claim that the log has a gap."""
     with pytest.raises(ValueError, match=f"after is {after!r}: pass a version"):

@@ -160,6 +160,26 @@ def test_a_restored_log_that_has_grown_again_is_noticed(
         check(projector, store)
 
 
+def test_lost_events_of_another_tenant_are_noticed(path: Path, tmp_path: Path) -> None:
+    """A checkpoint stands behind them; own events may have taken their positions since."""
+    url, tables_url = f"sqlite:///{path}", f"sqlite:///{tmp_path}/tables.db"
+    with EventStore.open(url) as store:
+        run(store, "a", 2)
+    before = path.read_bytes()
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        with EventStore.open(url, tenant="b") as other:
+            run(other, "x", 2)
+        projector.catch_up()
+    path.write_bytes(before)
+    with EventStore.open(url) as store, Projector(store, tables_url) as projector:
+        run(store, "b", 5)
+        with pytest.raises(StorageError, match="older copy, and the tables were not") as refused:
+            projector.catch_up()
+        assert isinstance(refused.value.__cause__, CursorLost)
+        projector.rebuild()
+        check(projector, store)
+
+
 def test_a_projection_without_checkpoints_is_reported(store: EventStore, path: Path) -> None:
     """The attempts end, and a rebuild helps."""
     run(store, "a")

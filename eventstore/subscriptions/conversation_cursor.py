@@ -1,0 +1,48 @@
+"""`ConversationCursor`: a place in one conversation."""
+
+from __future__ import annotations
+
+import re
+from typing import Self
+
+from eventstore.domain.arguments import check_version
+
+_WRITTEN = re.compile("([0-9]+)(?:-([0-9a-f]{32}))?")
+
+
+class ConversationCursor(int):
+    """A version of a conversation, and the id of the event there; `str()` to keep both.
+
+    A number alone is a cursor, too: it cannot tell whether the log was put back behind it.
+    """
+
+    event_id: str | None
+
+    def __new__(cls, version: int, event_id: str | None = None) -> Self:
+        """Return a version with the id of its event."""
+        self = super().__new__(cls, version)
+        self.event_id = event_id
+        return self
+
+    def __str__(self) -> str:
+        version = int.__repr__(self)
+        return version if self.event_id is None else f"{version}-{self.event_id}"
+
+    @classmethod
+    def of(cls, after: int | str) -> ConversationCursor:
+        """Return the cursor that `str()` wrote, or the one of a version.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        if isinstance(after, ConversationCursor):
+            return after
+        if not isinstance(after, str):
+            check_version("after", after)
+            return cls(after)
+        written = _WRITTEN.fullmatch(after)
+        if written is None:
+            raise ValueError(
+                f"{after!r} is not a cursor: pass what str(follow.cursor) returned, or a version"
+            )
+        return cls(int(written[1]), written[2])
