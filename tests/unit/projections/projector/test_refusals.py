@@ -11,6 +11,7 @@ import pytest
 from support.projected_logs import check, execute, run
 
 from eventstore import (
+    CursorLost,
     EventStore,
     SchemaTooNew,
     StorageError,
