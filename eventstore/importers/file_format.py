@@ -36,7 +36,7 @@ class FileContent:
         problems: Problems,
     ) -> None:
         self.values = values
-        self.unit = unit
+        self.unit: Unit = unit
         self.file_stem = file_stem
         self.name = name
         self.provider = provider

@@ -23,8 +23,6 @@ _SIGNATURES = (
     (b"\xff\xfe", "is UTF-16: save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16: save it as UTF-8"),
     (b"\x1f\x8b", "is compressed: unpack it first"),
-    (b"PK\x03\x04", "is a ZIP archive: unpack it first"),
-    (b"SQLite format 3\x00", "is a SQLite database: name it with --url"),
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CLOSING_BRACKETS = {b"{": b"}", b"[": b"]"}
@@ -154,7 +152,9 @@ def _check(path: Path) -> int:
     """
     try:
         if path.is_dir():
-            raise SourceError(f"{path} is a folder: name the files in it")
+            raise SourceError(
+                f"{path} is a folder without files that can be imported: name those in it"
+            )
         if path.exists() and not path.is_file():
             raise SourceError(f"{path} is not a regular file: save it as one first")
         size = path.stat().st_size

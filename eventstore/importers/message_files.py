@@ -1,19 +1,28 @@
-"""Files of messages: OpenAI Chat and Anthropic Messages, as lists, objects and lines."""
+"""Files of messages in any provider's form, as lists, objects and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.dialogue import ERROR_TEXT
 from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.foreign_shapes import foreign_shape
+from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.detection import LIST_KEYS, provider_of
+from eventstore.providers.registry import PROVIDERS
 
 MAX_DETECTED_VALUES = 200
 """Messages that are looked at to detect their form."""
 
+_MARKED_FAILURES = ("anthropic", "bedrock")
+"""Providers whose results say themselves whether they are failures."""
+
 _NAMES = ("conversation_id", "session_id", "thread_id", "id")
+_TIMES = ("timestamp", "created_at", "created", "time", "ts", "date")
 _OPENAI_ROLES = ("tool", "function", "developer")
 _OPENAI_PARTS = ("image_url", "input_audio", "file", "refusal")
 _ANTHROPIC_BLOCKS = (
@@ -29,17 +38,29 @@ _ANTHROPIC_BLOCKS = (
 
 def is_conversation(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is an object with a list of messages."""
-    return is_json_object(value) and isinstance(value.get("messages"), list)
+    if not is_json_object(value) or foreign_shape(value):
+        return False
+    messages = _messages_of(value)
+    return messages is not None and (not messages or any(map(is_message, messages)))
 
 
 def is_message(value: object) -> TypeGuard[JsonObject]:
-    """Return whether a value is a message."""
-    return is_json_object(value) and isinstance(value.get("role"), str)
+    """Return whether a value is a message, or an item of OpenAI Responses."""
+    if not is_json_object(value):
+        return False
+    return isinstance(value.get("role"), str) or ("call_id" in value and "type" in value)
 
 
-def detect(messages: Iterable[object]) -> str | None:
-    """Return the provider whose form the messages have; None where both could be meant."""
-    return next((name for message in messages if (name := _provider_of(message))), None)
+def _messages_of(value: JsonObject) -> list[Any] | None:
+    """Return the list of messages in an object, by whatever name a provider gives it."""
+    lists = (value.get(key) for key in LIST_KEYS)
+    return next((found for found in lists if is_json_list(found)), None)
+
+
+def detect(messages: Sequence[object]) -> str | None:
+    """Return the provider whose form the messages have; None where several could be meant."""
+    own = provider_of(messages)
+    return own or next((name for message in messages if (name := _provider_of(message))), None)
 
 
 def _provider_of(message: object) -> str | None:
@@ -59,20 +80,41 @@ def _provider_of(message: object) -> str | None:
 
 def _of_object(value: JsonObject, conversation_id: str, provider: str | None) -> Transcript:
     """Return the transcript of an object with `messages` (and `system`)."""
-    messages: list[Any] = value["messages"]
+    messages: list[Any] = _messages_of(value) or []
     system: Any = value.get("system")
     has_system = isinstance(system, (str, list)) and system not in ("", [])
     named = value.get("provider")
-    form = provider or (named if named in ("openai", "anthropic") else None) or detect(messages)
+    form = provider or (named if named in PROVIDERS else None) or detect(messages)
     if has_system:
         messages = [{"role": "system", "content": system}, *messages]
         form = form or "anthropic"
-    return Transcript(conversation_id, form or "openai", messages)
+    return _transcript(conversation_id, form or "openai", messages)
 
 
 def _of_list(values: list[Any], conversation_id: str, provider: str | None) -> Transcript:
     """Return the transcript of a list of messages."""
-    return Transcript(conversation_id, provider or detect(values) or "openai", values)
+    return _transcript(conversation_id, provider or detect(values) or "openai", values)
+
+
+def _transcript(conversation_id: str, form: str, messages: list[Any]) -> Transcript:
+    return Transcript(
+        conversation_id,
+        form,
+        messages,
+        times=[_time(message) for message in messages],
+        error_pattern=_pattern(form),
+    )
+
+
+def _pattern(form: str) -> str | None:
+    return None if form in _MARKED_FAILURES else ERROR_TEXT
+
+
+def _time(message: object) -> int | None:
+    """Return when a message was written, where the file says so beside the message's own."""
+    if not is_json_object(message):
+        return None
+    return next((time for key in _TIMES if (time := time_of(message.get(key)))), None)
 
 
 class Messages:
@@ -82,16 +124,18 @@ class Messages:
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a line or an item is a message."""
-        return unit != "file" and is_message(value)
+        return unit != "file" and is_message(value) and foreign_shape(value) is None
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the one conversation; lines are read as its messages are taken."""
         lines: list[int] = []
+        times: list[int | None] = []
 
         def messages() -> Iterator[JsonObject]:
             for number, value in content.values:
                 if is_message(value):
                     lines.append(number)
+                    times.append(_time(value))
                     yield value
                 else:
                     content.report("not a message: it has no role", number)
@@ -101,7 +145,14 @@ class Messages:
             head = list(islice(remaining, 0 if content.provider else MAX_DETECTED_VALUES))
             form = content.provider or detect(head) or "openai"
             # Messages that were only looked at must not count as read.
-            yield Transcript(content.stem, form, chain(head, remaining), lines)
+            yield Transcript(
+                content.stem,
+                form,
+                chain(head, remaining),
+                lines,
+                times=times,
+                error_pattern=_pattern(form),
+            )
         elif found := list(messages()):
             yield _of_list(found, content.stem, content.provider)
 
@@ -113,7 +164,9 @@ class Conversations:
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a conversation; a list is one only on a line of its own."""
-        return is_conversation(value) or (unit == "line" and isinstance(value, list))
+        if unit == "line" and is_json_list(value):
+            return any(map(is_message, value)) and foreign_shape(value) is None
+        return is_conversation(value)
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the conversations."""

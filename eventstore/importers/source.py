@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from eventstore.domain.json_types import is_json_list
+from eventstore.importers import databases, eval_archive
+from eventstore.importers.atif import AtifTrajectories
 from eventstore.importers.claude_code import SessionLogs
+from eventstore.importers.codex import CodexRollouts
+from eventstore.importers.databases import Database
+from eventstore.importers.eval_archive import EvalArchive
 from eventstore.importers.file_format import FileContent, FileFormat, NumberedValues, Unit
+from eventstore.importers.foreign_shapes import described
+from eventstore.importers.gemini_cli import GeminiSessions
+from eventstore.importers.inspect_logs import InspectLogs
 from eventstore.importers.json_lines import TextFile, decode
+from eventstore.importers.langfuse import LangfuseTraces
 from eventstore.importers.message_files import MAX_DETECTED_VALUES, Conversations, Messages
+from eventstore.importers.openai_agents import AgentRuns
+from eventstore.importers.openhands import OpenHandsEvents
+from eventstore.importers.otlp import OpenTelemetrySpans
 from eventstore.importers.problems import Problem, Problems, SourceError
+from eventstore.importers.pydantic_ai import PydanticMessages
+from eventstore.importers.swe_agent import SweAgentTrajectories
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.registry import PROVIDERS as MESSAGE_FORMS
 
 __all__ = ["FORMATS", "LINE_SUFFIXES", "PROVIDERS", "Source", "read"]
 
-FORMATS: Final[tuple[FileFormat, ...]] = (SessionLogs(), Conversations(), Messages())
-"""The formats that can be read, in the order in which they are asked; the last is the default."""
+FORMATS: Final[tuple[FileFormat, ...]] = (
+    SessionLogs(),
+    CodexRollouts(),
+    GeminiSessions(),
+    OpenHandsEvents(),
+    SweAgentTrajectories(),
+    AtifTrajectories(),
+    InspectLogs(),
+    OpenTelemetrySpans(),
+    LangfuseTraces(),
+    PydanticMessages(),
+    AgentRuns(),
+    Conversations(),
+    Messages(),
+)
+"""The formats of text files, in the order in which they are asked."""
 
-PROVIDERS = ("anthropic", SessionLogs.name, "openai")
+_GENERAL = (Conversations.name, Messages.name)
+PROVIDERS = tuple(
+    sorted({*MESSAGE_FORMS, *(each.name for each in FORMATS if each.name not in _GENERAL)})
+)
 """The names that a caller may pass for the form of a file."""
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".log")
@@ -40,7 +72,7 @@ class Source:
         self._provider = None if self._format else provider
         self._name = name
         self._problems = Problems()
-        self._file = TextFile(path, self._problems)
+        self._file = _opened(path, self._problems)
 
     @property
     def problems(self) -> list[Problem]:
@@ -77,24 +109,38 @@ class Source:
             raise SourceError(f"{self.path} holds no messages{first}")
 
     def _transcripts(self) -> Iterator[Transcript]:
-        if self._has_lines():
-            return self._read_lines(self._file.values())
-        value = self._file.whole()
+        file = self._file
+        if isinstance(file, Database):
+            return filter(self._has_messages, map(self._renamed, file.transcripts()))
+        if isinstance(file, EvalArchive):
+            return self._read(InspectLogs(), file.values(), "item")
+        if self._has_lines(file):
+            return self._read_lines(file.values())
+        value = file.whole()
         if is_json_list(value):
-            list_format = self._format or _format_of_any(value)
-            return self._read(list_format, iter(enumerate(value, 1)), "item")
-        file_format = _format_of(value, "file")
+            return self._read_list(value)
+        file_format = self._format or _format_of(value, "file")
         if file_format is None:
-            raise SourceError(
-                f"{self.path} holds no messages: pass a list of them, or an object with `messages`"
-            )
+            raise self._unknown(value)
         return self._read(file_format, iter([(1, value)]), "file")
 
-    def _has_lines(self) -> bool:
+    def _renamed(self, transcript: Transcript) -> Transcript:
+        """Return a transcript under the caller's name, if there is one."""
+        if self._name is not None:
+            transcript.id = f"{self._name}/{transcript.id}"
+        return transcript
+
+    def _unknown(self, value: object) -> SourceError:
+        return SourceError(
+            f"{self.path} holds no messages in a form that is known: it looks like "
+            f"{described(value)}"
+        )
+
+    def _has_lines(self, file: TextFile) -> bool:
         suffix = self.path.suffix.lower()
         if suffix in LINE_SUFFIXES:
             return True
-        first, has_more = self._file.first_line()
+        first, has_more = file.first_line()
         try:
             return isinstance(decode(first), dict) and has_more
         except ValueError:
@@ -109,7 +155,17 @@ class Source:
         ):
             head.append(item)
             file_format = _format_of(item[1], "line")
+        if file_format is None and head:
+            raise self._unknown(head[0][1])
         return self._read(file_format or FORMATS[-1], chain(head, values), "line")
+
+    def _read_list(self, values: list[Any]) -> Iterator[Transcript]:
+        """Read the items of a list, in the format of the first that can be recognised."""
+        found = (_format_of(item, "item") for item in values)
+        file_format = self._format or next((each for each in found if each), None)
+        if file_format is None:
+            raise self._unknown(values)
+        return self._read(file_format, iter(enumerate(values, 1)), "item")
 
     def _read(
         self, file_format: FileFormat, values: NumberedValues, unit: Unit
@@ -136,11 +192,12 @@ class Source:
 
 
 def read(path: str | Path, provider: str | None = None, name: str | None = None) -> Source:
-    """Open a file of OpenAI or Anthropic messages, or a session log of Claude Code.
+    """Open a file of conversations that another program wrote.
 
-    `.json`: a list of messages, an object with `messages` (and `system`), or a list of such
-    objects. `.jsonl`: one message, one such object, or one record of a session log a line.
-    `provider` is the form of the file, where it should not be guessed.
+    It may hold messages of a provider, a session log, a trajectory, traces, an evaluation's log or
+    a database: `PROVIDERS` has the names. Messages are a list, an object with `messages` (and
+    `system`), a list of such objects, or a message or such an object a line. `provider` is the
+    form of the file, where it should not be guessed.
 
     Raises:
         SourceError: the file is missing, empty, or not text.
@@ -155,6 +212,17 @@ def _format_of(value: object, unit: Unit) -> FileFormat | None:
     return next((each for each in FORMATS if each.looks_like(value, unit)), None)
 
 
-def _format_of_any(items: Sequence[object]) -> FileFormat:
-    found = (each for each in FORMATS if any(each.looks_like(item, "item") for item in items))
-    return next(found, FORMATS[-1])
+def _opened(path: Path, problems: Problems) -> TextFile | EvalArchive | Database:
+    """Return a file by its first bytes.
+
+    Raises:
+        SourceError: it is missing, empty, not a file, or of another kind.
+    """
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(16)
+        if head.startswith(eval_archive.SIGNATURE):
+            return EvalArchive(path, problems)
+        if head.startswith(databases.SIGNATURE):
+            return Database(path, problems)
+    return TextFile(path, problems)

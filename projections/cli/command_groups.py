@@ -41,9 +41,7 @@ class Listed(NamedTuple):
 GROUPS = {
     "Write": (
         Listed(demo, "the main features, in half a minute", "toolledger demo"),
-        Listed(
-            import_, "message files and session logs of other tools", "toolledger import chat.json"
-        ),
+        Listed(import_, "conversations that other programs wrote", "toolledger import chat.json"),
         Listed(
             fork,
             "a copy of a conversation up to a version",

@@ -264,7 +264,7 @@ def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -
         (["replay", "chat", "--prompt", "nobody"], "pass one of anthropic, "),
         (["tail", "--every", "0"], "--every"),
         (["migrate", "--down", "9999"], "pass one of base"),
-        (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, claude-code"),
+        (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, atif"),
         (["import", "x.json", "--id", ""], "--id: '': pass a name that is not empty"),
         (
             ["demo", "--keep", "x.db", "--url", "sqlite:///y.db"],
@@ -470,7 +470,9 @@ def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command
     for name, data in files.items():
         if data is not None:
             (run.folder / name).write_bytes(data)
-    done = run.here("import", *files, good, run.folder, "--url", run.url, status=1)
+    empty = run.folder / "empty"
+    empty.mkdir()
+    done = run.here("import", *files, good, empty, "--url", run.url, status=1)
     complaints = done.stderr.splitlines()
     assert len(complaints) == len(files) + 1
     for name, line in zip(files, complaints, strict=False):
@@ -502,10 +504,7 @@ def test_another_history_under_the_same_name_is_refused(run: Command) -> None:
         ),
         (
             {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
-            (
-                "has functionCall, which openai does not: in Python, "
-                "import_messages(messages, 'gemini') takes them"
-            ),
+            "has functionCall, which openai does not: pass --provider gemini",
         ),
     ],
 )

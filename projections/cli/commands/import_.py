@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import msgspec
 import typer
@@ -31,9 +36,33 @@ MAX_LISTED = 20
 PROGRESS_SECONDS = 2.0
 """Seconds between two lines of progress where there is no terminal."""
 
+SUFFIXES = (
+    *(".json", ".jsonl", ".ndjson", ".log", ".eval", ".traj"),
+    *(".db", ".sqlite", ".sqlite3"),
+)
+"""Suffixes of the files in a folder that are imported."""
+
+MAX_JOBS = 4
+"""Files that are imported at a time, unless the caller asks for another number."""
+
 Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help=".json or .jsonl: messages, or session logs."),
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Messages, session logs, traces, trajectories; folders, or patterns, of them.",
+    ),
+]
+ErrorPattern = Annotated[
+    str | None,
+    typer.Option(
+        "--error-pattern",
+        metavar="REGEX",
+        help="A result whose text matches is a failure. [default: by the form of the file]",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, help=f"Files at a time. [default: up to {MAX_JOBS}]"),
 ]
 From = Annotated[
     str | None,
@@ -70,11 +99,13 @@ def import_(
     files: Files,
     provider: From = None,
     name: Name = None,
+    error_pattern: ErrorPattern = None,
+    jobs: Jobs = None,
     url: Url = URL,
     *,
     as_json: Json = False,
 ) -> None:
-    """Import OpenAI or Anthropic messages, or session logs of Claude Code.
+    """Import conversations that other programs wrote: messages, session logs, traces.
 
     Importing a file again adds nothing; a file that has grown adds its new messages; an interrupted
     import continues.
@@ -84,10 +115,14 @@ def import_(
         raise typer.BadParameter(f"{provider!r}: pass one of {known}", param_hint="--provider")
     if name == "":
         raise typer.BadParameter("'': pass a name that is not empty", param_hint="--id")
+    _check_pattern(error_pattern)
+    paths = list(dict.fromkeys(path for given in files for path in _paths(given)))
+    jobs = jobs or min(MAX_JOBS, os.cpu_count() or 1)
     reports: list[Report] = []
-    with open_store(url, create=True) as store:
+    with open_store(url, create=True) as store, _progress() as progress:
+        importing = _Importing(store, provider, name, error_pattern, progress)
         try:
-            reports.extend(_import_file(store, path, provider, name) for path in files)
+            reports.extend(importing.files(paths, jobs))
         except KeyboardInterrupt:
             complain(
                 "interrupted: what was imported is stored; the same command goes on from there"
@@ -104,83 +139,138 @@ def import_(
         raise typer.Exit(1)
 
 
-def _import_file(store: EventStore, path: Path, provider: str | None, name: str | None) -> Report:
-    report = Report(str(path))
+def _check_pattern(pattern: str | None) -> None:
     try:
-        source = read(path, provider, name)
-    except (ValueError, OSError) as error:
-        report.refused.append(str(error))
+        re.compile(pattern or "")
+    except re.error as error:
+        raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="--error-pattern") from error
+
+
+def _paths(given: str) -> list[Path]:
+    """Return the files that an argument names: a file, all in a folder, or those of a pattern."""
+    path = Path(given)
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
+        return [each for each in files if each.is_file()] or [path]
+    if path.exists() or not has_magic(given):
+        return [path]
+    found = glob(given, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [Path(each) for each in sorted(found)] or [path]
+
+
+class _Importing:
+    """Files on their way into a store, several at a time."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        provider: str | None,
+        name: str | None,
+        error_pattern: str | None,
+        progress: _ProgressOf,
+    ) -> None:
+        self._store = store
+        self._form = (provider, name)
+        self._error_pattern = error_pattern
+        self._progress = progress
+        self._stopped = Event()
+
+    def files(self, paths: list[Path], jobs: int) -> Iterator[Report]:
+        """Import files, `jobs` at a time; yield their reports in order."""
+        if min(len(paths), jobs) == 1:
+            yield from map(self._file, paths)
+            return
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                yield from pool.map(self._file, paths)
+            except BaseException:
+                self._stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _file(self, path: Path) -> Report:
+        report = Report(str(path))
+        try:
+            source = read(path, *self._form)
+        except (ValueError, OSError) as error:
+            report.refused.append(str(error))
+            return report
+        try:
+            with self._progress(source) as step:
+                for transcript in source.transcripts():
+                    self._transcript(transcript, report, step)
+        except (EventStoreError, ValueError, OSError) as error:
+            known = str(path) in str(error)
+            report.refused.append(str(error) if known else f"{path}: {error}")
+        report.problem_count = source.problem_count
+        report.problems = [str(problem) for problem in source.problems]
         return report
-    try:
-        with _progress(source) as step:
-            for transcript in source.transcripts():
-                _import_transcript(store, transcript, report, step)
-    except (EventStoreError, ValueError, OSError) as error:
-        report.refused.append(f"{path}: {error}" if str(path) not in str(error) else str(error))
-    report.problem_count = source.problem_count
-    report.problems = [str(problem) for problem in source.problems]
-    return report
+
+    def _transcript(self, transcript: Transcript, report: Report, step: Callable[[], None]) -> None:
+        started = None
+        if transcript.parent_id is not None:
+            started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
+        try:
+            done = self._store.conversation(transcript.id).import_messages(
+                self._stepping(transcript.messages, step),
+                known_provider(transcript.provider),
+                is_rejection=is_refusal if transcript.provider == "anthropic" else None,
+                started=started,
+                occurred_at=transcript.times,
+                error_pattern=self._error_pattern or transcript.error_pattern,
+            )
+        except ForeignForm as error:
+            report.refused.append(f"{report.path}: {error.found}: pass --provider {error.whose[0]}")
+            return
+        except EventStoreError as error:
+            report.refused.append(f"{report.path}: {error}")
+            return
+        report.conversations += 1
+        report.ids.append(transcript.id)
+        report.added += done.added
+        report.skipped += done.skipped
+        report.events += done.events
+        found = Counter(finding.problem for finding in done.findings)
+        report.findings = dict(Counter(report.findings) + found)
+
+    def _stepping(self, messages: Iterable[T], step: Callable[[], None]) -> Iterator[T]:
+        for message in messages:
+            yield message
+            raise_if_interrupted()
+            if self._stopped.is_set():
+                raise KeyboardInterrupt
+            step()
 
 
-def _import_transcript(
-    store: EventStore, transcript: Transcript, report: Report, step: Callable[[], None]
-) -> None:
-    started = None
-    if transcript.parent_id is not None:
-        started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
-    try:
-        done = store.conversation(transcript.id).import_messages(
-            _stepping(transcript.messages, step),
-            known_provider(transcript.provider),
-            is_rejection=is_refusal if transcript.provider == "anthropic" else None,
-            started=started,
-            occurred_at=transcript.times,
-            error_pattern=transcript.error_pattern,
-        )
-    except ForeignForm as error:
-        report.refused.append(f"{report.path}: {error.found}: {_remedy(error)}")
-        return
-    except EventStoreError as error:
-        report.refused.append(f"{report.path}: {error}")
-        return
-    report.conversations += 1
-    report.ids.append(transcript.id)
-    report.added += done.added
-    report.skipped += done.skipped
-    report.events += done.events
-    found = Counter(finding.problem for finding in done.findings)
-    report.findings = dict(Counter(report.findings) + found)
-
-
-def _remedy(error: ForeignForm) -> str:
-    """Return what to do about messages in another form; files of some forms cannot be imported."""
-    known = [name for name in error.whose if name in PROVIDERS]
-    if known:
-        return f"pass --provider {known[0]}"
-    return f"in Python, import_messages(messages, {error.whose[0]!r}) takes them"
-
-
-def _stepping(messages: Iterable[T], step: Callable[[], None]) -> Iterator[T]:
-    for message in messages:
-        yield message
-        raise_if_interrupted()
-        step()
+_ProgressOf: TypeAlias = "Callable[[Source], AbstractContextManager[Callable[[], None]]]"
+"""Gives for a file a function to call after each message; it shows how far the file is read."""
 
 
 @contextmanager
-def _progress(source: Source) -> Generator[Callable[[], None], None, None]:
-    """Give a function to call after each message; it shows how far the file has been read."""
-    if sys.stderr.isatty():
-        from rich.markup import escape
-        from rich.progress import Progress, TextColumn  # slow to load
+def _progress() -> Generator[_ProgressOf, None, None]:
+    """Give what shows the progress of files: lines of a terminal, or of a log."""
+    if not sys.stderr.isatty():
+        yield lambda source: nullcontext(_Lines(source).step)
+        return
+    from rich.markup import escape
+    from rich.progress import Progress, TextColumn  # slow to load
 
-        count = TextColumn("{task.fields[messages]:,} messages")
-        columns = (*Progress.get_default_columns(), count)
-        with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+    count = TextColumn("{task.fields[messages]:,} messages")
+    columns = (*Progress.get_default_columns(), count)
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        finished: list[TaskID] = []
+
+        @contextmanager
+        def of(source: Source) -> Generator[Callable[[], None], None, None]:
+            while finished:
+                progress.remove_task(finished.pop())
             task = progress.add_task(escape(source.path.name), total=source.size, messages=0)
-            yield _Bar(source, progress, task).step
-    else:
-        yield _Lines(source).step
+            try:
+                yield _Bar(source, progress, task).step
+            finally:
+                finished.append(task)
+
+        yield of
 
 
 class _Bar:

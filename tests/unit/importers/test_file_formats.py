@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from support.importing import AT, Importer, clock, states
 
 from eventstore.importers.file_format import FileContent, FileFormat, Unit
-from eventstore.importers.problems import Problem, Problems
+from eventstore.importers.problems import Problem, Problems, SourceError
 from eventstore.importers.source import FORMATS, PROVIDERS
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.registry import PROVIDERS as MESSAGE_FORMS
 
 MESSAGE = {"role": "user", "content": "Hello."}
 RECORD = {"type": "user", "uuid": "1", "sessionId": "s", "message": MESSAGE}
@@ -71,10 +75,11 @@ def test_a_value_is_recognised_by_one_format_or_none(
 
 
 def test_formats_have_names_of_their_own() -> None:
-    """A name of a format that a caller may pass is not also a provider's."""
+    """A caller may pass each but those of plain messages, which go by their provider."""
     names = [each.name for each in FORMATS]
     assert len(set(names)) == len(names)
-    assert set(names) & set(PROVIDERS) == {"claude-code"}
+    assert set(names) - set(PROVIDERS) == {"conversations", "messages"}
+    assert set(PROVIDERS) - set(names) == set(MESSAGE_FORMS)
 
 
 def test_a_format_is_one_class() -> None:
@@ -98,3 +103,91 @@ def test_a_fault_is_placed_by_line_or_by_item(unit: Unit, problem: str) -> None:
     for transcript in FORMATS[-1].read(given):
         assert list(transcript.messages) == []
     assert [str(each)[: len(problem)] for each in given.problems.kept] == [problem]
+
+
+OPENAI = [
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f"}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "Error: gone"},
+]
+GEMINI = [
+    {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "x"}}}]},
+]
+RESPONSES = [
+    {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "a", "output": "x"},
+]
+BEDROCK = [
+    {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {}}}]},
+    {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "x"}]}}]},
+]
+OLLAMA = [
+    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
+    {"role": "tool", "tool_name": "f", "content": "x"},
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "key", "status"),
+    [
+        (OPENAI, "messages", "Failed"),
+        (GEMINI, "contents", "Completed"),
+        (RESPONSES, "input", "Completed"),
+        (BEDROCK, "messages", "Completed"),
+        (OLLAMA, "messages", "Completed"),
+    ],
+    ids=["openai", "gemini", "responses", "bedrock", "ollama"],
+)
+def test_messages_of_every_provider_are_imported(
+    importer: Importer, messages: list[Any], key: str, status: str
+) -> None:
+    """A file may be a list, a request, or lines; the form is told by the messages."""
+    for tools in (
+        importer.document("list.json", messages),
+        importer.document("request.json", {key: messages}),
+        importer.lines("lines.jsonl", *messages),
+    ):
+        assert states(tools) == [("f", status)]
+        assert importer.problems == []
+    assert importer.ids == ["list", "request", "lines"]
+
+
+def test_times_beside_messages_are_kept(importer: Importer) -> None:
+    """A program that writes a message a line often adds one."""
+    timed = [{**message, "timestamp": clock(n)} for n, message in enumerate(RESPONSES)]
+    (tool,) = importer.lines("lines.jsonl", *timed)
+    assert (tool.requested_at, tool.ended_at) == (AT, AT + 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ({"conversation_id": "c", "version": 1, "tag": "message", "event": {}}, "of toolledger"),
+        ({"id": "1", "run_type": "tool", "trace_id": "t"}, "runs of LangSmith"),
+        ({"conversations": [{"from": "human", "value": "hi"}]}, "of ShareGPT's form"),
+        ({"role": "assistant", "parts": [{"type": "tool-find"}]}, "the AI SDK's user interface"),
+        ({"object": "thread.message", "role": "user"}, "a thread of OpenAI's Assistants"),
+        ({"mapping": {}, "current_node": "1"}, "exported from ChatGPT"),
+        ({"chat_messages": []}, "exported from Claude.ai"),
+        ({"requests": [], "responderUsername": "GitHub Copilot"}, "Copilot in VS Code"),
+        ({"log": {"entries": []}}, "HTTP requests (HAR)"),
+        ({"resourceLogs": []}, "without spans"),
+        ({"name": "x", "version": 1}, "an object with 'name', 'version'"),
+        ({"messages": [{"type": "gemini"}]}, "an object with 'messages'"),
+    ],
+)
+def test_a_file_in_no_known_form_is_named_for_what_it_looks_like(
+    importer: Importer, value: dict[str, Any], what: str
+) -> None:
+    """Nothing is imported, whether the file is a document, a list or lines."""
+    for write in (importer.document, lambda name, given: importer.document(name, [given])):
+        with pytest.raises(SourceError, match=re.escape(what)):
+            write("file.json", value)
+    with pytest.raises(SourceError, match=re.escape(what)):
+        importer.lines("file.jsonl", value, value)
+    with pytest.raises(SourceError, match="Anthropic's managed agents"):
+        importer.lines("file.jsonl", ["client.beta.sessions.create", {}])
+    assert list(importer.store.conversations()) == []

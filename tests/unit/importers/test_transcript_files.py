@@ -188,8 +188,8 @@ def test_the_provider_can_be_given(tmp_path: Path) -> None:
     """A given provider is then not guessed, and a form that cannot be read is refused."""
     path = write(tmp_path / "a.json", [CALL])
     assert taken(read(path, "anthropic"))[0][0].provider == "anthropic"
-    with pytest.raises(ValueError, match="pass one of anthropic, claude-code, openai"):
-        read(path, "gemini")
+    with pytest.raises(ValueError, match="pass one of anthropic, atif, bedrock"):
+        read(path, "nobody")
     with pytest.raises(SourceError, match="not a record of a session log"):
         taken(read(path, "claude-code"))
 
@@ -398,8 +398,8 @@ def test_a_refusal_is_a_failed_result_that_says_so(result: Any, refused: int) ->
         ("a.json", b"[{]", "is not JSON: .*line 1"),
         ("a.json", b"7", "holds no messages"),
         ("a.json", b"[]", "holds no messages"),
-        ("a.json", b"[7]", "holds no messages; item 1 is not a message"),
-        ("a.json", b"{}", "holds no messages: pass a list of them"),
+        ("a.json", b"[7]", "looks like a list of int values"),
+        ("a.json", b"{}", "looks like an empty object"),
         ("a.jsonl", b"\xff\xfa\n", "holds no messages; line 1: not UTF-8"),
         ("a.jsonl", b"hello\n", "holds no messages; line 1: not JSON"),
         ("a.json", b"[" * 100_000, "nested too deeply"),

@@ -1,0 +1,152 @@
+"""Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
+
+A result has no mark of a failure: the exit code in it tells, or the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.importers.dialogue import Dialogue, call_of
+from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.json_members import member, parsed, text, text_of
+from eventstore.importers.times import duration_of, time_of
+from eventstore.importers.transcript import Transcript
+
+_RECORDS = frozenset(
+    {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
+)
+_FAILED = re.compile(
+    r"(?:\A|\n)(?:Process exited with code|Exit code:?) (?!0\b)-?\d+"
+    r"|\A(?:failed in sandbox|execution error|exec_command failed|unsupported call"
+    r"|failed to parse|apply_patch verification failed|Error\b|error:)"
+)
+_REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
+
+
+class CodexRollouts:
+    """The file format: one record a line."""
+
+    name = "codex"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a line is a record of a rollout."""
+        if unit != "line" or not is_json_object(value):
+            return False
+        return value.get("type") in _RECORDS and isinstance(value.get("payload"), dict)
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the session."""
+        rollout = _Rollout()
+        for number, value in content.values:
+            if is_json_object(value) and isinstance(value.get("payload"), dict):
+                rollout.add(value)
+            else:
+                content.report("not a record of a rollout", number)
+        name = content.name or rollout.session or content.stem
+        yield rollout.dialogue.transcript(name, rollout.parent)
+
+
+class _Rollout:
+    """A session so far."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.parent: str | None = None
+        self.dialogue = Dialogue()
+
+    def add(self, record: JsonObject) -> None:
+        """Take in one record."""
+        payload = member(record, "payload")
+        time = time_of(record.get("timestamp"))
+        if record.get("type") == "session_meta":
+            self.session = self.session or text(payload, "session_id", "id")
+            self.parent = self.parent or text(payload, "forked_from_id") or None
+        elif record.get("type") == "response_item":
+            tell = _ITEMS.get(text(payload, "type"))
+            if tell is not None:
+                tell(self.dialogue, payload, time)
+        elif record.get("type") == "event_msg" and payload.get("type") == "mcp_tool_call_end":
+            _tell_mcp_call(self.dialogue, payload, time)
+
+
+def _tell_message(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+    if item.get("role") == "assistant":
+        dialogue.reply_piece(item.get("content"), (), time)
+    else:
+        dialogue.say(text(item, "role"), item.get("content"), time)
+
+
+def _tell_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+    given: Any = item.get("arguments")
+    if given is None:
+        given = item.get("input")
+    name = text(item, "name") or text(item, "type").removesuffix("_call")
+    if given is None and is_json_object(item.get("action")):
+        given = item["action"]
+    if text(item, "type") == "custom_tool_call" and not is_json_object(parsed(given)):
+        given = {"input": given}  # a tool that takes any text
+    dialogue.reply_piece("", [call_of(text(item, "call_id", "id"), name, given)], time)
+
+
+def _tell_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+    output: Any = item.get("output", item.get("tools"))
+    told = parsed(output)
+    metadata: JsonObject = {}
+    success: Any = None
+    if is_json_object(told) and "output" in told:
+        metadata, output = member(told, "metadata"), told["output"]
+    elif is_json_object(told) and "content" in told:
+        success, output = told.get("success"), told["content"]
+    said = text_of(output)
+    code: Any = metadata.get("exit_code")
+    failed = code != 0 if isinstance(code, int) else bool(_FAILED.search(said))
+    dialogue.answer(
+        text(item, "call_id", "id"),
+        said,
+        time,
+        is_error=failed or success is False,
+        rejected=bool(_REJECTED.match(said)),
+        duration=duration_of(metadata.get("duration_seconds")),
+    )
+
+
+def _tell_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
+    """Add a call of an MCP server, which some versions write as an event only."""
+    made = member(event, "invocation")
+    call_id = text(event, "call_id")
+    if dialogue.has_call(call_id):
+        return
+    took = member(event, "duration")
+    seconds: Any = took.get("secs")
+    nanoseconds: Any = took.get("nanos")
+    known = isinstance(seconds, int) and isinstance(nanoseconds, int)
+    good = member(event, "result", "Ok")
+    failed = not good or good.get("isError") is True
+    name = "__".join(filter(None, ("mcp", text(made, "server"), text(made, "tool"))))
+    dialogue.reply_piece("", [call_of(call_id, name, made.get("arguments"))], time)
+    dialogue.answer(
+        call_id,
+        good.get("content") if good else member(event, "result").get("Err"),
+        time,
+        is_error=failed,
+        duration=seconds * 1_000_000 + nanoseconds // 1000 if known else None,
+    )
+
+
+_ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
+    "message": _tell_message,
+    "agent_message": lambda dialogue, item, time: dialogue.say("user", item.get("content"), time),
+    "function_call": _tell_call,
+    "custom_tool_call": _tell_call,
+    "local_shell_call": _tell_call,
+    "tool_search_call": _tell_call,
+    "function_call_output": _tell_result,
+    "custom_tool_call_output": _tell_result,
+    "local_shell_call_output": _tell_result,
+    "tool_search_output": _tell_result,
+}
+"""How an item is told; searches of the web and made images run at the provider."""

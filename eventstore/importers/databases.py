@@ -1,0 +1,216 @@
+"""SQLite databases that hold conversations: openai-agents' sessions, LangGraph's checkpoints.
+
+A format is one class that keeps `DatabaseFormat`, and one line in `DATABASE_FORMATS`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.dialogue import ERROR_TEXT, Dialogue
+from eventstore.importers.json_lines import decode
+from eventstore.importers.json_members import member, objects, text
+from eventstore.importers.problems import Problems, SourceError
+from eventstore.importers.times import time_of
+from eventstore.importers.traced_messages import items_of
+from eventstore.importers.transcript import Transcript
+
+SIGNATURE = b"SQLite format 3\x00"
+
+Tables = Mapping[str, AbstractSet[str]]
+"""The tables of a database, with the columns of each."""
+
+
+class DatabaseFormat(Protocol):
+    """A form of databases that hold conversations."""
+
+    name: str
+    """The name with which a caller chooses the format."""
+
+    def looks_like(self, tables: Tables) -> bool:
+        """Return whether a database with these tables is of this form."""
+        ...
+
+    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
+        """Yield the conversations; what cannot be read becomes a problem."""
+        ...
+
+
+class AgentSessions:
+    """Sessions of openai-agents: an item of OpenAI Responses in each row."""
+
+    name = "openai-agents-sessions"
+
+    def looks_like(self, tables: Tables) -> bool:
+        """Return whether there are sessions, and messages of theirs."""
+        wanted = {"session_id", "message_data", "created_at"}
+        return "agent_sessions" in tables and wanted <= tables.get("agent_messages", set())
+
+    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
+        """Yield a conversation for each session."""
+        names = "SELECT session_id FROM agent_sessions ORDER BY created_at, session_id"
+        for (name,) in database.execute(names).fetchall():
+            rows = database.execute(
+                "SELECT message_data, created_at FROM agent_messages WHERE session_id = ? "
+                "ORDER BY id",
+                (name,),
+            )
+            messages: list[Any] = []
+            times: list[int | None] = []
+            for data, created_at in rows:
+                try:
+                    messages.append(decode(_bytes(data)))
+                except ValueError:
+                    problems.add(f"session {name}: a row is not JSON")
+                    continue
+                times.append(time_of(created_at))
+            if messages:
+                yield Transcript(
+                    name, "openai-responses", messages, times=times, error_pattern=ERROR_TEXT
+                )
+
+
+class Checkpoints:
+    """Checkpoints of LangGraph: the messages in the state of each thread's last one.
+
+    The time of a message is that of the first checkpoint that has it.
+    """
+
+    name = "langgraph"
+
+    def looks_like(self, tables: Tables) -> bool:
+        """Return whether there are checkpoints with the states in them."""
+        wanted = {"thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"}
+        return wanted <= tables.get("checkpoints", set())
+
+    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
+        """Yield a conversation for each thread, and one for each subgraph in it."""
+        threads = database.execute(
+            "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints "
+            "ORDER BY thread_id, checkpoint_ns"
+        )
+        for thread, namespace in threads.fetchall():
+            rows = database.execute(
+                "SELECT checkpoint_id, type, checkpoint FROM checkpoints "
+                "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
+                (thread, namespace),
+            )
+            name = f"{thread}/{namespace}" if namespace else thread
+            dialogue = _last_state(name, rows, problems)
+            if dialogue:
+                yield dialogue.transcript(name, thread if namespace else None)
+
+
+DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
+"""The forms of databases that can be read, in the order in which they are asked."""
+
+
+class Database:
+    """A database file; `position` of `size` bytes have been read."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.position = 0
+        self._problems = problems
+
+    def transcripts(self) -> Iterator[Transcript]:
+        """Yield the conversations.
+
+        Raises:
+            SourceError: the database is of no known form, or damaged.
+        """
+        uri = f"{self.path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True)) as database:
+                yield from self._format(database).read(database, self._problems)
+        except sqlite3.Error as error:
+            raise SourceError(
+                f"{self.path} is a SQLite database that cannot be read: {error}"
+            ) from error
+        self.position = self.size
+
+    def _format(self, database: sqlite3.Connection) -> DatabaseFormat:
+        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {name: _columns(database, name) for (name,) in names.fetchall()}
+        found = next((each for each in DATABASE_FORMATS if each.looks_like(tables)), None)
+        if found is None:
+            if any(name.startswith("toolledger_") for name in tables):
+                raise SourceError(f"{self.path} is a log of toolledger: name it with --url")
+            shown = ", ".join(sorted(tables)[:5]) or "(it has none)"
+            raise SourceError(
+                f"{self.path} is a SQLite database with the tables {shown}: sessions of "
+                "openai-agents and checkpoints of LangGraph can be imported"
+            )
+        return found
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    rows = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return {name for (name,) in rows}
+
+
+def _bytes(data: object) -> bytes:
+    return data if isinstance(data, bytes) else str(data).encode()
+
+
+# LangGraph
+
+
+def _last_state(name: str, rows: sqlite3.Cursor, problems: Problems) -> Dialogue:
+    seen: dict[str, int | None] = {}
+    messages: list[JsonObject] = []
+    for checkpoint_id, kind, data in rows:
+        try:
+            state = _state(kind, _bytes(data))
+        except ValueError:
+            problems.add(f"{name}: checkpoint {checkpoint_id} cannot be read")
+            continue
+        messages = objects(member(state, "channel_values"), "messages")
+        for message in messages:
+            seen.setdefault(_key(message), time_of(state.get("ts")))
+    dialogue = Dialogue()
+    for message in messages:
+        for item in items_of([message]):
+            dialogue.add(item, seen[_key(message)])
+    return dialogue
+
+
+def _key(message: JsonObject) -> str:
+    inner = member(message, "kwargs") or message
+    return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
+
+
+def _state(kind: object, data: bytes) -> JsonObject:
+    """Return a checkpoint; objects of Python in it are taken as the members they have.
+
+    Raises:
+        ValueError: it is written in another way.
+    """
+    if kind == "msgpack":
+        state = msgspec.msgpack.decode(data, ext_hook=_members)
+    elif kind == "json":
+        state = decode(data)
+    else:
+        raise ValueError(kind)
+    return state if is_json_object(state) else {}
+
+
+_ARGUMENT_PLACE: Final = 2
+"""Where the members stand in a Python object that was packed: after its module and class."""
+
+
+def _members(code: int, data: memoryview) -> Any:
+    del code
+    inner: Any = msgspec.msgpack.decode(data, ext_hook=_members)
+    if is_json_list(inner) and len(inner) > _ARGUMENT_PLACE:
+        return inner[_ARGUMENT_PLACE]
+    return inner

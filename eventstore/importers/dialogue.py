@@ -1,0 +1,139 @@
+"""`Dialogue`: a conversation of a source, built up message by message in the neutral model.
+
+Sources that are not a provider's messages (session logs, traces, trajectories) are told in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventstore.domain.calls import FunctionCall, is_tool_name
+from eventstore.domain.json_types import is_json_object
+from eventstore.domain.messages import Text
+from eventstore.importers.json_members import text_of
+from eventstore.importers.transcript import Transcript
+from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
+
+ERROR_TEXT = (
+    r"\A\s*(?:[\w.]*(?:Error|Exception)\s*:|(?:ERROR|error)\b\s*:|Error\b"
+    r"|Traceback \(most recent call last\)|<(?:tool_use_)?error>"
+    r"|\{\s*\"error\"\s*:\s*(?!null|false|\"\"|\{\}|\[\])\S)"
+    r"|\Ameta=[\s\S]*\bisError=True"  # a result of MCP, as Python shows it
+)
+"""The beginning of a result that failed, for sources that have no mark for it."""
+
+_ROLES = {"system": "system", "developer": "developer", "human": "user", "user": "user"}
+
+
+class Dialogue:
+    """The items of a conversation so far, with their times."""
+
+    def __init__(self) -> None:
+        self._items: list[ParsedItem] = []
+        self._times: list[int | None] = []
+        self._pieces = 0
+        self._calls: set[str | None] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def has_call(self, call_id: str) -> bool:
+        """Return whether a call with this id was made."""
+        return call_id in self._calls
+
+    def say(self, role: str, content: object, time: int | None = None) -> None:
+        """Add what a person or the system said; nothing where it is empty."""
+        self._pieces += 1
+        if said := text_of(content):
+            parts = (Text(said),)
+            known = _ROLES.get(role, "user")
+            self._add(ParsedMessage(known, parts, well_formed=True), time)
+
+    def reply(
+        self,
+        content: object,
+        calls: Sequence[ParsedCall] = (),
+        time: int | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        """Add a message of the model with the calls that it makes; nothing where it is empty.
+
+        Messages with one `message_id` are pieces of one.
+        """
+        said = text_of(content)
+        self._calls.update(call.id for call in calls)
+        if said or calls:
+            parts = (Text(said),) if said else ()
+            item = ParsedMessage(
+                "assistant", parts, tuple(calls), well_formed=True, message_id=message_id
+            )
+            self._add(item, time)
+
+    def reply_piece(
+        self, content: object, calls: Sequence[ParsedCall] = (), time: int | None = None
+    ) -> None:
+        """Add a piece of the model's message: it goes on until another speaks."""
+        self.reply(content, calls, time, f"piece-{self._pieces}")
+
+    def answer(
+        self,
+        call_id: str | None,
+        content: object,
+        time: int | None = None,
+        *,
+        name: str | None = None,
+        is_error: bool = False,
+        rejected: bool = False,
+        duration: int | None = None,
+    ) -> None:
+        """Add the result of a call.
+
+        Where it names its tool and the source has not told of the call, the call is added, too.
+        """
+        if name and call_id and not self.has_call(call_id):
+            self.reply("", [call_of(call_id, name, None)], time)
+        self._pieces += 1
+        item = ParsedResult(
+            call_id or None,
+            name or None,
+            text_of(content),
+            is_error,
+            rejected=rejected,
+            well_formed=True,
+            duration=duration,
+        )
+        self._add(item, time)
+
+    def transcript(
+        self, conversation_id: str, parent_id: str | None = None, error_pattern: str | None = None
+    ) -> Transcript:
+        """Return the conversation."""
+        return Transcript(
+            conversation_id,
+            "openai",  # whose rules for calls and results are the plainest
+            self._items,
+            parent_id=parent_id,
+            times=self._times,
+            error_pattern=error_pattern,
+        )
+
+    def add(self, item: ParsedItem, time: int | None = None) -> None:
+        """Add an item as it is."""
+        if isinstance(item, ParsedMessage):
+            self._calls.update(call.id for call in item.calls)
+        self._pieces += 1
+        self._add(item, time)
+
+    def _add(self, item: ParsedItem, time: int | None) -> None:
+        self._items.append(item)
+        self._times.append(time)
+
+
+def call_of(call_id: object, name: object, arguments: object) -> ParsedCall:
+    """Return a call as a source names it; one without a name is called `unknown`."""
+    own = name if is_tool_name(name) else "unknown"
+    given = arguments if isinstance(arguments, str) or is_json_object(arguments) else None
+    if arguments is not None and given is None:
+        given = text_of(arguments)
+    known = call_id if isinstance(call_id, str) and call_id else None
+    return ParsedCall(known, FunctionCall.of(own, given, known))

@@ -1,0 +1,74 @@
+"""The names of files that cannot be imported, by their shape, so that none is taken for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.json_members import member, objects, text
+
+MAX_NAMED_MEMBERS = 5
+"""Members of an unknown object that are named."""
+
+
+def foreign_shape(value: object) -> str | None:
+    """Return what a value is, if it is known to be of a form that cannot be imported."""
+    if is_json_list(value):
+        first: Any = value[0] if value else None
+        if isinstance(first, str) and first.startswith("client.beta.sessions."):
+            return "a recording of Anthropic's managed agents"
+        return foreign_shape(first) if is_json_object(first) else None
+    if not is_json_object(value):
+        return None
+    return next((name for name, is_such in _SHAPES.items() if is_such(value)), None)
+
+
+def described(value: object) -> str:
+    """Return what a value looks like, in a few words."""
+    if known := foreign_shape(value):
+        return known
+    if is_json_list(value):
+        return f"a list of {described(value[0])}" if value else "an empty list"
+    if is_json_object(value):
+        names = ", ".join(f"{name[:40]!r}" for name in list(value)[:MAX_NAMED_MEMBERS])
+        return f"an object with {names}" if names else "an empty object"
+    return f"{type(value).__name__} values"
+
+
+def _is_ui_message(value: JsonObject) -> bool:
+    parts = [text(part, "type") for part in objects(value, "parts")]
+    tools = any(kind.startswith("tool-") or kind == "dynamic-tool" for kind in parts)
+    return "role" in value and (tools or "step-start" in parts)
+
+
+_SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
+    "an export of toolledger (`toolledger restore` reads it)": lambda value: (
+        {"conversation_id", "version", "tag", "event"} <= value.keys()
+    ),
+    "runs of LangSmith": lambda value: (
+        "run_type" in value and ("dotted_order" in value or "trace_id" in value)
+    ),
+    "a data set of ShareGPT's form": lambda value: any(
+        "from" in each and "value" in each for each in objects(value, "conversations")
+    ),
+    "messages of the AI SDK's user interface": lambda value: (
+        _is_ui_message(value) or any(map(_is_ui_message, objects(value, "messages")))
+    ),
+    "messages of a thread of OpenAI's Assistants": lambda value: text(value, "object").startswith(
+        "thread."
+    ),
+    "conversations exported from ChatGPT": lambda value: (
+        is_json_object(value.get("mapping")) and "current_node" in value
+    ),
+    "conversations exported from Claude.ai": lambda value: is_json_list(value.get("chat_messages")),
+    "a chat of GitHub Copilot in VS Code": lambda value: (
+        is_json_list(value.get("requests")) and "responderUsername" in value
+    ),
+    "an archive of HTTP requests (HAR)": lambda value: is_json_list(
+        member(value, "log").get("entries")
+    ),
+    "logs or metrics of OpenTelemetry, without spans": lambda value: (
+        "resourceLogs" in value or "resourceMetrics" in value
+    ),
+}

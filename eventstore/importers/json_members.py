@@ -1,0 +1,76 @@
+"""Members of JSON objects, where a file may hold anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.json_lines import decode
+
+_encode = msgspec.json.encode
+
+
+def text(value: JsonObject, *keys: str) -> str:
+    """Return the first of the members that is text and not empty, or empty text."""
+    return next((found for key in keys if isinstance(found := value.get(key), str) and found), "")
+
+
+def member(value: JsonObject, *keys: str) -> JsonObject:
+    """Return the object at a path of members; an empty one where there is none."""
+    for key in keys:
+        inner: Any = value.get(key)
+        if not is_json_object(inner):
+            return {}
+        value = inner
+    return value
+
+
+def items(value: JsonObject, key: str) -> list[Any]:
+    """Return the member that is a list; an empty one where there is none."""
+    found: Any = value.get(key)
+    return found if is_json_list(found) else []
+
+
+def objects(value: JsonObject, key: str) -> list[JsonObject]:
+    """Return the objects in the member that is a list."""
+    return [each for each in items(value, key) if is_json_object(each)]
+
+
+def parsed(value: object) -> Any:
+    """Return the JSON value that a text holds, once and again; other values as they are."""
+    while isinstance(value, str):
+        try:
+            value = decode(value.encode())
+        except ValueError:
+            return value
+    return value
+
+
+def text_of(content: object) -> str:
+    """Return content as text: that of its parts, one a line; other values are written as JSON."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    parts = content if is_json_list(content) else [content]
+    if parts and all(_is_part(part) for part in parts):
+        return "\n".join(filter(None, map(_text_of_part, parts)))
+    try:
+        return _encode(content).decode()
+    except (TypeError, ValueError, RecursionError):
+        return str(content)
+
+
+def _is_part(part: object) -> bool:
+    if isinstance(part, str):
+        return True
+    return is_json_object(part) and (isinstance(part.get("type"), str) or part.keys() == {"text"})
+
+
+def _text_of_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    said = text(part, "text", "content", "thinking", "refusal")
+    return said or f"[{part['type']}]" if part.get("type") != "text" else said

@@ -1,0 +1,358 @@
+"""OpenTelemetry spans as JSON: OTLP, Tempo's `batches`, Jaeger's traces, and the console's.
+
+Calls are read by the GenAI conventions, and by what traceloop, OpenInference and Google's ADK
+write instead of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.json_members import member, objects, parsed, text
+from eventstore.importers.times import time_of
+from eventstore.importers.traced_messages import items_of
+from eventstore.importers.traces import ModelStep, Step, ToolStep, tell_trace
+from eventstore.importers.transcript import Transcript
+from eventstore.providers.model import ParsedItem
+
+_RESOURCES = ("resourceSpans", "resource_spans", "batches")
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+_CONVERSATION = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "gcp.vertex.agent.session_id",
+    "traceloop.association.properties.session_id",
+    "langfuse.session.id",
+)
+_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id")
+_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
+_ARGUMENTS = (
+    "gen_ai.tool.call.arguments",
+    "gcp.vertex.agent.tool_call_args",
+    "tool_arguments",
+    "tool.parameters",
+    "ai.toolCall.args",
+    "input.value",
+    "traceloop.entity.input",
+)
+_RESULTS = (
+    "gen_ai.tool.call.result",
+    "gcp.vertex.agent.tool_response",
+    "tool_response",
+    "ai.toolCall.result",
+    "output.value",
+    "traceloop.entity.output",
+)
+_INPUTS = ("gen_ai.input.messages", "pydantic_ai.all_messages", "gcp.vertex.agent.llm_request")
+_OUTPUTS = ("gen_ai.output.messages", "gcp.vertex.agent.llm_response")
+
+
+class OpenTelemetrySpans:
+    """The file format: one export a document, or a line."""
+
+    name = "otlp"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a value is an export of spans, or a span of the console's exporter."""
+        del unit
+        if not is_json_object(value):
+            return False
+        holds = any(is_json_list(value.get(key)) for key in _RESOURCES)
+        return holds or _is_jaeger(value) or _is_console(value)
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the conversations, each in the order of its spans."""
+        spans: list[Span] = []
+        for number, value in content.values:
+            if is_json_object(value) and self.looks_like(value, content.unit):
+                spans += _spans(value)
+            else:
+                content.report("not an export of spans", number)
+        for name, own in _conversations(spans).items():
+            steps = [step for span in own for step in _steps(span)]
+            dialogue = tell_trace(steps, {span.id: span.parent_id for span in own})
+            if dialogue:
+                named = f"{content.name}/{name}" if content.name else name
+                yield dialogue.transcript(content.unused_name(named))
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """A span, in whatever form it was written."""
+
+    id: str
+    trace_id: str
+    parent_id: str
+    name: str
+    start: int | None
+    end: int | None
+    attributes: JsonObject
+    events: list[JsonObject] = []
+    is_error: bool = False
+    message: str = ""
+
+
+# the forms of spans
+
+
+def _is_jaeger(value: JsonObject) -> bool:
+    return any("spans" in each and "traceID" in each for each in objects(value, "data"))
+
+
+def _is_console(value: JsonObject) -> bool:
+    return "trace_id" in member(value, "context") and "start_time" in value
+
+
+def _spans(value: JsonObject) -> Iterator[Span]:
+    if _is_console(value):
+        yield _console_span(value)
+    for trace in objects(value, "data"):
+        yield from map(_jaeger_span, objects(trace, "spans"))
+    for key in _RESOURCES:
+        for resource in objects(value, key):
+            for scope in _SCOPES:
+                for each in objects(resource, scope):
+                    yield from map(_otlp_span, objects(each, "spans"))
+
+
+def _otlp_span(span: JsonObject) -> Span:
+    status = member(span, "status")
+    return Span(
+        id=text(span, "spanId", "span_id"),
+        trace_id=text(span, "traceId", "trace_id"),
+        parent_id=text(span, "parentSpanId", "parent_span_id"),
+        name=text(span, "name"),
+        start=time_of(span.get("startTimeUnixNano", span.get("start_time_unix_nano"))),
+        end=time_of(span.get("endTimeUnixNano", span.get("end_time_unix_nano"))),
+        attributes=_attributes(objects(span, "attributes")),
+        events=[
+            {"name": text(event, "name"), **_attributes(objects(event, "attributes"))}
+            for event in objects(span, "events")
+        ],
+        is_error=status.get("code") in (2, "2", "STATUS_CODE_ERROR", "ERROR"),
+        message=text(status, "message"),
+    )
+
+
+def _jaeger_span(span: JsonObject) -> Span:
+    tags = {text(tag, "key"): tag.get("value") for tag in objects(span, "tags")}
+    start, took = span.get("startTime"), span.get("duration")
+    parents = (text(each, "spanID") for each in objects(span, "references"))
+    logs = [
+        {text(field, "key"): field.get("value") for field in objects(log, "fields")}
+        for log in objects(span, "logs")
+    ]
+    end = start + took if isinstance(start, int) and isinstance(took, int) else None
+    return Span(
+        id=text(span, "spanID"),
+        trace_id=text(span, "traceID"),
+        parent_id=next(parents, ""),
+        name=text(span, "operationName"),
+        start=start if isinstance(start, int) else None,
+        end=end,
+        attributes=tags,
+        events=[{**log, "name": log.get("event", "")} for log in logs],
+        is_error=tags.get("error") is True or tags.get("otel.status_code") == "ERROR",
+        message=text(tags, "otel.status_description"),
+    )
+
+
+def _console_span(span: JsonObject) -> Span:
+    context, status = member(span, "context"), member(span, "status")
+    return Span(
+        id=text(context, "span_id"),
+        trace_id=text(context, "trace_id"),
+        parent_id=text(span, "parent_id"),
+        name=text(span, "name"),
+        start=time_of(span.get("start_time")),
+        end=time_of(span.get("end_time")),
+        attributes=member(span, "attributes"),
+        events=[
+            {"name": text(event, "name"), **member(event, "attributes")}
+            for event in objects(span, "events")
+        ],
+        is_error=text(status, "status_code").endswith("ERROR"),
+        message=text(status, "description"),
+    )
+
+
+def _attributes(pairs: Iterable[JsonObject]) -> JsonObject:
+    return {text(pair, "key"): _value(pair.get("value")) for pair in pairs}
+
+
+def _value(given: Any) -> Any:
+    if not is_json_object(given):
+        return given
+    for kind, value in given.items():
+        if kind in ("intValue", "int_value"):
+            return int(value) if isinstance(value, str | int) else value
+        if kind in ("arrayValue", "array_value"):
+            return [_value(each) for each in objects(member(given, kind), "values")]
+        if kind in ("kvlistValue", "kvlist_value"):
+            return _attributes(objects(member(given, kind), "values"))
+        return value
+    return None
+
+
+# the conversations
+
+
+def _conversations(spans: list[Span]) -> dict[str, list[Span]]:
+    """Return the spans of each conversation: one without its name is in that of its trace."""
+    by_id = {(span.trace_id, span.id): span for span in spans}
+    traces: defaultdict[str, set[str]] = defaultdict(set)
+    for span in spans:
+        if own := text(span.attributes, *_CONVERSATION):
+            traces[span.trace_id].add(own)
+    found: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        names = traces[span.trace_id]
+        only = next(iter(names)) if len(names) == 1 else ""
+        found[_inherited(span, by_id) or only or f"trace-{span.trace_id}"].append(span)
+    return found
+
+
+def _inherited(span: Span, by_id: dict[tuple[str, str], Span]) -> str:
+    seen: set[str] = set()
+    place: Span | None = span
+    while place is not None and place.id not in seen:
+        if own := text(place.attributes, *_CONVERSATION):
+            return own
+        seen.add(place.id)
+        place = by_id.get((place.trace_id, place.parent_id))
+    return ""
+
+
+# what a span says
+
+
+def _steps(span: Span) -> Iterator[Step]:
+    if _is_tool(span):
+        yield _tool_step(span)
+        return
+    inputs, outputs = _inputs(span), _outputs(span)
+    if inputs or outputs:
+        yield ModelStep(
+            id=span.id,
+            parent_id=span.parent_id,
+            start=span.start,
+            end=span.end,
+            inputs=inputs,
+            outputs=outputs,
+        )
+
+
+def _is_tool(span: Span) -> bool:
+    own = span.attributes
+    kind = text(own, "openinference.span.kind", "traceloop.span.kind")
+    if own.get("gen_ai.operation.name") == "execute_tool" or kind in ("TOOL", "tool"):
+        return True
+    if span.name.startswith("execute_tool ") or own.get("operation.name") == "ai.toolCall":
+        return True
+    return span.name.startswith("running tool") and bool(own.get("gen_ai.tool.name"))
+
+
+def _tool_step(span: Span) -> ToolStep:
+    own = span.attributes
+    failed = span.is_error or bool(own.get("error.type"))
+    result = _first(own, _RESULTS)
+    thrown = next((text(event, "exception.message") for event in span.events), "")
+    if failed and result is None:
+        result = thrown or span.message or text(own, "error.type")
+    return ToolStep(
+        id=span.id,
+        parent_id=span.parent_id,
+        start=span.start,
+        end=span.end,
+        name=text(own, *_TOOL_NAMES) or span.name.removeprefix("execute_tool "),
+        call_id=text(own, *_CALL_IDS),
+        arguments=_first(own, _ARGUMENTS),
+        result=result,
+        is_error=failed,
+    )
+
+
+def _first(own: JsonObject, keys: tuple[str, ...]) -> Any:
+    return next((own[key] for key in keys if own.get(key) is not None), None)
+
+
+def _inputs(span: Span) -> list[ParsedItem]:
+    own = span.attributes
+    flat = _flat(own, "gen_ai.prompt") or _flat(own, "llm.input_messages")
+    told = [_of_event(event) for event in span.events if _role_of(event)]
+    system = items_of(_instructions(own.get("gen_ai.system_instructions")))
+    return system + items_of(_first(own, _INPUTS) or flat or told)
+
+
+def _outputs(span: Span) -> list[ParsedItem]:
+    own = span.attributes
+    flat = _flat(own, "gen_ai.completion") or _flat(own, "llm.output_messages")
+    chosen = [_of_event(event) for event in span.events if event.get("name") == "gen_ai.choice"]
+    return items_of(_first(own, _OUTPUTS) or flat or chosen, "assistant")
+
+
+def _instructions(given: Any) -> Any:
+    value = parsed(given)
+    if is_json_list(value):
+        return [{"role": "system", "parts": value}]
+    return [{"role": "system", "content": value}] if value else None
+
+
+def _flat(own: JsonObject, prefix: str) -> list[JsonObject]:
+    """Return messages whose members are attributes: `gen_ai.prompt.0.tool_calls.1.name`."""
+    messages: JsonObject = {}
+    for key, value in own.items():
+        if key.startswith(f"{prefix}."):
+            place = [step for step in key[len(prefix) + 1 :].split(".") if step not in _WRAPPERS]
+            _put(messages, place, value)
+    return [_listed(each) for _, each in sorted(messages.items(), key=_number)]
+
+
+_WRAPPERS = ("message", "tool_call")  # what OpenInference puts around a message and a call
+
+
+def _put(into: JsonObject, place: list[str], value: object) -> None:
+    for step in place[:-1]:
+        inner: Any = into.setdefault(step, {})
+        if not is_json_object(inner):
+            return
+        into = inner
+    if place:
+        into[place[-1]] = value
+
+
+def _number(pair: tuple[str, Any]) -> int:
+    return int(pair[0]) if pair[0].isdigit() else 0
+
+
+def _listed(message: Any) -> Any:
+    """Return a message whose calls are a list, as they were before they became attributes."""
+    if is_json_object(message) and is_json_object(message.get("tool_calls")):
+        calls = [each for _, each in sorted(message["tool_calls"].items(), key=_number)]
+        return {**message, "tool_calls": calls}
+    return message
+
+
+def _role_of(event: JsonObject) -> str:
+    """Return the role in an event of the older conventions: `gen_ai.user.message`."""
+    head, _, rest = text(event, "name").partition(".")
+    role, _, tail = rest.partition(".")
+    return role if (head, tail) == ("gen_ai", "message") else ""
+
+
+def _of_event(event: JsonObject) -> JsonObject:
+    inner = parsed(event.get("message"))
+    if is_json_object(inner):
+        return {"role": "assistant", **inner}
+    calls = parsed(event.get("tool_calls"))
+    message: JsonObject = {
+        "role": _role_of(event) or "assistant",
+        "content": event.get("content", inner),
+        "tool_call_id": event.get("id", ""),
+    }
+    return {**message, "tool_calls": calls} if calls else message

@@ -1,0 +1,184 @@
+"""Traces: steps of models and of tools with their times, told as one conversation.
+
+1. Steps are told in the order in which they began.
+2. A model's step repeats the messages before it: only what has not been said yet is told.
+3. Of model steps inside one another the innermost is told.
+4. A tool's step answers the call with its id. Without an id it answers the first call of its name
+   that waits, one with its arguments before others; where none waits, the step is a call itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from eventstore.domain.json_types import is_json_object
+from eventstore.importers.dialogue import Dialogue, call_of
+from eventstore.importers.json_members import parsed, text_of
+from eventstore.providers.model import ParsedCall, ParsedItem, ParsedResult
+
+
+class ModelStep(msgspec.Struct, kw_only=True):
+    """A request to a model: the messages it was sent, and those it answered."""
+
+    id: str
+    parent_id: str = ""
+    start: int | None = None
+    end: int | None = None
+    inputs: list[ParsedItem] = []
+    outputs: list[ParsedItem] = []
+
+
+class ToolStep(msgspec.Struct, kw_only=True):
+    """The run of a tool; `call_id` is the provider's, where the trace has it."""
+
+    id: str
+    parent_id: str = ""
+    start: int | None = None
+    end: int | None = None
+    name: str = ""
+    call_id: str = ""
+    arguments: Any = None
+    result: Any = None
+    is_error: bool = False
+
+
+Step = ModelStep | ToolStep
+
+
+def tell_trace(steps: Sequence[Step], parents: dict[str, str]) -> Dialogue:
+    """Return the conversation that steps tell; `parents` has the parent of every span."""
+    outer = set(_outer(steps, parents))
+    told = _Telling(step for step in steps if isinstance(step, ToolStep))
+    for step in sorted(steps, key=lambda each: each.start or 0):
+        if isinstance(step, ToolStep):
+            told.run(step)
+        elif step.id not in outer:
+            told.request(step)
+    return told.dialogue
+
+
+def _outer(steps: Iterable[Step], parents: dict[str, str]) -> Iterator[str]:
+    """Yield the spans around a model's step."""
+    for step in steps:
+        if isinstance(step, ModelStep):
+            place, seen = step.parent_id, {step.id}
+            while place and place not in seen:
+                yield place
+                seen.add(place)
+                place = parents.get(place, "")
+
+
+class _Telling:
+    def __init__(self, tools: Iterable[ToolStep]) -> None:
+        self.dialogue = Dialogue()
+        self._runs = {step.call_id: step for step in tools if step.call_id}
+        self._told: Counter[bytes] = Counter()
+        self._waiting: dict[str, ParsedCall] = {}
+        self._answered: set[str] = set()
+
+    def request(self, step: ModelStep) -> None:
+        """Tell what is new in a request, and its answer."""
+        seen: Counter[bytes] = Counter()
+        for item in step.inputs:
+            if self._is_new(item, seen):
+                self._say(item, step.start)
+        for item in step.outputs:
+            if self._is_new(item, seen):
+                self._say(item, step.end)
+
+    def _is_new(self, item: ParsedItem, seen: Counter[bytes]) -> bool:
+        """Return whether an item stands more often in a request than it was told."""
+        key = _key(item)
+        seen[key] += 1
+        if seen[key] <= self._told[key]:
+            return False
+        self._told[key] += 1
+        return True
+
+    def _say(self, item: ParsedItem, time: int | None) -> None:
+        if isinstance(item, ParsedResult):
+            self._answer(item, time)
+            return
+        if item.calls and all(self.dialogue.has_call(call.id or "") for call in item.calls):
+            return
+        self._waiting.update({call.id: call for call in item.calls if call.id})
+        self.dialogue.add(item, time)
+
+    def _answer(self, item: ParsedResult, time: int | None) -> None:
+        call_id = item.id or ""
+        if call_id in self._answered:
+            return
+        run = self._runs.get(call_id)
+        if run is not None:
+            self._end(run, call_id, item.text)
+        else:
+            self._settle(call_id)
+            self.dialogue.add(item, time)
+
+    def run(self, step: ToolStep) -> None:
+        """Tell a tool's run."""
+        call_id = step.call_id or self._match(step) or step.id
+        if call_id in self._answered:
+            return
+        if not self.dialogue.has_call(call_id):
+            call = call_of(call_id, step.name, step.arguments)
+            self.dialogue.reply("", [call], step.start)
+        self._end(step, call_id, "")
+
+    def _match(self, step: ToolStep) -> str | None:
+        named = [(i, call) for i, call in self._waiting.items() if _is_of(step, call.call.name)]
+        given = parsed(step.arguments)
+        alike = (i for i, call in named if call.call.arguments in (given, _inner(given)))
+        return next(alike, named[0][0] if named else None)
+
+    def _end(self, step: ToolStep, call_id: str, told: str) -> None:
+        """Tell the end of a run; one that began and has no end waits still."""
+        result = step.result
+        if result is None and not told and not step.is_error and step.end is None:
+            return
+        took = None if step.start is None or step.end is None else max(step.end - step.start, 0)
+        said = told if result is None else _unwrapped(result)
+        self._settle(call_id)
+        self.dialogue.answer(call_id, said, step.end, is_error=_failed(step), duration=took)
+
+    def _settle(self, call_id: str) -> None:
+        self._answered.add(call_id)
+        self._waiting.pop(call_id, None)
+
+
+def _key(item: ParsedItem) -> bytes:
+    """Return what tells an item from others."""
+    if isinstance(item, ParsedResult):
+        return msgspec.json.encode(("result", item.id, None if item.id else item.text))
+    ids = [call.id or call.call.name for call in item.calls]
+    return msgspec.json.encode((item.role, ids or item.parts))
+
+
+def _is_of(step: ToolStep, name: str) -> bool:
+    return step.name == name or step.name.endswith((f" {name}", f"__{name}", f".{name}"))
+
+
+def _inner(arguments: Any) -> Any:
+    """Return arguments that stand alone inside a wrapper."""
+    if is_json_object(arguments) and len(arguments) == 1:
+        return next(iter(arguments.values()))
+    return arguments
+
+
+def _failed(step: ToolStep) -> bool:
+    result = parsed(step.result)
+    if not is_json_object(result):
+        return step.is_error
+    return step.is_error or True in (result.get("isError"), result.get("is_error"))
+
+
+def _unwrapped(result: Any) -> str:
+    """Return a result as text; of MCP's result its content."""
+    value = parsed(result)
+    if is_json_object(value) and isinstance(value.get("content"), list | str):
+        return text_of(value["content"])
+    return text_of(result)

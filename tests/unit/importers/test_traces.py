@@ -1,0 +1,300 @@
+"""Traces: OpenTelemetry spans as OTLP, Tempo, Jaeger and the console write them, and Langfuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.importing import AT, Importer, clock, states
+
+from eventstore import ToolCompleted
+
+
+def nanoseconds(seconds: float) -> str:
+    """Return a time after `AT` as OTLP writes it."""
+    return str(AT * 1000 + round(seconds * 1_000_000_000))
+
+
+def value(given: Any) -> dict[str, Any]:
+    """Return a value as OTLP writes it."""
+    if isinstance(given, list):
+        return {"arrayValue": {"values": [value(each) for each in given]}}
+    if isinstance(given, dict):
+        pairs = [{"key": key, "value": value(each)} for key, each in given.items()]
+        return {"kvlistValue": {"values": pairs}}
+    return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
+
+
+def span(name: str, start: float, end: float, parent: str = "", **fields: Any) -> dict[str, Any]:
+    """Return a span; its attributes have a `__` for each dot in their names."""
+    own = {"status", "events", "spanId"}
+    attributes = {key.replace("__", "."): v for key, v in fields.items() if key not in own}
+    return {
+        "traceId": "t",
+        "spanId": fields.get("spanId", f"{name}-{start}"),
+        "parentSpanId": parent,
+        "name": name,
+        "startTimeUnixNano": nanoseconds(start),
+        "endTimeUnixNano": nanoseconds(end),
+        "status": fields.get("status", {}),
+        "events": fields.get("events", []),
+        "attributes": [{"key": key, "value": value(each)} for key, each in attributes.items()],
+    }
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    """Return an export of spans."""
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def told(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in the form of the GenAI conventions."""
+    return {"role": role, "parts": list(parts)}
+
+
+WORDS = told("user", {"type": "text", "content": "go"})
+CALLS = told(
+    "assistant",
+    {"type": "tool_call", "id": "a", "name": "find", "arguments": {"n": 1}},
+    {"type": "tool_call", "id": "b", "name": "find", "arguments": {"n": 2}},
+)
+RESULTS = told(
+    "tool",
+    {"type": "tool_call_response", "id": "a", "response": "here"},
+    {"type": "tool_call_response", "id": "b", "response": "gone"},
+)
+DONE = told("assistant", {"type": "text", "content": "done"})
+
+
+def chat(start: float, end: float, inputs: list[Any], *outputs: Any, **more: Any) -> dict[str, Any]:
+    """Return the span of a request to a model."""
+    return span(
+        "chat m",
+        start,
+        end,
+        gen_ai__conversation__id="c",
+        gen_ai__input__messages=json.dumps(inputs),
+        gen_ai__output__messages=json.dumps(outputs),
+        **more,
+    )
+
+
+def test_spans_with_messages_are_told_once(importer: Importer) -> None:
+    """Requests repeat what was said: only the new is told, results have their tools' spans."""
+    tools = importer.document(
+        "trace.json",
+        export(
+            chat(5, 6, [WORDS, CALLS, RESULTS], DONE),
+            span("execute_tool find", 2, 3.5, gen_ai__tool__call__id="a"),
+            span(
+                "execute_tool find",
+                2,
+                4,
+                gen_ai__tool__call__id="b",
+                status={"code": "STATUS_CODE_ERROR", "message": "it broke"},
+            ),
+            chat(0, 1, [WORDS], CALLS, gen_ai__system_instructions=[{"type": "text"}]),
+        ),
+    )
+    assert importer.ids == ["c"]
+    assert states(tools) == [("find", "Completed"), ("find", "Failed")]
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 3_500_000)
+    assert list(importer.said()) == [("user", "go"), ("assistant", "done")]
+    events = [recorded.event for recorded in importer.store.conversation("c").events()]
+    assert next(e.duration for e in events if isinstance(e, ToolCompleted)) == 1_500_000
+
+
+def test_spans_without_messages_tell_their_calls(importer: Importer) -> None:
+    """Conversations are told apart; a span without any stands with its parent's, or its trace."""
+    tools = importer.lines(
+        "spans.jsonl",
+        export(
+            span("invoke_agent", 0, 9, spanId="root", gen_ai__conversation__id="one"),
+            span(
+                "execute_tool f",
+                1,
+                2,
+                "root",
+                gen_ai__operation__name="execute_tool",
+                gen_ai__tool__call__arguments='{"n":1}',
+                gen_ai__tool__call__result='{"content":[{"type":"text","text":"x"}],"isError":true}',
+            ),
+            span("other", 3, 9, spanId="other", gen_ai__conversation__id="two"),
+        ),
+        export(
+            span(
+                "g",
+                4,
+                5,
+                "other",
+                openinference__span__kind="TOOL",
+                tool__name="g",
+                input__value='{"n":2}',
+                output__value="y",
+            ),
+            span("GET /", 6, 7, "other"),
+        ),
+    )
+    assert importer.ids == ["one", "two"]
+    assert states(tools) == [("f", "Failed"), ("g", "Completed")]
+    assert [tool.call.arguments for tool in tools] == [{"n": 1}, {"n": 2}]
+
+
+FLAT = {
+    "gen_ai__prompt__0__role": "user",
+    "gen_ai__prompt__0__content": "go",
+    "gen_ai__completion__0__role": "assistant",
+    "gen_ai__completion__0__tool_calls__0__id": "a",
+    "gen_ai__completion__0__tool_calls__0__name": "find",
+    "gen_ai__completion__0__tool_calls__0__arguments": '{"n":1}',
+}
+OPEN_INFERENCE = {
+    "llm__input_messages__0__message__role": "user",
+    "llm__input_messages__0__message__content": "go",
+    "llm__output_messages__0__message__role": "assistant",
+    "llm__output_messages__0__message__tool_calls__0__tool_call__id": "a",
+    "llm__output_messages__0__message__tool_calls__0__tool_call__function__name": "find",
+    "llm__output_messages__0__message__tool_calls__0__tool_call__function__arguments": '{"n":1}',
+}
+EVENTS = [
+    {"name": "gen_ai.user.message", "attributes": [{"key": "content", "value": value("go")}]},
+    {
+        "name": "gen_ai.choice",
+        "attributes": [
+            {
+                "key": "message",
+                "value": value(
+                    json.dumps(
+                        {
+                            "tool_calls": [
+                                {"id": "a", "function": {"name": "find", "arguments": '{"n":1}'}}
+                            ]
+                        }
+                    )
+                ),
+            }
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [FLAT, OPEN_INFERENCE, {"events": EVENTS}],
+    ids=["traceloop", "open-inference", "events"],
+)
+def test_messages_of_other_conventions_are_read(importer: Importer, fields: dict[str, Any]) -> None:
+    """Messages stand in flat attributes, or in the events of the span."""
+    tools = importer.document(
+        "trace.json",
+        export(
+            span("outer", 0, 9, spanId="outer", **FLAT),
+            span("chat", 0, 1, "outer", **fields),
+            span(
+                "execute_tool find",
+                2,
+                3,
+                gcp__vertex__agent__tool_call_args='{"n":1}',
+                gcp__vertex__agent__tool_response="x",
+            ),
+        ),
+    )
+    assert importer.ids == ["trace-t"]
+    assert states(tools) == [("find", "Completed")]
+    assert list(importer.said()) == [("user", "go")]
+
+
+def test_the_forms_of_tempo_jaeger_and_the_console_are_read(importer: Importer) -> None:
+    """Jaeger's times are microseconds, the console's are text."""
+    tool = span("execute_tool f", 1, 2, gen_ai__tool__call__id="a")
+    tempo = {"batches": [{"instrumentationLibrarySpans": [{"spans": [tool]}]}]}
+    tags = [{"key": "gen_ai.operation.name", "value": "execute_tool"}]
+    jaeger = {
+        "traceID": "u",
+        "spanID": "1",
+        "operationName": "execute_tool g",
+        "startTime": AT,
+        "duration": 500,
+        "tags": [*tags, {"key": "error", "value": True}],
+        "logs": [{"fields": [{"key": "exception.message", "value": "it broke"}]}],
+    }
+    console = {
+        "name": "execute_tool h",
+        "context": {"trace_id": "v", "span_id": "1"},
+        "parent_id": None,
+        "start_time": clock(0),
+        "end_time": clock(1),
+        "status": {"status_code": "UNSET"},
+        "attributes": {"gen_ai.tool.name": "h", "gen_ai.tool.call.id": "b"},
+    }
+    tools = importer.lines(
+        "all.jsonl", tempo, {"data": [{"traceID": "u", "spans": [jaeger]}]}, console
+    )
+    assert importer.ids == ["trace-t", "trace-u", "trace-v"]
+    assert states(tools) == [("f", "Completed"), ("g", "Failed"), ("h", "Completed")]
+    assert [tool.ended_at for tool in tools] == [AT + 2_000_000, AT + 500, AT + 1_000_000]
+
+
+# Langfuse
+
+
+def observation(kind: str, name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
+    """Return an observation."""
+    return {
+        "id": f"{name}-{start}",
+        "type": kind,
+        "name": name,
+        "startTime": clock(start),
+        "endTime": clock(end),
+        "level": "DEFAULT",
+        **fields,
+    }
+
+
+OPENAI_CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": '{"n":1}'}}
+OBSERVATIONS = [
+    observation("TOOL", "running tool: find", 2, 3, input={"n": 2}, output="two"),
+    observation("TOOL", "find", 2, 4, input='{"n":1}', level="ERROR", statusMessage="it broke"),
+    observation(
+        "GENERATION",
+        "chat",
+        0,
+        1,
+        input=[
+            {"role": "user", "content": "go"},
+            {"role": "tool", "content": {"type": "function", "function": {"name": "find"}}},
+        ],
+        output=json.dumps(
+            {
+                "role": "assistant",
+                "content": "",
+                "additional_kwargs": {
+                    "tool_calls": [
+                        OPENAI_CALL,
+                        {**OPENAI_CALL, "id": "b"}
+                        | {"function": {"name": "find", "arguments": '{"n":2}'}},
+                    ]
+                },
+            }
+        ),
+    ),
+    observation("GENERATION", "chat", 5, 6, input="thanks", output={"content": "done"}),
+    observation("SPAN", "other", 0, 9),
+]
+
+
+def test_a_trace_of_langfuse_pairs_its_tools_by_name_and_arguments(importer: Importer) -> None:
+    """Its observations have no ids of calls; a failure has its level."""
+    tools = importer.document("trace.json", {"trace": {"id": "t"}, "observations": OBSERVATIONS})
+    assert importer.ids == ["t"]
+    assert states(tools) == [("find", "Failed"), ("find", "Completed")]
+    assert [tool.ended_at for tool in tools] == [AT + 4_000_000, AT + 3_000_000]
+    assert list(importer.said()) == [("user", "go"), ("user", "thanks"), ("assistant", "done")]
+
+
+def test_observations_in_lines_are_told_by_their_trace(importer: Importer) -> None:
+    """Each trace is a conversation."""
+    lines = [{**each, "traceId": name} for name in "tu" for each in OBSERVATIONS]
+    assert len(importer.lines("observations.jsonl", *lines)) == 4
+    assert importer.ids == ["t", "u"]

@@ -1,0 +1,202 @@
+"""Trajectories and evaluations: SWE-agent, ATIF, inspect_ai."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from support.importing import AT, Importer, clock, states
+
+from eventstore import ToolCompleted
+from eventstore.importers import SourceError, read
+
+# SWE-agent
+
+
+def step(action: str, observation: str, **fields: Any) -> dict[str, Any]:
+    """Return a step of a trajectory."""
+    return {
+        "action": action,
+        "observation": observation,
+        "response": f"I {action}.",
+        "thought": "",
+        "state": {},
+        **fields,
+    }
+
+
+OPENING = [
+    {"role": "system", "content": "You are."},
+    {"role": "user", "content": "a demonstration", "is_demo": True},
+    {"role": "user", "content": "fix it"},
+]
+
+
+def test_steps_of_text_actions_are_calls(importer: Importer) -> None:
+    """The first word is the tool; a demonstration is left out, errors are told by their text."""
+    steps = [
+        step("ls -a", "a.py"),
+        step("python a.py", "Traceback (most recent call last):\n ...\nKeyError: 1"),
+        step("", "say something"),
+        step("edit 1:1\nx", "Your proposed edit has introduced new syntax error(s)."),
+        step("open a.py", "def f():\n    raise ValueError(1)  # no error here"),
+    ]
+    tools = importer.document(
+        "run.traj", {"environment": "e", "trajectory": steps, "history": OPENING, "info": {}}
+    )
+    assert states(tools) == [
+        ("ls", "Completed"),
+        ("python", "Failed"),
+        ("edit", "Failed"),
+        ("open", "Completed"),
+    ]
+    assert tools[0].call.arguments == {"action": "ls -a"}
+    assert ("user", "a demonstration") not in list(importer.said())
+
+
+def test_calls_of_a_history_are_taken(importer: Importer) -> None:
+    """Where the model called functions, they are told instead of the text of the actions."""
+    made = {"id": "a", "type": "function", "function": {"name": "bash", "arguments": '{"c":1}'}}
+    history = [
+        *OPENING,
+        {"role": "assistant", "content": "now", "tool_calls": [made]},
+        {"role": "tool", "content": "bash: x: command not found", "tool_call_ids": ["a"]},
+        {"role": "user", "content": "go on"},
+    ]
+    steps = [step("x", "", execution_time=0.25)]
+    (tool,) = importer.document("run.traj", {"trajectory": steps, "history": history})
+    assert (tool.call.name, tool.call.arguments) == ("bash", {"c": 1})
+    assert tool.status.name == "Failed"
+
+
+# ATIF
+
+
+def test_a_trajectory_in_atif_is_told(importer: Importer) -> None:
+    """Results stand in the step of their calls; one without a call's id answers an only call."""
+    tools = importer.document(
+        "trajectory.json",
+        {
+            "schema_version": "ATIF-v1.5",
+            "session_id": "s",
+            "steps": [
+                {"step_id": 1, "source": "user", "message": "go", "timestamp": clock(0)},
+                {
+                    "step_id": 2,
+                    "source": "agent",
+                    "timestamp": clock(1),
+                    "message": "",
+                    "tool_calls": [
+                        {"tool_call_id": "a", "function_name": "f", "arguments": {"n": 1}},
+                        {"tool_call_id": "b", "function_name": "g", "arguments": {}},
+                    ],
+                    "observation": {
+                        "results": [
+                            {"source_call_id": "b", "content": "Error: gone"},
+                            {"source_call_id": "a", "content": [{"type": "text", "text": "x"}]},
+                        ]
+                    },
+                },
+                {
+                    "step_id": 3,
+                    "source": "agent",
+                    "tool_calls": [{"tool_call_id": "c", "function_name": "f", "arguments": {}}],
+                    "observation": {"results": [{"source_call_id": None, "content": "y"}]},
+                },
+                {
+                    "step_id": 4,
+                    "source": "agent",
+                    "message": "done",
+                    "observation": {"results": [{"content": "a terminal's text"}]},
+                },
+            ],
+        },
+    )
+    assert states(tools) == [("f", "Completed"), ("g", "Failed"), ("f", "Completed")]
+    assert tools[0].requested_at == AT + 1_000_000
+    assert list(importer.said())[-1] == ("user", "a terminal's text")
+
+
+# inspect_ai
+
+
+def tool_message(call_id: str, kind: str | None = None) -> dict[str, Any]:
+    """Return a result in a sample, with an error of some kind."""
+    message = {"role": "tool", "tool_call_id": call_id, "function": "bash", "content": "out"}
+    return message | ({"error": {"type": kind, "message": f"a {kind}"}} if kind else {})
+
+
+def sample(**fields: Any) -> dict[str, Any]:
+    """Return a sample of a log."""
+    made = [
+        {"id": name, "function": "bash", "arguments": {"cmd": f"attachment://{name}"}}
+        for name in "ab"
+    ]
+    return {
+        "id": 1,
+        "epoch": 2,
+        "attachments": {"a": "ls", "b": "id"},
+        "messages": [
+            {"id": "m0", "role": "user", "content": "go"},
+            {"id": "m1", "role": "assistant", "content": "", "tool_calls": made},
+            tool_message("a"),
+            tool_message("b", "timeout"),
+            tool_message("c", "approval"),
+        ],
+        "events": [
+            {"event": "sample_init", "timestamp": clock(0)},
+            {
+                "event": "model",
+                "timestamp": clock(1),
+                "completed": clock(2),
+                "output": {"choices": [{"message": {"id": "m1"}}]},
+            },
+            {
+                "event": "tool",
+                "id": "a",
+                "timestamp": clock(3),
+                "completed": clock(4),
+                "working_time": 0.5,
+            },
+        ],
+        **fields,
+    }
+
+
+def check_samples(importer: Importer, tools: list[Any]) -> None:
+    """Check that the sample's calls were told, with the times of its events."""
+    assert [tool.status.name for tool in tools] == ["Completed", "Failed", "Rejected"]
+    assert tools[0].call.arguments == {"cmd": "ls"}
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 2_000_000, AT + 4_000_000)
+    events = importer.store.conversation(importer.ids[0]).events()
+    completed = next(each.event for each in events if isinstance(each.event, ToolCompleted))
+    assert completed.duration == 500_000
+
+
+def test_a_log_of_inspect_is_told_sample_by_sample(importer: Importer) -> None:
+    """Errors have a kind each; times and durations are those of the events."""
+    log = {"version": 2, "eval": {"task": "t"}, "samples": [sample()]}
+    check_samples(importer, importer.document("log.json", log))
+    assert importer.ids == ["log/1/epoch-2"]
+
+
+def test_an_eval_archive_is_read_as_it_is(importer: Importer) -> None:
+    """Its samples are read one by one; one that is damaged becomes a problem."""
+    path = importer.folder / "log.eval"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr("samples/1_epoch_2.json", json.dumps(sample()))
+        archive.writestr("samples/2_epoch_1.json", "{")
+    check_samples(importer, importer.file(path))
+    assert importer.problems == ["samples/2_epoch_1.json is not JSON"]
+
+
+def test_another_archive_is_refused(importer: Importer) -> None:
+    """The error says that it is a ZIP archive."""
+    path = importer.folder / "a.zip"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "text")
+    with pytest.raises(SourceError, match="is a ZIP archive, and not a log of inspect_ai"):
+        list(read(path).transcripts())
