@@ -28,6 +28,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
+from eventstore.domain.messages import Text
 from eventstore.errors import ImportConflict
 from eventstore.providers.compaction import compact
 from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
@@ -322,7 +323,12 @@ class Import:
         times, number = self._source.times, self._taken
         self._taken += 1
         if isinstance(message, _ITEMS):
-            form, items = _form(message), [message]
+            try:
+                form = _form(message)
+            except ValueError:  # half of a surrogate pair
+                message = _encodable(message)
+                form = _form(message)
+            items = [message]
         else:
             try:
                 form = _encode(message)
@@ -464,6 +470,37 @@ def _makes_calls(batch: Iterable[_Message]) -> bool:
 
 def _plain(message: object) -> Any:
     return message if isinstance(message, _ITEMS) else plain(message)
+
+
+def _encodable(item: ParsedItem) -> ParsedItem:
+    """Return an item of text alone whose halves of surrogate pairs are written out."""
+    if isinstance(item, ParsedResult):
+        return msgspec.structs.replace(
+            item, id=_escaped(item.id), name=_escaped(item.name), text=_escaped(item.text) or ""
+        )
+    calls = [
+        ParsedCall(
+            _escaped(made.id),
+            msgspec.structs.replace(
+                made.call,
+                name=_escaped(made.call.name),
+                arguments=readable(made.call.arguments)[0],
+                id=_escaped(made.call.id),
+                raw=_escaped(made.call.raw),
+            ),
+        )
+        for made in item.calls
+    ]
+    parts = [
+        Text(_escaped(part.text) or "") if isinstance(part, Text) else part for part in item.parts
+    ]
+    return msgspec.structs.replace(
+        item, parts=tuple(parts), calls=tuple(calls), message_id=_escaped(item.message_id)
+    )
+
+
+def _escaped(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _form(item: ParsedItem) -> bytes:

@@ -36,7 +36,9 @@ class CodexRollouts:
         """Return whether a line is a record of a rollout."""
         if unit != "line" or not is_json_object(value):
             return False
-        return value.get("type") in _RECORDS and isinstance(value.get("payload"), dict)
+        if text(value, "type") in _RECORDS and isinstance(value.get("payload"), dict):
+            return True
+        return _is_old_header(value)
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the session."""
@@ -44,10 +46,24 @@ class CodexRollouts:
         for number, value in content.values:
             if is_json_object(value) and isinstance(value.get("payload"), dict):
                 rollout.add(value)
+            elif is_json_object(value) and _is_old_header(value):
+                rollout.session = rollout.session or text(value, "id")
+            elif is_json_object(value) and (text(value, "type") in _ITEMS or _is_quiet(value)):
+                rollout.add({**value, "type": "response_item", "payload": value})
             else:
                 content.report("not a record of a rollout", number)
         name = content.name or rollout.session or content.stem
         yield rollout.dialogue.transcript(name, rollout.parent)
+
+
+def _is_old_header(value: JsonObject) -> bool:
+    """Return whether a line opens a rollout of the first versions, whose lines are the items."""
+    return {"id", "timestamp", "instructions"} <= value.keys() and "type" not in value
+
+
+def _is_quiet(value: JsonObject) -> bool:
+    """Return whether a line of those versions holds nothing to tell."""
+    return "record_type" in value or text(value, "type") in ("reasoning", "web_search_call")
 
 
 class _Rollout:

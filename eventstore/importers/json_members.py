@@ -72,5 +72,5 @@ def _is_part(part: object) -> bool:
 def _text_of_part(part: Any) -> str:
     if isinstance(part, str):
         return part
-    said = text(part, "text", "content", "thinking", "refusal")
+    said = text(part, "text", "content", "value", "thinking", "refusal")
     return said or f"[{part['type']}]" if part.get("type") != "text" else said

@@ -73,7 +73,7 @@ def _observations(value: JsonObject) -> list[JsonObject]:
 
 
 def _is_observation(value: JsonObject) -> bool:
-    return value.get("type") in _TYPES and "startTime" in value
+    return text(value, "type") in _TYPES and "startTime" in value
 
 
 def _steps(observation: JsonObject) -> Iterator[Step]:

@@ -59,7 +59,7 @@ def _messages_of(value: JsonObject) -> list[Any] | None:
 
 def detect(messages: Sequence[object]) -> str | None:
     """Return the provider whose form the messages have; None where several could be meant."""
-    own = provider_of(messages)
+    own = provider_of(messages[:MAX_DETECTED_VALUES])
     return own or next((name for message in messages if (name := _provider_of(message))), None)
 
 

@@ -113,7 +113,7 @@ def _tell_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> Non
             dialogue.reply(said, (), time)
         else:
             dialogue.say("user", said, time)
-    elif event.get("source") == "agent" and event["action"] not in _OWN_ACTIONS:
+    elif event.get("source") == "agent" and text(event, "action") not in _OWN_ACTIONS:
         own = {key: each for key, each in arguments.items() if key not in _NOT_ARGUMENTS}
         call = call_of(_numbered(event.get("id")), event["action"], own)
         dialogue.reply(text(arguments, "thought"), [call], time)

@@ -49,8 +49,15 @@ _RESULTS = (
     "output.value",
     "traceloop.entity.output",
 )
-_INPUTS = ("gen_ai.input.messages", "pydantic_ai.all_messages", "gcp.vertex.agent.llm_request")
-_OUTPUTS = ("gen_ai.output.messages", "gcp.vertex.agent.llm_response")
+_INPUTS = (
+    "gen_ai.input.messages",
+    "pydantic_ai.all_messages",
+    "all_messages_events",
+    "events",
+    "ai.prompt.messages",
+    "gcp.vertex.agent.llm_request",
+)
+_OUTPUTS = ("gen_ai.output.messages", "ai.response.text", "gcp.vertex.agent.llm_response")
 
 
 class OpenTelemetrySpans:
@@ -190,7 +197,8 @@ def _value(given: Any) -> Any:
         return given
     for kind, value in given.items():
         if kind in ("intValue", "int_value"):
-            return int(value) if isinstance(value, str | int) else value
+            digits = isinstance(value, str) and value.removeprefix("-").isdecimal()
+            return int(value) if digits else value
         if kind in ("arrayValue", "array_value"):
             return [_value(each) for each in objects(member(given, kind), "values")]
         if kind in ("kvlistValue", "kvlist_value"):
@@ -259,8 +267,14 @@ def _is_tool(span: Span) -> bool:
 
 def _tool_step(span: Span) -> ToolStep:
     own = span.attributes
-    failed = span.is_error or bool(own.get("error.type"))
+    failed = span.is_error or bool(own.get("error.type")) or own.get("tool.status") == "error"
+    given = {text(event, "name"): event for event in span.events}
+    arguments = _first(own, _ARGUMENTS)
+    if arguments is None:
+        arguments = given.get("gen_ai.tool.message", {}).get("content")
     result = _first(own, _RESULTS)
+    if result is None:
+        result = given.get("gen_ai.choice", {}).get("message")
     thrown = next((text(event, "exception.message") for event in span.events), "")
     if failed and result is None:
         result = thrown or span.message or text(own, "error.type")
@@ -271,7 +285,7 @@ def _tool_step(span: Span) -> ToolStep:
         end=span.end,
         name=text(own, *_TOOL_NAMES) or span.name.removeprefix("execute_tool "),
         call_id=text(own, *_CALL_IDS),
-        arguments=_first(own, _ARGUMENTS),
+        arguments=arguments,
         result=result,
         is_error=failed,
     )

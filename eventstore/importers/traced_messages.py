@@ -97,9 +97,12 @@ def _plain(message: JsonObject, role: str) -> JsonObject:
 
 def _content(content: Any) -> Any:
     """Return content; parts that are text, by whatever name, as their text."""
-    parts = objects({"parts": content}, "parts")
-    kinds = {part.get("type") for part in parts}
-    return text_of(content) if parts and kinds <= _TEXTS else content
+    told = parsed(content)
+    parts = objects({"parts": told}, "parts")
+    kinds = {text(part, "type") for part in parts}
+    if parts and kinds <= _TEXTS:
+        return text_of(told)
+    return told if parts else content
 
 
 def _call(made: JsonObject) -> JsonObject:
@@ -138,22 +141,26 @@ def _message(role: str, said: str) -> ParsedMessage:
 
 
 def _has_parts(message: JsonObject) -> bool:
-    parts = objects(message, "parts")
-    return any(isinstance(part.get("type"), str) for part in parts)
+    if any(isinstance(part.get("type"), str) for part in objects(message, "parts")):
+        return True
+    kinds = {text(part, "type") for part in objects(message, "content")}
+    return bool(kinds & {"tool-call", "tool-result"})  # the AI SDK's
 
 
 def _of_parts(message: JsonObject, role: str) -> Iterator[ParsedItem]:
     said: list[str] = []
     calls: list[Any] = []
-    for part in objects(message, "parts"):
-        kind = part.get("type")
+    for part in objects(message, "parts") or objects(message, "content"):
+        kind = text(part, "type").replace("-", "_")
+        call_id, name = text(part, "id", "toolCallId"), text(part, "name", "toolName")
         if kind == "tool_call":
-            calls.append(call_of(part.get("id"), part.get("name"), part.get("arguments")))
-        elif kind == "tool_call_response":
-            content: Any = part.get("result", part.get("response"))
+            given = (part.get(key) for key in ("arguments", "input", "args"))
+            calls.append(call_of(call_id, name, next((g for g in given if g is not None), None)))
+        elif kind in ("tool_call_response", "tool_result"):
+            content: Any = part.get("result", part.get("response", part.get("output")))
             yield ParsedResult(
-                text(part, "id") or None,
-                text(part, "name") or None,
+                call_id or None,
+                name or None,
                 text_of(content),
                 well_formed=True,
             )

@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from eventstore.domain.json_types import is_json_object
+from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.json_members import parsed, text_of
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedResult
@@ -76,13 +77,13 @@ class _Telling:
     def __init__(self, tools: Iterable[ToolStep]) -> None:
         self.dialogue = Dialogue()
         self._runs = {step.call_id: step for step in tools if step.call_id}
-        self._told: Counter[bytes] = Counter()
+        self._told: Counter[Hashable] = Counter()
         self._waiting: dict[str, ParsedCall] = {}
         self._answered: set[str] = set()
 
     def request(self, step: ModelStep) -> None:
         """Tell what is new in a request, and its answer."""
-        seen: Counter[bytes] = Counter()
+        seen: Counter[Hashable] = Counter()
         for item in step.inputs:
             if self._is_new(item, seen):
                 self._say(item, step.start)
@@ -90,7 +91,7 @@ class _Telling:
             if self._is_new(item, seen):
                 self._say(item, step.end)
 
-    def _is_new(self, item: ParsedItem, seen: Counter[bytes]) -> bool:
+    def _is_new(self, item: ParsedItem, seen: Counter[Hashable]) -> bool:
         """Return whether an item stands more often in a request than it was told."""
         key = _key(item)
         seen[key] += 1
@@ -150,12 +151,13 @@ class _Telling:
         self._waiting.pop(call_id, None)
 
 
-def _key(item: ParsedItem) -> bytes:
+def _key(item: ParsedItem) -> Hashable:
     """Return what tells an item from others."""
     if isinstance(item, ParsedResult):
-        return msgspec.json.encode(("result", item.id, None if item.id else item.text))
+        return ("result", item.id, None if item.id else item.text)
     ids = [call.id or call.call.name for call in item.calls]
-    return msgspec.json.encode((item.role, ids or item.parts))
+    said = [part.text for part in item.parts if isinstance(part, Text)]
+    return (item.role, *(ids or said))
 
 
 def _is_of(step: ToolStep, name: str) -> bool:

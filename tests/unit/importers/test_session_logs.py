@@ -5,19 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from support.foreign_logs import GEMINI, PYDANTIC, V0, codex, item
 from support.importing import AT, Importer, clock, states
 
 # Codex CLI
-
-
-def codex(kind: str, seconds: float, **payload: Any) -> dict[str, Any]:
-    """Return a record of a rollout."""
-    return {"timestamp": clock(seconds), "type": kind, "payload": payload}
-
-
-def item(kind: str, seconds: float, **fields: Any) -> dict[str, Any]:
-    """Return an item of a response in a rollout."""
-    return codex("response_item", seconds, type=kind, **fields)
 
 
 def test_a_rollout_of_codex_is_told_by_its_items(importer: Importer) -> None:
@@ -64,35 +55,6 @@ def test_a_rollout_of_codex_is_told_by_its_items(importer: Importer) -> None:
 # Gemini CLI
 
 
-def gemini_call(name: str, status: str, **response: Any) -> dict[str, Any]:
-    """Return a call as Gemini CLI writes it, with its result."""
-    result = [{"functionResponse": {"id": name, "name": name, "response": response}}]
-    return {
-        "id": name,
-        "name": name,
-        "args": {"n": 1},
-        "status": status,
-        "timestamp": clock(9),
-        "result": result if response else [],
-    }
-
-
-GEMINI = [
-    {"id": "1", "timestamp": clock(0), "type": "user", "content": [{"text": "go"}]},
-    {"id": "2", "timestamp": clock(1), "type": "info", "content": "a notice"},
-    {
-        "id": "3",
-        "timestamp": clock(2),
-        "type": "gemini",
-        "content": "I look.",
-        "toolCalls": [
-            gemini_call("good", "success", output="here"),
-            gemini_call("bad", "error", error="gone"),
-            gemini_call("no", "cancelled", error="the user refused"),
-            gemini_call("open", "executing"),
-        ],
-    },
-]
 GEMINI_STATES = [
     ("good", "Completed"),
     ("bad", "Failed"),
@@ -128,47 +90,6 @@ def test_a_session_of_gemini_cli_in_lines_is_patched(importer: Importer) -> None
 
 
 # OpenHands
-
-
-def v0(number: int, source: str, **fields: Any) -> dict[str, Any]:
-    """Return an event of V0."""
-    return {"id": number, "timestamp": clock(number).rstrip("Z"), "source": source, **fields}
-
-
-def metadata(call_id: str, arguments: str) -> dict[str, Any]:
-    """Return what an event of V0 knows of its call."""
-    made = {"id": call_id, "function": {"name": "execute_bash", "arguments": arguments}}
-    response = {"id": "r", "choices": [{"message": {"tool_calls": [made]}}]}
-    return {"tool_call_id": call_id, "function_name": "execute_bash", "model_response": response}
-
-
-V0 = [
-    v0(0, "agent", action="system", args={"content": "You are."}),
-    v0(1, "user", action="message", args={"content": "fix it"}),
-    v0(
-        2,
-        "agent",
-        action="run",
-        args={"command": "ls", "thought": "look"},
-        tool_call_metadata=metadata("a", '{"command":"ls","security_risk":"LOW"}'),
-    ),
-    v0(
-        3,
-        "agent",
-        observation="run",
-        cause=2,
-        content="no such file",
-        extras={"metadata": {"exit_code": 2}},
-        tool_call_metadata=metadata("a", "{}"),
-    ),
-    v0(4, "agent", action="read", args={"path": "x"}, tool_call_metadata=metadata("b", "{}")),
-    v0(5, "user", observation="user_rejected", content="no", extras={}, cause=4)
-    | {"tool_call_metadata": metadata("b", "{}")},
-    v0(6, "agent", action="browse", args={"url": "u", "thought": ""}),
-    v0(7, "agent", observation="browse", cause=6, content="a page", extras={}),
-    v0(8, "agent", observation="error", content="the model erred", extras={}),
-    v0(9, "environment", observation="agent_state_changed", content="", extras={}),
-]
 
 
 def test_events_of_openhands_v0_are_told(importer: Importer) -> None:
@@ -226,41 +147,6 @@ def test_events_of_openhands_v1_are_told(importer: Importer) -> None:
 # pydantic-ai
 
 
-def part(kind: str, **fields: Any) -> dict[str, Any]:
-    """Return a part of a message of pydantic-ai."""
-    return {"part_kind": kind, **fields}
-
-
-PYDANTIC = [
-    {
-        "kind": "request",
-        "parts": [
-            part("system-prompt", content="You are.", timestamp=clock(0)),
-            part("user-prompt", content="go", timestamp=clock(0)),
-        ],
-    },
-    {
-        "kind": "response",
-        "timestamp": clock(1),
-        "parts": [
-            part("text", content="I look."),
-            part("tool-call", tool_name="find", args='{"n":1}', tool_call_id="a"),
-            part("tool-call", tool_name="find", args={"n": 2}, tool_call_id="b"),
-            part("tool-call", tool_name="find", args=None, tool_call_id="c"),
-        ],
-    },
-    {
-        "kind": "request",
-        "parts": [
-            part("tool-return", tool_name="find", content={"x": 1}, tool_call_id="a")
-            | {"timestamp": clock(2)},
-            part("retry-prompt", tool_name="find", content="again", tool_call_id="b"),
-            part("tool-return", tool_name="find", content="no", tool_call_id="c", outcome="denied"),
-        ],
-    },
-]
-
-
 def test_messages_of_pydantic_ai_are_told(importer: Importer) -> None:
     """A request for another try is a failure, and a denied call is a rejection."""
     tools = importer.document("messages.json", PYDANTIC)
@@ -305,3 +191,22 @@ def test_an_answer_of_openai_responses_is_told(importer: Importer) -> None:
     )
     assert importer.ids == ["resp_1"]
     assert (tool.status.name, tool.requested_at) == ("Pending", AT)
+
+
+def test_a_rollout_of_the_first_versions_of_codex_is_told(importer: Importer) -> None:
+    """Its lines are the items themselves, after a header; only the header has a time."""
+    tools = importer.lines(
+        "rollout.jsonl",
+        {"id": "s", "timestamp": clock(0), "instructions": None},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "a"},
+        {
+            "type": "function_call_output",
+            "call_id": "a",
+            "output": '{"output":"no","metadata":{"exit_code":1,"duration_seconds":0.1}}',
+        },
+    )
+    assert (importer.ids, importer.problems) == (["s"], [])
+    assert states(tools) == [("shell", "Failed")]

@@ -6,78 +6,20 @@ import json
 from typing import Any
 
 import pytest
+from support.foreign_logs import (
+    CALLS,
+    DONE,
+    OBSERVATIONS,
+    RESULTS,
+    WORDS,
+    chat,
+    export,
+    span,
+    value,
+)
 from support.importing import AT, Importer, clock, states
 
 from eventstore import ToolCompleted
-
-
-def nanoseconds(seconds: float) -> str:
-    """Return a time after `AT` as OTLP writes it."""
-    return str(AT * 1000 + round(seconds * 1_000_000_000))
-
-
-def value(given: Any) -> dict[str, Any]:
-    """Return a value as OTLP writes it."""
-    if isinstance(given, list):
-        return {"arrayValue": {"values": [value(each) for each in given]}}
-    if isinstance(given, dict):
-        pairs = [{"key": key, "value": value(each)} for key, each in given.items()]
-        return {"kvlistValue": {"values": pairs}}
-    return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
-
-
-def span(name: str, start: float, end: float, parent: str = "", **fields: Any) -> dict[str, Any]:
-    """Return a span; its attributes have a `__` for each dot in their names."""
-    own = {"status", "events", "spanId"}
-    attributes = {key.replace("__", "."): v for key, v in fields.items() if key not in own}
-    return {
-        "traceId": "t",
-        "spanId": fields.get("spanId", f"{name}-{start}"),
-        "parentSpanId": parent,
-        "name": name,
-        "startTimeUnixNano": nanoseconds(start),
-        "endTimeUnixNano": nanoseconds(end),
-        "status": fields.get("status", {}),
-        "events": fields.get("events", []),
-        "attributes": [{"key": key, "value": value(each)} for key, each in attributes.items()],
-    }
-
-
-def export(*spans: dict[str, Any]) -> dict[str, Any]:
-    """Return an export of spans."""
-    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": list(spans)}]}]}
-
-
-def told(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
-    """Return a message in the form of the GenAI conventions."""
-    return {"role": role, "parts": list(parts)}
-
-
-WORDS = told("user", {"type": "text", "content": "go"})
-CALLS = told(
-    "assistant",
-    {"type": "tool_call", "id": "a", "name": "find", "arguments": {"n": 1}},
-    {"type": "tool_call", "id": "b", "name": "find", "arguments": {"n": 2}},
-)
-RESULTS = told(
-    "tool",
-    {"type": "tool_call_response", "id": "a", "response": "here"},
-    {"type": "tool_call_response", "id": "b", "response": "gone"},
-)
-DONE = told("assistant", {"type": "text", "content": "done"})
-
-
-def chat(start: float, end: float, inputs: list[Any], *outputs: Any, **more: Any) -> dict[str, Any]:
-    """Return the span of a request to a model."""
-    return span(
-        "chat m",
-        start,
-        end,
-        gen_ai__conversation__id="c",
-        gen_ai__input__messages=json.dumps(inputs),
-        gen_ai__output__messages=json.dumps(outputs),
-        **more,
-    )
 
 
 def test_spans_with_messages_are_told_once(importer: Importer) -> None:
@@ -239,51 +181,6 @@ def test_the_forms_of_tempo_jaeger_and_the_console_are_read(importer: Importer) 
 # Langfuse
 
 
-def observation(kind: str, name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
-    """Return an observation."""
-    return {
-        "id": f"{name}-{start}",
-        "type": kind,
-        "name": name,
-        "startTime": clock(start),
-        "endTime": clock(end),
-        "level": "DEFAULT",
-        **fields,
-    }
-
-
-OPENAI_CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": '{"n":1}'}}
-OBSERVATIONS = [
-    observation("TOOL", "running tool: find", 2, 3, input={"n": 2}, output="two"),
-    observation("TOOL", "find", 2, 4, input='{"n":1}', level="ERROR", statusMessage="it broke"),
-    observation(
-        "GENERATION",
-        "chat",
-        0,
-        1,
-        input=[
-            {"role": "user", "content": "go"},
-            {"role": "tool", "content": {"type": "function", "function": {"name": "find"}}},
-        ],
-        output=json.dumps(
-            {
-                "role": "assistant",
-                "content": "",
-                "additional_kwargs": {
-                    "tool_calls": [
-                        OPENAI_CALL,
-                        {**OPENAI_CALL, "id": "b"}
-                        | {"function": {"name": "find", "arguments": '{"n":2}'}},
-                    ]
-                },
-            }
-        ),
-    ),
-    observation("GENERATION", "chat", 5, 6, input="thanks", output={"content": "done"}),
-    observation("SPAN", "other", 0, 9),
-]
-
-
 def test_a_trace_of_langfuse_pairs_its_tools_by_name_and_arguments(importer: Importer) -> None:
     """Its observations have no ids of calls; a failure has its level."""
     tools = importer.document("trace.json", {"trace": {"id": "t"}, "observations": OBSERVATIONS})
@@ -298,3 +195,50 @@ def test_observations_in_lines_are_told_by_their_trace(importer: Importer) -> No
     lines = [{**each, "traceId": name} for name in "tu" for each in OBSERVATIONS]
     assert len(importer.lines("observations.jsonl", *lines)) == 4
     assert importer.ids == ["t", "u"]
+
+
+def test_traces_of_the_ai_sdk_and_of_strands_are_read(importer: Importer) -> None:
+    """One has its messages in parts of its own, the other its calls in events of spans."""
+    prompt = [
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool-call", "toolCallId": "a", "toolName": "f", "input": {"n": 1}}
+            ],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "a",
+                    "toolName": "f",
+                    "output": {"type": "text", "value": "x"},
+                }
+            ],
+        },
+    ]
+    events = [
+        {"name": name, "attributes": [{"key": key, "value": value(given)}]}
+        for name, key, given in (
+            ("gen_ai.tool.message", "content", '{"n":2}'),
+            ("gen_ai.choice", "message", '[{"text":"gone"}]'),
+        )
+    ]
+    tools = importer.document(
+        "trace.json",
+        export(
+            span("ai.doGenerate", 0, 1, ai__prompt__messages=json.dumps(prompt))
+            | {
+                "attributes": [
+                    {"key": "ai.prompt.messages", "value": value(json.dumps(prompt))},
+                    {"key": "ai.response.text", "value": value("done")},
+                ]
+            },
+            span("execute_tool g", 2, 3, tool__status="error", events=events),
+        ),
+    )
+    assert states(tools) == [("f", "Completed"), ("g", "Failed")]
+    assert tools[1].call.arguments == {"n": 2}
+    assert list(importer.said()) == [("user", "go"), ("assistant", "done")]

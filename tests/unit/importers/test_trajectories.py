@@ -7,6 +7,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from support.foreign_logs import sample
 from support.importing import AT, Importer, clock, states
 
 from eventstore import ToolCompleted
@@ -120,49 +121,6 @@ def test_a_trajectory_in_atif_is_told(importer: Importer) -> None:
 
 
 # inspect_ai
-
-
-def tool_message(call_id: str, kind: str | None = None) -> dict[str, Any]:
-    """Return a result in a sample, with an error of some kind."""
-    message = {"role": "tool", "tool_call_id": call_id, "function": "bash", "content": "out"}
-    return message | ({"error": {"type": kind, "message": f"a {kind}"}} if kind else {})
-
-
-def sample(**fields: Any) -> dict[str, Any]:
-    """Return a sample of a log."""
-    made = [
-        {"id": name, "function": "bash", "arguments": {"cmd": f"attachment://{name}"}}
-        for name in "ab"
-    ]
-    return {
-        "id": 1,
-        "epoch": 2,
-        "attachments": {"a": "ls", "b": "id"},
-        "messages": [
-            {"id": "m0", "role": "user", "content": "go"},
-            {"id": "m1", "role": "assistant", "content": "", "tool_calls": made},
-            tool_message("a"),
-            tool_message("b", "timeout"),
-            tool_message("c", "approval"),
-        ],
-        "events": [
-            {"event": "sample_init", "timestamp": clock(0)},
-            {
-                "event": "model",
-                "timestamp": clock(1),
-                "completed": clock(2),
-                "output": {"choices": [{"message": {"id": "m1"}}]},
-            },
-            {
-                "event": "tool",
-                "id": "a",
-                "timestamp": clock(3),
-                "completed": clock(4),
-                "working_time": 0.5,
-            },
-        ],
-        **fields,
-    }
 
 
 def check_samples(importer: Importer, tools: list[Any]) -> None:

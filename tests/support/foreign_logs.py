@@ -1,0 +1,290 @@
+"""Logs as other programs write them, made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.importing import AT, clock
+
+
+def codex(kind: str, seconds: float, **payload: Any) -> dict[str, Any]:
+    """Return a record of a rollout."""
+    return {"timestamp": clock(seconds), "type": kind, "payload": payload}
+
+
+def item(kind: str, seconds: float, **fields: Any) -> dict[str, Any]:
+    """Return an item of a response in a rollout."""
+    return codex("response_item", seconds, type=kind, **fields)
+
+
+def gemini_call(name: str, status: str, **response: Any) -> dict[str, Any]:
+    """Return a call as Gemini CLI writes it, with its result."""
+    result = [{"functionResponse": {"id": name, "name": name, "response": response}}]
+    return {
+        "id": name,
+        "name": name,
+        "args": {"n": 1},
+        "status": status,
+        "timestamp": clock(9),
+        "result": result if response else [],
+    }
+
+
+GEMINI = [
+    {"id": "1", "timestamp": clock(0), "type": "user", "content": [{"text": "go"}]},
+    {"id": "2", "timestamp": clock(1), "type": "info", "content": "a notice"},
+    {
+        "id": "3",
+        "timestamp": clock(2),
+        "type": "gemini",
+        "content": "I look.",
+        "toolCalls": [
+            gemini_call("good", "success", output="here"),
+            gemini_call("bad", "error", error="gone"),
+            gemini_call("no", "cancelled", error="the user refused"),
+            gemini_call("open", "executing"),
+        ],
+    },
+]
+
+
+def v0(number: int, source: str, **fields: Any) -> dict[str, Any]:
+    """Return an event of V0."""
+    return {"id": number, "timestamp": clock(number).rstrip("Z"), "source": source, **fields}
+
+
+def metadata(call_id: str, arguments: str) -> dict[str, Any]:
+    """Return what an event of V0 knows of its call."""
+    made = {"id": call_id, "function": {"name": "execute_bash", "arguments": arguments}}
+    response = {"id": "r", "choices": [{"message": {"tool_calls": [made]}}]}
+    return {"tool_call_id": call_id, "function_name": "execute_bash", "model_response": response}
+
+
+V0 = [
+    v0(0, "agent", action="system", args={"content": "You are."}),
+    v0(1, "user", action="message", args={"content": "fix it"}),
+    v0(
+        2,
+        "agent",
+        action="run",
+        args={"command": "ls", "thought": "look"},
+        tool_call_metadata=metadata("a", '{"command":"ls","security_risk":"LOW"}'),
+    ),
+    v0(
+        3,
+        "agent",
+        observation="run",
+        cause=2,
+        content="no such file",
+        extras={"metadata": {"exit_code": 2}},
+        tool_call_metadata=metadata("a", "{}"),
+    ),
+    v0(4, "agent", action="read", args={"path": "x"}, tool_call_metadata=metadata("b", "{}")),
+    v0(5, "user", observation="user_rejected", content="no", extras={}, cause=4)
+    | {"tool_call_metadata": metadata("b", "{}")},
+    v0(6, "agent", action="browse", args={"url": "u", "thought": ""}),
+    v0(7, "agent", observation="browse", cause=6, content="a page", extras={}),
+    v0(8, "agent", observation="error", content="the model erred", extras={}),
+    v0(9, "environment", observation="agent_state_changed", content="", extras={}),
+]
+
+
+def part(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return a part of a message of pydantic-ai."""
+    return {"part_kind": kind, **fields}
+
+
+PYDANTIC = [
+    {
+        "kind": "request",
+        "parts": [
+            part("system-prompt", content="You are.", timestamp=clock(0)),
+            part("user-prompt", content="go", timestamp=clock(0)),
+        ],
+    },
+    {
+        "kind": "response",
+        "timestamp": clock(1),
+        "parts": [
+            part("text", content="I look."),
+            part("tool-call", tool_name="find", args='{"n":1}', tool_call_id="a"),
+            part("tool-call", tool_name="find", args={"n": 2}, tool_call_id="b"),
+            part("tool-call", tool_name="find", args=None, tool_call_id="c"),
+        ],
+    },
+    {
+        "kind": "request",
+        "parts": [
+            part("tool-return", tool_name="find", content={"x": 1}, tool_call_id="a")
+            | {"timestamp": clock(2)},
+            part("retry-prompt", tool_name="find", content="again", tool_call_id="b"),
+            part("tool-return", tool_name="find", content="no", tool_call_id="c", outcome="denied"),
+        ],
+    },
+]
+
+
+def tool_message(call_id: str, kind: str | None = None) -> dict[str, Any]:
+    """Return a result in a sample, with an error of some kind."""
+    message = {"role": "tool", "tool_call_id": call_id, "function": "bash", "content": "out"}
+    return message | ({"error": {"type": kind, "message": f"a {kind}"}} if kind else {})
+
+
+def sample(**fields: Any) -> dict[str, Any]:
+    """Return a sample of a log."""
+    made = [
+        {"id": name, "function": "bash", "arguments": {"cmd": f"attachment://{name}"}}
+        for name in "ab"
+    ]
+    return {
+        "id": 1,
+        "epoch": 2,
+        "attachments": {"a": "ls", "b": "id"},
+        "messages": [
+            {"id": "m0", "role": "user", "content": "go"},
+            {"id": "m1", "role": "assistant", "content": "", "tool_calls": made},
+            tool_message("a"),
+            tool_message("b", "timeout"),
+            tool_message("c", "approval"),
+        ],
+        "events": [
+            {"event": "sample_init", "timestamp": clock(0)},
+            {
+                "event": "model",
+                "timestamp": clock(1),
+                "completed": clock(2),
+                "output": {"choices": [{"message": {"id": "m1"}}]},
+            },
+            {
+                "event": "tool",
+                "id": "a",
+                "timestamp": clock(3),
+                "completed": clock(4),
+                "working_time": 0.5,
+            },
+        ],
+        **fields,
+    }
+
+
+def nanoseconds(seconds: float) -> str:
+    """Return a time after `AT` as OTLP writes it."""
+    return str(AT * 1000 + round(seconds * 1_000_000_000))
+
+
+def value(given: Any) -> dict[str, Any]:
+    """Return a value as OTLP writes it."""
+    if isinstance(given, list):
+        return {"arrayValue": {"values": [value(each) for each in given]}}
+    if isinstance(given, dict):
+        pairs = [{"key": key, "value": value(each)} for key, each in given.items()]
+        return {"kvlistValue": {"values": pairs}}
+    return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
+
+
+def span(name: str, start: float, end: float, parent: str = "", **fields: Any) -> dict[str, Any]:
+    """Return a span; its attributes have a `__` for each dot in their names."""
+    own = {"status", "events", "spanId"}
+    attributes = {key.replace("__", "."): v for key, v in fields.items() if key not in own}
+    return {
+        "traceId": "t",
+        "spanId": fields.get("spanId", f"{name}-{start}"),
+        "parentSpanId": parent,
+        "name": name,
+        "startTimeUnixNano": nanoseconds(start),
+        "endTimeUnixNano": nanoseconds(end),
+        "status": fields.get("status", {}),
+        "events": fields.get("events", []),
+        "attributes": [{"key": key, "value": value(each)} for key, each in attributes.items()],
+    }
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    """Return an export of spans."""
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def told(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in the form of the GenAI conventions."""
+    return {"role": role, "parts": list(parts)}
+
+
+WORDS = told("user", {"type": "text", "content": "go"})
+
+
+CALLS = told(
+    "assistant",
+    {"type": "tool_call", "id": "a", "name": "find", "arguments": {"n": 1}},
+    {"type": "tool_call", "id": "b", "name": "find", "arguments": {"n": 2}},
+)
+
+
+RESULTS = told(
+    "tool",
+    {"type": "tool_call_response", "id": "a", "response": "here"},
+    {"type": "tool_call_response", "id": "b", "response": "gone"},
+)
+
+
+DONE = told("assistant", {"type": "text", "content": "done"})
+
+
+def chat(start: float, end: float, inputs: list[Any], *outputs: Any, **more: Any) -> dict[str, Any]:
+    """Return the span of a request to a model."""
+    return span(
+        "chat m",
+        start,
+        end,
+        gen_ai__conversation__id="c",
+        gen_ai__input__messages=json.dumps(inputs),
+        gen_ai__output__messages=json.dumps(outputs),
+        **more,
+    )
+
+
+def observation(kind: str, name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
+    """Return an observation."""
+    return {
+        "id": f"{name}-{start}",
+        "type": kind,
+        "name": name,
+        "startTime": clock(start),
+        "endTime": clock(end),
+        "level": "DEFAULT",
+        **fields,
+    }
+
+
+OPENAI_CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": '{"n":1}'}}
+
+
+OBSERVATIONS = [
+    observation("TOOL", "running tool: find", 2, 3, input={"n": 2}, output="two"),
+    observation("TOOL", "find", 2, 4, input='{"n":1}', level="ERROR", statusMessage="it broke"),
+    observation(
+        "GENERATION",
+        "chat",
+        0,
+        1,
+        input=[
+            {"role": "user", "content": "go"},
+            {"role": "tool", "content": {"type": "function", "function": {"name": "find"}}},
+        ],
+        output=json.dumps(
+            {
+                "role": "assistant",
+                "content": "",
+                "additional_kwargs": {
+                    "tool_calls": [
+                        OPENAI_CALL,
+                        {**OPENAI_CALL, "id": "b"}
+                        | {"function": {"name": "find", "arguments": '{"n":2}'}},
+                    ]
+                },
+            }
+        ),
+    ),
+    observation("GENERATION", "chat", 5, 6, input="thanks", output={"content": "done"}),
+    observation("SPAN", "other", 0, 9),
+]
