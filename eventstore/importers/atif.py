@@ -37,7 +37,9 @@ class AtifTrajectories:
             for step in objects(value, "steps"):
                 _tell(dialogue, step)
             name = content.name or text(value, "session_id", "trajectory_id") or content.stem
-            yield dialogue.transcript(content.unused_name(name), error_pattern=ERROR_TEXT)
+            transcript = dialogue.transcript(content.unused_name(name), error_pattern=ERROR_TEXT)
+            transcript.part_id = f"{transcript.id}/{content.file_stem}"  # one that goes on
+            yield transcript
 
 
 def _tell(dialogue: Dialogue, step: JsonObject) -> None:

@@ -86,7 +86,10 @@ class OpenTelemetrySpans:
             dialogue = tell_trace(steps, {span.id: span.parent_id for span in own})
             if dialogue:
                 named = f"{content.name}/{name}" if content.name else name
-                yield dialogue.transcript(content.unused_name(named))
+                transcript = dialogue.transcript(content.unused_name(named))
+                first = min(own, key=lambda span: span.start or 0)
+                transcript.part_id = f"{transcript.id}/trace-{first.trace_id}"
+                yield transcript
 
 
 class Span(msgspec.Struct, kw_only=True):

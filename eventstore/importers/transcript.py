@@ -24,7 +24,8 @@ class Transcript(msgspec.Struct):
     `provider`, or items of the neutral model (`ParsedItem`). `lines` are the lines of the messages
     read so far, where each message has its own line; `times` are their times at the source, in
     microseconds since 1970 UTC. A result whose text matches `error_pattern` is a failure. The
-    transcript of a sub-agent names the conversation and the call that started it.
+    transcript of a sub-agent names the conversation and the call that started it. `part_id` names
+    what may be one part of several, where the log has another part under the id itself.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Transcript(msgspec.Struct):
     parent_call_id: str | None = None
     times: list[int | None] = []
     error_pattern: str | None = None
+    part_id: str | None = None
 
     def place(self, message: int) -> str:
         """Return where a message (counted from 0) stands in the file."""

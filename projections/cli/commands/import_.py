@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 import msgspec
 import typer
 
-from eventstore import EventStore, EventStoreError, RunStarted
+from eventstore import EventStore, EventStoreError, ImportConflict, Imported, RunStarted
 from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read
 from eventstore.providers import ForeignForm, known_provider
 from projections.cli.interrupts import raise_if_interrupted
@@ -211,14 +211,14 @@ class _Importing:
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
         try:
-            done = self._store.conversation(transcript.id).import_messages(
-                self._stepping(transcript.messages, step),
-                known_provider(transcript.provider),
-                is_rejection=is_refusal if transcript.provider == "anthropic" else None,
-                started=started,
-                occurred_at=transcript.times,
-                error_pattern=self._error_pattern or transcript.error_pattern,
-            )
+            done = self._messages(transcript, started, step)
+        except ImportConflict as error:
+            if transcript.part_id is None:
+                report.refused.append(f"{report.path}: {error}")
+                return
+            transcript.id, transcript.part_id = transcript.part_id, None
+            self._transcript(transcript, report, step)
+            return
         except ForeignForm as error:
             report.refused.append(f"{report.path}: {error.found}: pass --provider {error.whose[0]}")
             return
@@ -232,6 +232,18 @@ class _Importing:
         report.events += done.events
         found = Counter(finding.problem for finding in done.findings)
         report.findings = dict(Counter(report.findings) + found)
+
+    def _messages(
+        self, transcript: Transcript, started: RunStarted | None, step: Callable[[], None]
+    ) -> Imported:
+        return self._store.conversation(transcript.id).import_messages(
+            self._stepping(transcript.messages, step),
+            known_provider(transcript.provider),
+            is_rejection=is_refusal if transcript.provider == "anthropic" else None,
+            started=started,
+            occurred_at=transcript.times,
+            error_pattern=self._error_pattern or transcript.error_pattern,
+        )
 
     def _stepping(self, messages: Iterable[T], step: Callable[[], None]) -> Iterator[T]:
         for message in messages:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.foreign_logs import export, span
 
 from eventstore import EventStore
 from projections.cli import app
@@ -90,3 +91,20 @@ def test_failures_are_told_by_a_pattern(tmp_path: Path, capsys: pytest.CaptureFi
     assert "--error-pattern" in capsys.readouterr().err
     assert app.run(["show", "done", "--url", url]) == 0
     assert "2025-01-02 03:04:05" in capsys.readouterr().out
+
+
+def test_parts_of_one_conversation_in_several_files_are_kept_apart(tmp_path: Path) -> None:
+    """A trace has the spans of one turn: a later one is not taken for a conflict."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    files: list[str] = []
+    for trace in "tu":
+        root = span("invoke_agent", 0, 3, gen_ai__conversation__id="c")
+        tool = span("execute_tool f", 1, 2, gen_ai__tool__call__id="a", gen_ai__tool__name=trace)
+        path = tmp_path / f"{trace}.json"
+        path.write_text(
+            json.dumps(export(root, tool)).replace('"traceId": "t"', f'"traceId": "{trace}"')
+        )
+        files.append(str(path))
+    for _ in range(2):
+        assert app.run(["import", *files, "--jobs", "1", "--url", url]) == 0
+        assert statuses(url) == {"c": "Completed", "c/trace-u": "Completed"}
