@@ -38,21 +38,42 @@ from eventstore.testing.builders import (
 from eventstore.testing.clock import NOON, FrozenClock
 from eventstore.testing.concurrency import run_concurrently
 from eventstore.testing.fixtures import OpenStorage
+from eventstore.testing.history import (
+    Acknowledgement,
+    Guarantee,
+    Place,
+    Placed,
+    Reading,
+    Violation,
+    acknowledged,
+    check_history,
+    places,
+    refused,
+    unknown,
+)
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract, SharedEventStoreContract
 
 __all__ = [
     "NOON",
+    "Acknowledgement",
     "EventStoreContract",
     "FrozenClock",
+    "Guarantee",
     "OpenStorage",
+    "Place",
+    "Placed",
+    "Reading",
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",
+    "Violation",
+    "acknowledged",
     "all_events",
     "append",
     "append_one",
     "approved",
+    "check_history",
     "completed",
     "draft",
     "failed",
@@ -62,8 +83,11 @@ __all__ = [
     "message",
     "paused",
     "pending",
+    "places",
     "rebase_with",
+    "refused",
     "rejected",
     "run_concurrently",
     "running",
+    "unknown",
 ]

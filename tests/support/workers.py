@@ -7,18 +7,27 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
+from uuid import uuid4
 
 from support import tiers
 
 from eventstore import EventStore
 from eventstore.append.conversation_state import ConversationState
 from eventstore.errors import EventStoreError, IllegalTransition
-from eventstore.testing import message
+from eventstore.testing import (
+    Acknowledgement,
+    Reading,
+    acknowledged,
+    check_history,
+    message,
+    places,
+    unknown,
+)
 
 LONG = 10 if tiers.LONG else 1
 """How many times as long the torture takes."""
@@ -91,8 +100,9 @@ def received(pipe: Connection) -> Iterator[Any]:
 
 
 def append_without_end(url: str, seed: int, pipe: Connection) -> None:
-    """Append, and report each event after its append has returned."""
+    """Append, and note each append before it begins and after it has returned."""
     chance = random.Random(seed)
+    writer = str(seed)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
         number = 0
@@ -100,8 +110,10 @@ def append_without_end(url: str, seed: int, pipe: Connection) -> None:
             texts = [f"{seed}.{number + n}" for n in range(chance.choice([1, 1, 1, 3, 20]))]
             number += len(texts)
             padding = "x" * chance.choice([0, 100, 3000])
-            recorded = chat.append(*(message(f"{text} {padding}") for text in texts))
-            pipe.send([(r.version, text) for r, text in zip(recorded, texts, strict=True)])
+            ids = [uuid4().hex for _ in texts]
+            pipe.send(unknown(writer, ids))
+            events = [message(f"{text} {padding}") for text in texts]
+            pipe.send(acknowledged(writer, chat.append(*events, event_ids=ids)))
 
 
 def run_calls(url: str, worker: str, calls: int) -> int:
@@ -209,6 +221,16 @@ def append_in_handler(url: str, rounds: int) -> list[str]:
 
 
 # checks
+
+
+def check_log(
+    store: EventStore, notes: Sequence[Acknowledgement], readings: Sequence[Reading] = ()
+) -> int:
+    """Assert that the log is whole and as writers and readers were told; return its length."""
+    assert list(store.verify()) == []  # SQLite's own integrity check, too
+    rows = places(store.read())
+    assert check_history(notes, readings, rows) == []
+    return len(rows)
 
 
 def check_what_is_remembered(store: EventStore) -> None:

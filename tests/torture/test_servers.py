@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,18 @@ from support.servers import MariaDB, MySQL, PostgreSQL
 from eventstore import EventStore, IllegalTransition
 from eventstore.errors import StorageError
 from eventstore.storage.factory import open_storage
-from eventstore.testing import append, message, run_concurrently
+from eventstore.testing import (
+    Acknowledgement,
+    Reading,
+    acknowledged,
+    append,
+    message,
+    run_concurrently,
+)
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from support.servers import Server
 
     from eventstore.storage.interface import Append, AppendOutcome, Storage
@@ -42,12 +52,6 @@ def texts(storage: Storage) -> list[str]:
     return [event.parts[0].text for event in events]
 
 
-def drain(pipe: Any, acknowledged: list[str]) -> None:
-    """Record what was acknowledged until the writer has ended."""
-    for batch in workers.received(pipe):
-        acknowledged.extend(batch)
-
-
 # the tail never skips
 
 
@@ -63,11 +67,19 @@ def test_a_reader_of_a_file_misses_nothing(tmp_path: Path) -> None:
     check_that_nothing_is_missed(url)
 
 
+def stopped(readers: list[tuple[Any, Connection]]) -> list[Reading]:
+    """Tell readers that all has been written; return what each saw."""
+    for _, pipe in readers:
+        assert pipe.recv() == "follows"
+        pipe.send("stop")
+    return [pipe.recv() for _, pipe in readers]
+
+
 def check_that_nothing_is_missed(url: str) -> None:
     """Read twice beside 12 writers, and six that are killed."""
     each = EVENTS // 30
     chance = random.Random(3)
-    acknowledged: list[str] = []
+    notes: list[Acknowledgement] = []
     jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(8)]
     jobs += [partial(feeding.write_together, url, f"many-{n}", each) for n in range(4)]
     victims = [partial(feeding.write_in_the_way, url, f"victim-{n}", 10**9) for n in range(6)]
@@ -77,27 +89,16 @@ def check_that_nothing_is_missed(url: str) -> None:
     ):
         for victim in victims:
             with workers.children([victim]) as ((process, pipe),):
-                for _ in range(chance.randint(1, 20)):
-                    acknowledged.extend(pipe.recv())
+                notes.extend(islice(workers.received(pipe), chance.randint(2, 40)))
                 time.sleep(chance.random() / 200)  # a random moment; nothing is waited for
                 process.kill()
                 process.join()
-                drain(pipe, acknowledged)
+                notes.extend(workers.received(pipe))
         for _, pipe in writers:
-            drain(pipe, acknowledged)
-        with EventStore.open(url) as store:
-            stored = texts(store.session.storage)
-            assert list(store.verify()) == []
-        for _, pipe in readers:
-            assert pipe.recv() == "follows"
-            pipe.send("stop")
-        seen = [pipe.recv() for _, pipe in readers]
-    for reader in seen:
-        assert reader.faults == []
-        assert sorted(reader.texts) == sorted(stored)
-    assert max(Counter(stored).values()) == 1
-    assert set(acknowledged) <= set(stored)
-    assert len(stored) >= 0.9 * EVENTS
+            notes.extend(workers.received(pipe))
+        readings = stopped(readers)
+    with EventStore.open(url) as store:
+        assert workers.check_log(store, notes, readings) >= 0.9 * EVENTS
 
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
@@ -355,11 +356,14 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
     """Every append succeeds, and is stored once."""
     proxy, url = through
     count = 40 * workers.LONG
+    notes: list[Acknowledgement] = []
     with EventStore.open(url) as store:
 
         def write(thread: int) -> None:
             for number in range(count):
-                store.conversation(f"chat-{number % 5}").append(message(f"{thread}.{number}"))
+                chat = store.conversation(f"chat-{number % 5}")
+                told = chat.append(message(f"{thread}.{number}"))
+                notes.append(acknowledged(f"{thread}", told))
 
         def cut() -> None:
             chance = random.Random(1)
@@ -369,14 +373,11 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 
         # A reader gets an error when it is cut off; a writer never does, so all is loaded first.
         for number in range(5):
-            store.conversation(f"chat-{number}").append(message(f"first.{number}"))
+            chat = store.conversation(f"chat-{number}")
+            notes.append(acknowledged("first", chat.append(message("first"))))
         done = run_concurrently(cut, *(partial(write, thread) for thread in range(4)))
-        stored = texts(store.session.storage)
-        assert list(store.verify()) == []
-    assert done == [None] * 5
-    wanted = [f"first.{n}" for n in range(5)]
-    wanted += [f"{thread}.{n}" for thread in range(4) for n in range(count)]
-    assert sorted(stored) == sorted(wanted)
+        assert done == [None] * 5
+        assert workers.check_log(store, notes) == 5 + 4 * count
 
 
 # a server that is killed
@@ -395,31 +396,23 @@ def test_a_killed_server_takes_nothing_back(
     url = server.database(migrated=True)
     chance = random.Random(9)
     count = 60 * workers.LONG
-    acknowledged: list[str] = []
+    notes: list[Acknowledgement] = []
     jobs = [partial(feeding.append_until_done, url, f"writer-{n}", count) for n in range(3)]
     with (
         workers.children([partial(feeding.follow, url)] * 2) as readers,
         workers.children(jobs) as writers,
     ):
         for _, pipe in readers:
-            assert pipe.recv() == "follows"
+            assert pipe.poll(60)  # it follows
         for _ in range(3 * workers.LONG):
             for _, pipe in writers:
                 if pipe.poll(30):
-                    acknowledged.extend(pipe.recv())
+                    notes.append(pipe.recv())
             time.sleep(chance.random() / 10)
             server.kill()
             server.start()
         for _, pipe in writers:
-            drain(pipe, acknowledged)
-        for _, pipe in readers:
-            pipe.send("stop")
-        seen = [pipe.recv() for _, pipe in readers]
+            notes.extend(workers.received(pipe))
+        readings = stopped(readers)
     with EventStore.open(url) as store:
-        stored = texts(store.session.storage)
-        assert list(store.verify()) == []
-    assert sorted(stored) == sorted(acknowledged)
-    assert len(stored) == 3 * count
-    for reader in seen:
-        assert reader.faults == []
-        assert sorted(reader.texts) == sorted(stored)
+        assert workers.check_log(store, notes, readings) == 3 * count
