@@ -182,9 +182,9 @@ class StoreBusy(StorageError):
 class OutcomeUnknown(StorageError):
     """It is not known whether an append was stored, or will still be there after a failover.
 
-    The server did not answer its COMMIT in time, or stopped waiting for its standbys. Append the
-    same events again with these `event_ids` (32 hex digits each): they are stored once, whatever
-    became of the first try.
+    The server did not answer its COMMIT in time, or stopped waiting for its standbys; or the disk
+    failed under SQLite's COMMIT. Append the same events again with these `event_ids` (32 hex digits
+    each): they are stored once, whatever became of the first try.
     """
 
     def __init__(self, reason: str, event_ids: tuple[str, ...] = ()) -> None:

@@ -169,6 +169,10 @@ class Backend(ABC):
         """Return whether the connection is gone, or out of step with its server."""
         return False
 
+    def is_commit_in_doubt(self, error: BaseException) -> bool:
+        """Return whether a COMMIT that failed with this error may be found stored later."""
+        return False
+
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the transaction was given up and may be tried again (a deadlock)."""
         return False

@@ -217,7 +217,8 @@ class SqlStorage(Reader):
         self._roll_back(lost=lost)
         if done and isinstance(error, self._driver.Error) and stored(requests, done):
             return True
-        self._is_unanswered = bool(self._unresolved_lanes) and lost and bool(done)
+        unresolved = bool(self._unresolved_lanes) and lost
+        self._is_unanswered = bool(done) and (unresolved or self._backend.is_commit_in_doubt(error))
         if self._is_unanswered:
             one = isinstance(requests, Append)
             named, outcomes = ([requests], [done]) if one else (requests, done)

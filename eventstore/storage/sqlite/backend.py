@@ -322,6 +322,10 @@ class Sqlite(Backend):
                 "uninstall pysqlite3"
             )
 
+    def is_commit_in_doubt(self, error: BaseException) -> bool:
+        """Return whether the disk failed: whole frames may stand in the WAL, and are recovered."""
+        return "disk i/o error" in str(error).lower()
+
     def is_autocommit(self, connection: Connection) -> bool:
         """Return whether the connection has no transaction that events could be part of."""
         given: Any = connection.connection.driver_connection

@@ -25,9 +25,14 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
         "nothing was written; make the file and its folder writable",
     ),
     (
-        ("full", "disk i/o error"),
+        ("full",),
         StoreFull,
         "nothing was written; free some space and try again",
+    ),
+    (
+        ("disk i/o error",),  # in a COMMIT the events may be found stored later
+        StoreFull,
+        "the disk is full or fails; see to it and try again",
     ),
     (
         ("not a database", "encrypted"),
