@@ -16,6 +16,8 @@ from evidence import REPORTS
 from typer.testing import CliRunner
 
 from eventstore.domain.events import EVENT_CLASSES
+from eventstore.providers import server_rules
+from eventstore.providers.models import FACTS
 from eventstore.providers.registry import PROVIDERS, adapter_of, rule_book
 from projections.cli.app import app
 from projections.cli.command_groups import GROUPS
@@ -67,7 +69,8 @@ def _default_of(field: msgspec.structs.FieldInfo) -> str:
 
 def rules_page() -> str:
     """Return the page of all rules of all providers."""
-    return "\n".join(["# Provider rules", RULES_INTRODUCTION, *_rule_sections()])
+    sections = (*_rule_sections(), *_server_rules(), *_model_facts())
+    return "\n".join(["# Provider rules", RULES_INTRODUCTION, *sections])
 
 
 RULES_INTRODUCTION: Final = """
@@ -91,6 +94,34 @@ def _rule_sections() -> Iterator[str]:
         for code, (level, words, remedy) in rule_book(provider).RULES.items():
             reports = ", ".join(REPORTS.get(code, ()))
             yield f"| {_cell(code)} | {level} | {_cell(words)} | {_cell(remedy)} | {reports} |"
+
+
+def _server_rules() -> Iterator[str]:
+    yield "\n## Models and servers\n"
+    yield SERVERS_INTRODUCTION
+    yield "| code | what the server says | remedy |\n|---|---|---|"
+    for code, (_, words, remedy) in server_rules.RULES.items():
+        yield f"| {code} | {_cell(words)} | {_cell(remedy)} |"
+
+
+SERVERS_INTRODUCTION: Final = """
+These rules hold only for the models that the table after them names, where you pass `model=`.
+"""
+
+
+def _model_facts() -> Iterator[str]:
+    yield FACTS_INTRODUCTION
+    yield "| form | what is known | refuses | has not | source |\n|---|---|---|---|---|"
+    for fact in FACTS:
+        refuses, accepts = (_cell(", ".join(codes)) for codes in (fact.refuses, fact.accepts))
+        yield f"| {fact.provider} | {fact.says} | {refuses} | {accepts} | <{fact.source}> |"
+
+
+FACTS_INTRODUCTION: Final = """
+What is known of single models and servers. *Refuses* are the rules that they enforce, *has not* are
+those that they do without. A row without either says what repair leaves alone while no model is
+named, or that the rules of another provider hold.
+"""
 
 
 def _cell(text: str) -> str:

@@ -12,6 +12,7 @@ from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
 from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
+from eventstore.providers.models import ModelFact
 from eventstore.providers.parsing import parse, parse_in_place
 from eventstore.providers.parts import (
     copy,
@@ -30,7 +31,7 @@ from eventstore.providers.registry import (
     list_key,
     register,
 )
-from eventstore.providers.rendering import render
+from eventstore.providers.rendering import LaterSystem, render
 from eventstore.providers.rule_book import RuleBook
 from eventstore.providers.to_events import Finding, events_of_history
 from eventstore.providers.validation import Violation, is_valid, validate
@@ -45,6 +46,8 @@ __all__ = [
     "Finding",
     "ForeignForm",
     "FormatSignature",
+    "LaterSystem",
+    "ModelFact",
     "ProviderAdapter",
     "ProviderName",
     "RegisteredProvider",

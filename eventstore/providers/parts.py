@@ -40,6 +40,9 @@ SILENT_KINDS = frozenset(
 STOPPED: Final = "[The conversation stopped here: nothing was said after the message above.]"
 """What a user's message says where a request would end with the assistant's words."""
 
+UNSIGNED: Final = "skip_thought_signature_validator"
+"""What Google documents for a call whose thought signature is not known."""
+
 T = TypeVar("T")
 
 _NESTED = frozenset((dict, list))

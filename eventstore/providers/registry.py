@@ -6,7 +6,8 @@ A provider is a folder with `adapter.py` and `rules.py`, its name in `ProviderNa
 
 from __future__ import annotations
 
-from collections.abc import KeysView
+from collections.abc import KeysView, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Final, Literal, NewType, TypeAlias, cast
 
@@ -16,6 +17,7 @@ from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Document, Image, Opaque
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.media import Audio
+from eventstore.providers.models import ModelFact, ModelRules, rules_of_model
 from eventstore.providers.rule_book import RuleBook
 
 ProviderName: TypeAlias = Literal[
@@ -45,6 +47,7 @@ class _Provider(msgspec.Struct):
     package: str
     adapter: ProviderAdapter | None = None
     rules: RuleBook | None = None
+    facts: tuple[ModelFact, ...] = ()
 
 
 _providers: Final[dict[str, _Provider]] = {
@@ -55,15 +58,19 @@ PROVIDERS: Final[KeysView[str]] = _providers.keys()
 """The names of all providers, also of those that are registered later."""
 
 
-def register(adapter: ProviderAdapter, rules: RuleBook) -> RegisteredProvider:
+def register(
+    adapter: ProviderAdapter, rules: RuleBook, facts: Sequence[ModelFact] = ()
+) -> RegisteredProvider:
     """Add a provider that is not built in, and return its name for `provider` parameters.
+
+    `facts` are what is known of its models.
 
     Raises:
         ValueError: the name is taken.
     """
     if adapter.name in _providers:
         raise ValueError(f"provider {adapter.name!r} is registered already: choose another name")
-    _providers[adapter.name] = _Provider("", adapter, rules)
+    _providers[adapter.name] = _Provider("", adapter, rules, tuple(facts))
     return RegisteredProvider(adapter.name)
 
 
@@ -104,6 +111,15 @@ def rule_book(name: str) -> RuleBook:
     if found.rules is None:
         found.rules = cast("RuleBook", import_module(f"{found.package}.rules"))
     return found.rules
+
+
+def model_rules(name: str, model: str | None) -> ModelRules:
+    """Return what is known of a model of a provider; nothing of a name that is not known."""
+    found = _providers.get(name)
+    return _rules_of_model(name, model, found.facts if found is not None else ())
+
+
+_rules_of_model = lru_cache(maxsize=256)(rules_of_model)
 
 
 def list_key(name: str) -> str:

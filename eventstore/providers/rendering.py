@@ -7,6 +7,7 @@ another provider is made neutral first; what the target cannot hold is listed as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -14,21 +15,35 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Rendered, Turn, with_turn_version
-from eventstore.providers.parts import inline_server_call, part_label
-from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
+from eventstore.providers.models import ModelRules
+from eventstore.providers.parts import inline_server_call, part_label, plain_text
+from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media, model_rules
+from eventstore.providers.server_mends import mend_for_server
+
+LaterSystem: TypeAlias = Literal["keep", "user"]
 
 
 def render(
-    turns: Sequence[Turn], provider: str, *, prefill: bool = False, cache: bool = False
+    turns: Sequence[Turn],
+    provider: str,
+    *,
+    model: str | None = None,
+    prefill: bool = False,
+    cache: bool = False,
+    later_system: LaterSystem = "keep",
 ) -> Rendered:
     """Return the keyword arguments of the provider's SDK call for `turns`.
 
-    With `prefill` they may end with the assistant's words, from which the model goes on. With
-    `cache` they are marked where the provider is to cache them.
+    What is known of `model` is kept to. With `prefill` they may end with the assistant's words,
+    from which the model goes on, unless it is known to refuse that. With `cache` they are marked
+    where the provider is to cache them. With `later_system="user"` the user says what a system
+    message inside says.
 
     Raises:
         ValueError: the provider is unknown.
     """
+    known = model_rules(provider, model)
+    provider = known.provider
     adapter = adapter_of(provider)
     foreign_turns = [turn for turn in turns if turn.provider != provider and _is_native(turn)]
     rich_calls = [
@@ -40,15 +55,17 @@ def render(
         if not call.hidden
     ]
     changes: list[Change] = []
+    said = _with_later_system(turns, provider, later_system, known)
     neutral = [
         turn
         if turn.well_formed and turn.provider == provider
         else _with_neutral_parts(turn, adapter, changes)
-        for turn in _without_merged(turns, provider)
+        for turn in _without_merged(said, provider)
     ]
     changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
     rendered = adapter.render(neutral)
-    adapter.finish_request(rendered, prefill=prefill)
+    adapter.finish_request(rendered, prefill=prefill and known.takes_prefill)
+    mend_for_server(rendered, adapter.list_key, known.refuses)
     if cache:
         adapter.mark_for_cache(rendered)
     rendered.changes += changes
@@ -63,6 +80,32 @@ def render(
             change for call in rich_calls for change in _dropped_from(call.answer, call.id)
         )
     return rendered
+
+
+def _with_later_system(
+    turns: Sequence[Turn], provider: str, wanted: LaterSystem, known: ModelRules
+) -> Sequence[Turn]:
+    """Return `turns`, their system messages in the form that the model takes inside.
+
+    Its own go back as they are, unless the user is to say them. Where the model is known to take
+    them, those from elsewhere become system messages too.
+    """
+    takes = known.takes_later_system
+    if takes is None and wanted == "keep":
+        return turns
+    return [_later_system(turn, provider, wanted, takes) for turn in turns]
+
+
+def _later_system(turn: Turn, provider: str, wanted: LaterSystem, takes: bool | None) -> Turn:  # noqa: FBT001 - a fact
+    if turn.role not in ("system", "developer"):
+        return turn
+    if takes is False or (wanted == "user" and turn.is_plain_text):
+        return msgspec.structs.replace(turn, well_formed=False)
+    said = plain_text(turn.parts, [])
+    if wanted == "user" or turn.provider == provider or not said.strip():
+        return turn
+    native = {"role": "system", "content": said}
+    return msgspec.structs.replace(turn, provider=provider, native=native, well_formed=True)
 
 
 def _is_native(said: Turn | Answer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 __all__ = ["Finding", "Level", "Rule", "RuleBook"]
@@ -25,9 +25,6 @@ class RuleBook(Protocol):
     The words are a format string over `place`, `path` (the place in dots) and `detail`. A star
     after a code marks the part of the rule that is held at another level.
     """
-
-    TOLERATED: Collection[str]
-    """Codes of the strict rules without which the API itself answers."""
 
     def findings(self, messages: object) -> Iterator[Finding]:
         """Yield code, place and detail of everything in `messages` that breaks a rule."""

@@ -8,13 +8,15 @@ model or a literal reading of the documentation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import msgspec
 
-from eventstore.providers.registry import AnyProvider, rule_book
-from eventstore.providers.rule_book import Level, RuleBook
+from eventstore.providers import server_rules
+from eventstore.providers.models import ModelRules
+from eventstore.providers.registry import AnyProvider, model_rules, rule_book
+from eventstore.providers.rule_book import Finding, Level, RuleBook
 from eventstore.providers.rules_reader import is_list, is_object
 
 __all__ = ["Level", "RuleBook", "Violation", "is_valid", "validate"]
@@ -33,7 +35,9 @@ class Violation(msgspec.Struct, frozen=True):
     """How to mend it."""
 
 
-def validate(messages: object, provider: AnyProvider) -> list[Violation]:
+def validate(
+    messages: object, provider: AnyProvider, *, model: str | None = None
+) -> list[Violation]:
     """Return every rule that `messages` breaks, in the order of the rule codes, then of the places.
 
     Whatever `messages` is, it is judged and not changed, and no value of it raises an error. A list
@@ -47,22 +51,33 @@ def validate(messages: object, provider: AnyProvider) -> list[Violation]:
             Responses and Anthropic also a whole request that goes on from what the server keeps
             (`previous_response_id`, `conversation`, `thread`), and may answer calls there.
         provider: the name of the provider.
+        model: the name of the model, also as a gateway writes it (`groq/…`, `us.anthropic.…`). What
+            is known of it decides strict rules; a name of which nothing is known changes nothing.
 
     Raises:
         ValueError: no rules are known for `provider`.
     """
-    book = rule_book(provider)
-    return [_violation(book, *finding) for finding in book.findings(_as_sent(messages))]
+    known = model_rules(provider, model)
+    return [_violation(known, *finding) for finding in _findings(_as_sent(messages), known)]
 
 
-def is_valid(messages: object, provider: AnyProvider) -> bool:
+def is_valid(messages: object, provider: AnyProvider, *, model: str | None = None) -> bool:
     """Return whether `messages` break no rule that repair would mend.
 
     It stops at the first violation. Tolerated rules do not count: the provider's own API answers
     requests that break them.
     """
-    book = rule_book(provider)
-    return all(code in book.TOLERATED for code, _, _ in book.findings(messages))
+    known = model_rules(provider, model)
+    return all(code in known.tolerates for code, _, _ in _findings(messages, known))
+
+
+def _findings(messages: object, known: ModelRules) -> Iterator[Finding]:
+    """Yield what breaks a rule of the provider, or of the model or server."""
+    for finding in rule_book(known.provider).findings(messages):
+        if finding[0] not in known.accepts:
+            yield finding
+    if known.refuses:
+        yield from server_rules.findings(messages, known.refuses)
 
 
 def _as_sent(messages: object) -> object:
@@ -92,8 +107,10 @@ def _dumped(value: object) -> object:
         return value
 
 
-def _violation(book: RuleBook, code: str, place: str, detail: str) -> Violation:
-    level, words, remedy = book.RULES[code]
+def _violation(known: ModelRules, code: str, place: str, detail: str) -> Violation:
+    rules = server_rules.RULES if code in server_rules.RULES else rule_book(known.provider).RULES
+    level, words, remedy = rules[code]
+    level = "hard" if code in known.refuses else level
     path = place.replace("[", ".").replace("]", "")
     message = words.format(place=place, path=path, detail=detail)
     return Violation(code.rstrip("*"), level, place, message, remedy)

@@ -38,6 +38,13 @@ Provider = Annotated[
     str,
     typer.Option("--provider", help=f"The provider: {', '.join(sorted(PROVIDERS))}."),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Keep to what is known of this model or server, such as claude-opus-4-8 or groq/….",
+    ),
+]
 Tables = Annotated[
     str | None,
     typer.Option(

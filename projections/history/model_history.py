@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eventstore.domain.json_types import JsonObject
-from eventstore.providers import AnyProvider, Change, Turn, render
+from eventstore.providers import AnyProvider, Change, Rendered, Turn, render
 from projections.formatting import NotebookText, plural
 from projections.history.collapse import collapsed_calls
 from projections.history.entries import Entry, Repair
@@ -15,16 +15,22 @@ from projections.history.trace import Trace
 from projections.history.turns import turn_of
 from projections.history.window import Cut, apply_window
 
+_DEFAULTS = HistoryOptions()
+
 
 class ModelHistory(NotebookText):
     """The turns to show the model, and the repairs that were made for them."""
 
     def __init__(
-        self, turns: list[Turn], repairs: list[Repair], trace: Trace, *, prefill: bool = False
+        self,
+        turns: list[Turn],
+        repairs: list[Repair],
+        trace: Trace,
+        options: HistoryOptions = _DEFAULTS,
     ) -> None:
         self._turns = turns
         self._trace = trace
-        self._prefill = prefill
+        self._options = options
         self.repairs = repairs
 
     @property
@@ -32,11 +38,17 @@ class ModelHistory(NotebookText):
         """The neutral turns, in order."""
         return [turn for turn in self._turns if not turn.hidden]
 
-    def render(self, provider: AnyProvider, *, cache: bool = False) -> JsonObject:
+    def render(
+        self, provider: AnyProvider, *, model: str | None = None, cache: bool = False
+    ) -> JsonObject:
         """Return the keyword arguments of the provider's SDK call, ready for `**`.
 
         They are JSON values: `{"messages": [...]}` for OpenAI, `{"system": "...", "messages":
         [...]}` for Anthropic, `{"system_instruction": ..., "contents": [...]}` for Gemini.
+
+        What is known of `model`, or of the server in its name (`groq/…`, `us.anthropic.…`), is kept
+        to: which rules it enforces or does without. A name of which nothing is known changes
+        nothing.
 
         With `cache`, Anthropic and Bedrock are told to cache the system text and the messages: the
         next request reads them from there. These marks stand in place of those that the messages
@@ -46,29 +58,44 @@ class ModelHistory(NotebookText):
         Raises:
             ValueError: the provider is unknown.
         """
-        return render(self._turns, provider, prefill=self._prefill, cache=cache).arguments
+        return self._rendered(provider, model, cache=cache).arguments
 
-    def repairs_for(self, provider: AnyProvider) -> list[Repair]:
+    def _rendered(
+        self, provider: AnyProvider, model: str | None, *, cache: bool = False
+    ) -> Rendered:
+        options = self._options
+        return render(
+            self._turns,
+            provider,
+            model=model or options.model,
+            prefill=options.prefill,
+            cache=cache,
+            later_system=options.later_system,
+        )
+
+    def repairs_for(self, provider: AnyProvider, *, model: str | None = None) -> list[Repair]:
         """Return `repairs`, and the changes that this provider's form asks for.
 
         Raises:
             ValueError: the provider is unknown.
         """
-        return self.rendered(provider)[1]
+        return self.rendered(provider, model=model)[1]
 
-    def rendered(self, provider: AnyProvider) -> tuple[JsonObject, list[Repair]]:
+    def rendered(
+        self, provider: AnyProvider, *, model: str | None = None
+    ) -> tuple[JsonObject, list[Repair]]:
         """Return what `render` and `repairs_for` return, made once.
 
         Raises:
             ValueError: the provider is unknown.
         """
-        rendered = render(self._turns, provider, prefill=self._prefill)
+        rendered = self._rendered(provider, model)
         return rendered.arguments, [*self.repairs, *_repairs_of(rendered.changes)]
 
     def __str__(self) -> str:
         return self.explain()
 
-    def explain(self, provider: AnyProvider | None = None) -> str:
+    def explain(self, provider: AnyProvider | None = None, *, model: str | None = None) -> str:
         """Return the turns, their calls and answers, and the reason of each change, as text.
 
         It also shows what the gates said of each offer, and the hooks of each call.
@@ -78,7 +105,7 @@ class ModelHistory(NotebookText):
         Raises:
             ValueError: the provider is unknown.
         """
-        repairs = self.repairs if provider is None else self.repairs_for(provider)
+        repairs = self.repairs if provider is None else self.repairs_for(provider, model=model)
         return explanation(self._turns, repairs, self._trace)
 
 
@@ -110,7 +137,7 @@ def history_to_show(
     if options.has_window:
         cuts = apply_window(turns, [_last_version(entry) for entry in entries], options)
         made += [_cut_off(entries, cut, options.summary) for cut in cuts]
-    return ModelHistory(turns, made, trace, prefill=options.prefill)
+    return ModelHistory(turns, made, trace, options)
 
 
 def _last_version(entry: Entry) -> int:

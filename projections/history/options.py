@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias, TypedDict, cast, get_args
 import msgspec
 
 from eventstore import ResultLimits
+from eventstore.providers import LaterSystem
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.token_counter import TokenCounter
 
 OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
 Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
-LaterSystem: TypeAlias = Literal["keep", "user"]
 
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
 _COLLAPSE: tuple[str, ...] = get_args(Collapse)
@@ -38,6 +38,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
       was said since.
     - `later_system`: a system message inside of the conversation goes back to its provider as it is
       ("keep"), or as text of the user ("user"), as models before Claude Opus 4.8 want it.
+    - `model`: what is known of this model or server is kept to; see `render`.
 
     Raises:
         ValueError: an option makes no sense.
@@ -54,6 +55,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
     prefill: bool = False
     later_system: LaterSystem = "keep"
+    model: str | None = None
 
     def __post_init__(self) -> None:
         _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
@@ -66,6 +68,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_counter(self.count_tokens, self.max_tokens)
         _require_versions("pinned", self.pinned)
         _require_text("summary", self.summary)
+        _require_text("model", self.model)
 
     @property
     def has_window(self) -> bool:
@@ -87,6 +90,7 @@ class HistoryKeywords(TypedDict, total=False):
     summary: str | None
     prefill: bool
     later_system: LaterSystem
+    model: str | None
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:

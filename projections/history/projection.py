@@ -34,11 +34,11 @@ from eventstore import (
     ToolsOffered,
     evolve,
 )
-from eventstore.providers import references_server_call
+from eventstore.providers import LaterSystem, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.model_history import ModelHistory, history_to_show
-from projections.history.options import Collapse, HistoryOptions, LaterSystem, OpenCalls
+from projections.history.options import Collapse, HistoryOptions, OpenCalls
 from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
@@ -62,6 +62,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     summary: str | None = None,
     prefill: bool = False,
     later_system: LaterSystem = "keep",
+    model: str | None = None,
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
 
@@ -83,7 +84,8 @@ def model_history(  # noqa: PLR0913 - each with a default
     A history that stops on the assistant's words ends, where newer models refuse that, with a
     user's message which says that nothing was said since. With `prefill` the model goes on from
     these words instead. A system message inside goes back to its provider as it is, or as text of
-    the user with `later_system="user"`, as models before Claude Opus 4.8 want it.
+    the user with `later_system="user"`, as models before Claude Opus 4.8 want it. With the name of
+    the `model`, what is known of it decides both; see `ModelHistory.render`.
 
     The same events give the same bytes.
 
@@ -103,6 +105,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         summary=summary,
         prefill=prefill,
         later_system=later_system,
+        model=model,
     )
     return History().extend(events).view_with(options)
 
@@ -276,6 +279,7 @@ class History:
         summary: str | None = None,
         prefill: bool = False,
         later_system: LaterSystem = "keep",
+        model: str | None = None,
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
         options = HistoryOptions(
@@ -290,6 +294,7 @@ class History:
             summary=summary,
             prefill=prefill,
             later_system=later_system,
+            model=model,
         )
         return self.view_with(options)
 

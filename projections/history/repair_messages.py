@@ -16,6 +16,7 @@ import msgspec
 from eventstore import ToolPending
 from eventstore.providers import (
     AnyProvider,
+    LaterSystem,
     adapter_of,
     copy,
     events_of_history,
@@ -28,7 +29,7 @@ from eventstore.providers import (
 )
 from projections.formatting import NotebookText, plural
 from projections.history.entries import Repair
-from projections.history.options import Collapse, HistoryOptions, LaterSystem
+from projections.history.options import Collapse, HistoryOptions
 from projections.history.projection import History
 
 _REPAIRED_IN_VIEW = ("used-id", "orphan")
@@ -61,6 +62,7 @@ def repair_messages(
     collapse: Collapse = "none",
     prefill: bool = False,
     later_system: LaterSystem = "keep",
+    model: str | None = None,
 ) -> RepairedMessages:
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
@@ -71,14 +73,16 @@ def repair_messages(
     where nothing else is wrong.
 
     `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse`,
-    `prefill` and `later_system` are as in `model_history`; a valid list that ends with the
-    assistant's words stays so.
+    `prefill`, `later_system` and `model` are as in `model_history`; a valid list that ends with the
+    assistant's words stays so, unless the `model` is known to refuse it.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
     target = to or provider
-    options = HistoryOptions(collapse=collapse, prefill=prefill, later_system=later_system)
+    options = HistoryOptions(
+        collapse=collapse, prefill=prefill, later_system=later_system, model=model
+    )
     request = request_of(messages) if is_continued(messages) else None
     continued = request is not None and adapter_of(provider).keeps_server_calls
     messages = unwrapped(messages, list_key(provider))
@@ -86,7 +90,9 @@ def repair_messages(
     if target == provider and (collapse, later_system) == ("none", "keep"):
         whole = messages if isinstance(messages, str) else given
         # A text is a whole input of OpenAI Responses.
-        if is_valid(whole, provider) or (request is not None and is_valid(request, provider)):
+        if is_valid(whole, provider, model=model) or (
+            request is not None and is_valid(request, provider, model=model)
+        ):
             return RepairedMessages(copy(whole), None, [])
     history = History(is_continued=continued)
     repairs = _read(history, given, provider, is_error, with_fingerprints=collapse != "none")

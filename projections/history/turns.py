@@ -50,8 +50,6 @@ from projections.history.bounded_results import (
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.options import HistoryOptions
 
-_SYSTEM_ROLES = ("system", "developer")
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -78,8 +76,6 @@ def turn_of(
         return _orphan_turn(entry, message, options, repairs)
     else:
         turn = _message_turn(entry, message)
-        if options.later_system == "user" and turn.role in _SYSTEM_ROLES and turn.is_plain_text:
-            turn.well_formed = False
     if entry.calls:
         free_texts = _free_texts(turn)
         turn.calls = [

@@ -9,6 +9,8 @@ import pytest
 
 from eventstore import EventStoreError, errors
 from eventstore.domain.events import EVENT_CLASSES
+from eventstore.providers import server_rules
+from eventstore.providers.models import FACTS
 from eventstore.providers.registry import PROVIDERS, rule_book
 from projections.cli.command_groups import GROUPS
 
@@ -53,6 +55,13 @@ def test_every_rule_of_every_provider_has_a_row() -> None:
         section = page.split(f"\n## {provider}\n")[1].split("\n## ")[0]
         for code, (level, _, _) in rule_book(provider).RULES.items():
             assert f"| {code.replace('*', chr(92) + '*')} | {level} |" in section
+
+
+def test_every_fact_of_a_model_has_a_row_with_its_source() -> None:
+    """The rules that only some models have stand before the table of what is known of them."""
+    page = PAGES["provider-rules.md"]().split("\n## Models and servers\n")[1]
+    assert all(f"| {code} |" in page for code in server_rules.RULES)
+    assert all(f"| {fact.says} |" in page and f"<{fact.source}>" in page for fact in FACTS)
 
 
 def test_reports_are_of_rules_that_exist() -> None:

@@ -240,6 +240,8 @@ PROVIDERS = [
     "Finding",
     "ForeignForm",
     "FormatSignature",
+    "LaterSystem",
+    "ModelFact",
     "ProviderAdapter",
     "ProviderName",
     "RegisteredProvider",

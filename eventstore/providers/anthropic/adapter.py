@@ -487,8 +487,10 @@ def _is_system_message(native: JsonObject) -> bool:
 
 def _system_text(said: str, changes: list[Change]) -> list[JsonObject]:
     """Return what a later system message says as the user's blocks."""
+    if not said.strip():
+        return []
     changes.append(Change("moved", "AN11", "a later system message became a user's text"))
-    return [{"type": "text", "text": f"[system] {said}"}] if said.strip() else []
+    return [{"type": "text", "text": f"[system] {said}"}]
 
 
 def _place_system_messages(messages: list[JsonObject], changes: list[Change]) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "AN01": (
@@ -195,12 +195,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset({"AN11", "AN11*", "AN18"})
-"""Strict rules that repair leaves alone.
-
-Such a history cannot be written in another way, and the models that made it answer it.
-"""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _ROLE_OF_BLOCK: Final = {

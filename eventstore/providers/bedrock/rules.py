@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 _ONE_MESSAGE: Final = "put the toolResult blocks of a turn into the one user message right after it"
 _WORDS: Final = "send arguments as an object; leave out what is blank, or write a word in its place"
@@ -95,13 +95,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the service's words and the remedy."""
-
-TOLERATED: Final = frozenset({"BE03**", "BE05"})
-"""Strict rules that repair leaves alone.
-
-A change of tools cannot be written in another way, and a request may end with the assistant's words
-so that the model goes on from them.
-"""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _ROLE_OF_BLOCK: Final = {"toolUse": "assistant", "toolResult": "user"}

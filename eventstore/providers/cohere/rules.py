@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "CO01": (
@@ -77,9 +77,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset[str]()
-"""Strict rules without which the API itself answers: none."""
 
 _UNANSWERED: Final = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "

@@ -41,6 +41,7 @@ from eventstore.providers.model import (
     visible_turns,
 )
 from eventstore.providers.parts import (
+    UNSIGNED,
     as_text,
     copy,
     foreign_text,
@@ -60,8 +61,6 @@ _BLOCKS: Final = "parts"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
 OPENING: Final = "[The conversation begins here.]"
-UNSIGNED = "skip_thought_signature_validator"
-"""What Google documents for a call whose signature is not known."""
 
 _ROLES = {**TURN_ROLES, "function": "user"}
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 _ONE_CONTENT: Final = (
     "put one functionResponse part for each call into the one content right after the calls"
@@ -124,9 +124,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset({"GE03*", "GE08"})
-"""Strict rules without which the API itself answers."""
 
 _ROLES: Final = frozenset({"user", "model", "function"})
 _DATA: Final = (

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "MI01": (
@@ -80,9 +80,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset[str]()
-"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")

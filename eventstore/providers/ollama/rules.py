@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "OL01": (
@@ -52,9 +52,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, what would go wrong and the remedy."""
-
-TOLERATED: Final = frozenset[str]()
-"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 

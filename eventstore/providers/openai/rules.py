@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "OA01": (
@@ -133,9 +133,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset[str]()
-"""Strict rules without which the API itself answers: none."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _ROLES_WITH_NAMES: Final = frozenset({"system", "developer", "user", "assistant"})

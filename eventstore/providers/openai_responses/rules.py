@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["RULES", "TOLERATED", "findings"]
+__all__ = ["RULES", "findings"]
 
 RULES: Final[dict[str, Rule]] = {
     "OR01": (
@@ -82,9 +82,6 @@ RULES: Final[dict[str, Rule]] = {
     ),
 }
 """Code to level, the API's words and the remedy."""
-
-TOLERATED: Final = frozenset({"OR06"})
-"""Strict rules without which the API itself answers."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}

@@ -16,7 +16,7 @@ import typer
 from eventstore import Violation, validate
 from eventstore.importers import Request, RequestFile, SourceError
 from eventstore.providers import PROVIDERS
-from projections.cli.options import Json, known_provider
+from projections.cli.options import Json, Model, known_provider
 from projections.cli.output import complain, print_json, say
 from projections.formatting import plural
 
@@ -45,14 +45,18 @@ class CheckedRequest(msgspec.Struct):
     violations: list[Violation]
 
 
-def check(file: File, provider: RulesOf = None, *, as_json: Json = False) -> None:
+def check(
+    file: File, provider: RulesOf = None, *, model: Model = None, as_json: Json = False
+) -> None:
     """Check messages against the rules of a provider; exit with 1 if it would refuse them."""
     if provider is not None:
         known_provider(provider)
     with _read_once(file) as path:
         source = RequestFile(path, provider)
         checked = [
-            CheckedRequest(each.id, each.provider, len(each.messages), list(_violations(each)))
+            CheckedRequest(
+                each.id, each.provider, len(each.messages), list(_violations(each, model))
+            )
             for each in source.requests()
         ]
     problems = [str(problem) for problem in source.problems]
@@ -94,9 +98,9 @@ def _read_once(file: Path) -> Generator[Path, None, None]:
             raise SourceError(str(error).replace(str(path), "standard input")) from error
 
 
-def _violations(request: Request) -> Iterator[Violation]:
+def _violations(request: Request, model: str | None) -> Iterator[Violation]:
     """Yield the rules that a request breaks, except where the server may hold earlier items."""
-    for found in validate(request.messages, request.provider):
+    for found in validate(request.messages, request.provider, model=model):
         answers = found.code == "OR02" or (
             found.code == "AN02" and found.place.startswith("messages[0]")
         )

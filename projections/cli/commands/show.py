@@ -19,6 +19,7 @@ from projections.cli.options import (
     AnyConversationId,
     ConversationId,
     Json,
+    Model,
     Provider,
     Rebuild,
     Tables,
@@ -203,6 +204,7 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
     summary: Summary = None,
     repairs: Repairs = False,
     explain: Explain = False,
+    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Show the next prompt, valid for a provider: what the model would see now."""
@@ -224,6 +226,7 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
             max_tokens=max_tokens,
             since=since,
             summary=summary,
+            model=model,
         )
     arguments, changes = history.rendered(known)
     explanation = history.explain(known) if explain else None

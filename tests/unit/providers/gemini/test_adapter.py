@@ -20,7 +20,8 @@ from eventstore import (
     validate,
 )
 from eventstore.providers import Answer, Call, Turn, parse, render
-from eventstore.providers.gemini.adapter import OPENING, UNSIGNED
+from eventstore.providers.gemini.adapter import OPENING
+from eventstore.providers.parts import UNSIGNED
 from projections import model_history, repair_messages
 
 Content = dict[str, Any]

@@ -1,0 +1,90 @@
+"""Mends for single models and servers, which refuse more than the format that they take.
+
+Each is named by the rule that asks for it; the rules themselves stand in `server_rules.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.providers.model import Change, Rendered
+from eventstore.providers.parts import STOPPED, UNSIGNED, members_of
+
+
+def mend_for_server(rendered: Rendered, list_key: str, codes: Collection[str]) -> None:
+    """Change a request's list in place until it breaks none of the rules in `codes`."""
+    for code, mend in _MENDS.items():
+        if code in codes:
+            mend(rendered.arguments[list_key], rendered.changes)
+
+
+def _let_user_end(messages: list[JsonObject], changes: list[Change]) -> None:
+    if messages and messages[-1]["role"] == "assistant":
+        changes.append(Change("added", "OA14", "a request ends with the user"))
+        messages.append({"role": "user", "content": STOPPED})
+
+
+def _name_system(messages: list[JsonObject], changes: list[Change]) -> None:
+    for message in messages:
+        if message["role"] == "developer":
+            changes.append(Change("rewritten", "OA15", "the developer speaks as the system here"))
+            message["role"] = "system"
+
+
+def _describe_images(messages: list[JsonObject], changes: list[Change]) -> None:
+    for message in messages:
+        content: JsonValue = message.get("content")
+        parts = [members_of(part) for part in content] if isinstance(content, list) else []
+        if any(part.get("type") == "image_url" for part in parts):
+            changes.append(Change("wrapped", "OA16", "the model sees no images"))
+            message["content"] = "\n".join(map(_described, parts))
+
+
+def _described(part: JsonObject) -> str:
+    if part.get("type") != "image_url":
+        return str(part.get("text", f"[{part.get('type')}]"))
+    address: JsonValue = members_of(part.get("image_url")).get("url")
+    is_short = isinstance(address, str) and not address.startswith("data:")
+    return f"[image {address}]" if is_short else "[image]"
+
+
+def _leave_reasoning_out(messages: list[JsonObject], changes: list[Change]) -> None:
+    for message in messages:
+        if "reasoning_content" in message:
+            changes.append(Change("dropped", "OA17", "reasoning_content is refused by this server"))
+            del message["reasoning_content"]
+
+
+def _sign_calls(contents: list[JsonObject], changes: list[Change]) -> None:
+    """Give the first call of each content since the user's last words the placeholder."""
+    if any(_holds(part, _SIGNATURE) for content in contents for part in content["parts"]):
+        return  # the adapter has signed the others
+    start = 0
+    for number, content in enumerate(contents):
+        is_said = any(not _holds(part, _RESPONSE) for part in content["parts"])
+        if content["role"] == "user" and is_said:
+            start = number
+    for content in contents[start:]:
+        for part in [part for part in content["parts"] if _holds(part, _CALL)][:1]:
+            changes.append(Change("added", "GE09", "its signature is not known"))
+            part[_SIGNATURE[0]] = UNSIGNED
+
+
+_CALL: Final = ("functionCall", "function_call")
+_RESPONSE: Final = ("functionResponse", "function_response")
+_SIGNATURE: Final = ("thoughtSignature", "thought_signature")
+
+
+def _holds(part: JsonObject, keys: tuple[str, ...]) -> bool:
+    return any(part.get(key) for key in keys)
+
+
+_MENDS: Final[dict[str, Callable[[list[JsonObject], list[Change]], None]]] = {
+    "OA14": _let_user_end,
+    "OA15": _name_system,
+    "OA16": _describe_images,
+    "OA17": _leave_reasoning_out,
+    "GE09": _sign_calls,
+}

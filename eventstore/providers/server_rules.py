@@ -1,0 +1,139 @@
+"""Rules of single models and servers, which refuse more than the format that they take.
+
+They hold only where `models.FACTS` names their codes. Like the rule books, this module shares no
+code with what renders or repairs a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from typing import Final
+
+from eventstore.providers.rule_book import Finding, Rule
+from eventstore.providers.rules_reader import (
+    Fault,
+    Members,
+    list_or_empty,
+    members_of,
+)
+
+__all__ = ["RULES", "findings"]
+
+RULES: Final[dict[str, Rule]] = {
+    "OA14": (
+        "strict",
+        (
+            "This model does not support assistant message prefill. The conversation must end with "
+            "a user message. (at {place})"
+        ),
+        "end with what the model is to answer",
+    ),
+    "OA15": (
+        "strict",
+        "{place}.role: unknown variant `developer`",
+        "send the message with the role `system`",
+    ),
+    "OA16": (
+        "strict",
+        "{place}: unknown variant `image_url`, expected `text`",
+        "say in words what the image shows",
+    ),
+    "OA17": (
+        "strict",
+        "'{place}' : property 'reasoning_content' is unsupported",
+        "leave the reasoning out",
+    ),
+    "GE09": (
+        "strict",
+        "Function call is missing a thought_signature in functionCall parts. (at {place})",
+        (
+            "send the call with the signature it came with; where that is unknown, with "
+            "'skip_thought_signature_validator'"
+        ),
+    ),
+}
+"""Code to level, the server's words and the remedy."""
+
+
+def findings(messages: object, codes: Collection[str]) -> Iterator[Finding]:
+    """Yield code, place and detail of everything that breaks one of the rules in `codes`."""
+    history = [members_of(message) for message in list_or_empty(messages)]
+    for code, check in _CHECKS.items():
+        if code in codes:
+            for place, detail in check(history):
+                yield code, place, detail
+
+
+_History = list[Members]
+
+
+def _assistant_last(history: _History) -> Iterator[Fault]:
+    """Check OA14: the last message is not the assistant's."""
+    for message in history[-1:]:
+        if message.get("role") == "assistant" and not message.get("tool_calls"):
+            yield f"messages[{len(history) - 1}]", ""
+
+
+def _developers(history: _History) -> Iterator[Fault]:
+    """Check OA15: no message has the role `developer`."""
+    for number, message in enumerate(history):
+        if message.get("role") == "developer":
+            yield f"messages[{number}]", ""
+
+
+def _images(history: _History) -> Iterator[Fault]:
+    """Check OA16: no message shows an image."""
+    for number, message in enumerate(history):
+        for place, part in enumerate(list_or_empty(message.get("content"))):
+            if members_of(part).get("type") == "image_url":
+                yield f"messages[{number}].content[{place}]", ""
+
+
+def _reasoning(history: _History) -> Iterator[Fault]:
+    """Check OA17: no message has `reasoning_content`."""
+    for number, message in enumerate(history):
+        if "reasoning_content" in message:
+            yield f"messages[{number}]", ""
+
+
+def _unsigned(history: _History) -> Iterator[Fault]:
+    """Check GE09: since the user's last words, the first call of each content is signed.
+
+    Where some part of the history is signed, GE06 asks for it.
+    """
+    parts = [part for content in history for part in list_or_empty(content.get("parts"))]
+    if any(_holds(members_of(part), _SIGNATURE) for part in parts):
+        return
+    start = 0
+    for number, content in enumerate(history):
+        said = [members_of(part) for part in list_or_empty(content.get("parts"))]
+        if content.get("role") == "user" and any(not _holds(part, _RESPONSE) for part in said):
+            start = number
+    for number, content in enumerate(history[start:], start):
+        calls = (
+            (place, members_of(part))
+            for place, part in enumerate(list_or_empty(content.get("parts")))
+            if _holds(members_of(part), _CALL)
+        )
+        for place, part in islice(calls, 1):
+            if not _holds(part, _SIGNATURE):
+                yield f"contents[{number}].parts[{place}]", ""
+
+
+_CALL: Final = ("functionCall", "function_call")
+_RESPONSE: Final = ("functionResponse", "function_response")
+_SIGNATURE: Final = ("thoughtSignature", "thought_signature")
+
+
+def _holds(part: Members, keys: tuple[str, ...]) -> bool:
+    return any(part.get(key) for key in keys)
+
+
+_CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
+    "OA14": _assistant_last,
+    "OA15": _developers,
+    "OA16": _images,
+    "OA17": _reasoning,
+    "GE09": _unsigned,
+}
