@@ -638,6 +638,8 @@ def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore
     assert "find it" not in json.dumps(last)
     line = run.refused("prompt", "chat", "--open-calls", "raise", "--url", run.url)
     assert "id=c, state=Pending" in line
+    named = run.json("prompt", "chat", "--model", "mistralai/mistral-small-4", "--url", run.url)
+    assert validate(named["messages"], "mistral") == []
     late = run.json("prompt", "chat", "--since", "8", "--summary", "Before: a.", "--url", run.url)
     assert late["messages"][0] == {"role": "user", "content": "Before: a."}
     assert "find it" not in json.dumps(late)
@@ -758,6 +760,15 @@ def test_check_passes_strict_violations(run: Command) -> None:
     text = run.here("check", "two.jsonl").stdout
     assert "mild: messages[0].tool_calls[0].function.arguments: OA09 strict" in text
     assert "2 requests by the rules of gemini, openai: 0 hard and 1 strict violations" in text
+
+
+def test_check_keeps_to_the_rules_of_a_model(run: Command) -> None:
+    """What another model of the provider answers may be refused."""
+    ended = [{"role": "user", "content": "Name one."}, {"role": "assistant", "content": "One is"}]
+    (run.folder / "ended.json").write_text(json.dumps(ended))
+    asked = ("check", "ended.json", "--provider", "anthropic", "--model")
+    assert "AN18 hard" in run.here(*asked, "claude-opus-4-8", status=1).stdout
+    assert "all is well" in run.here(*asked, "claude-sonnet-4-5").stdout
 
 
 def test_check_says_what_it_could_not_read(run: Command) -> None:
