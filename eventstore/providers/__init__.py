@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
+from eventstore.providers.crossing import Reasoning
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
 from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
 from eventstore.providers.models import ModelFact
@@ -50,6 +51,7 @@ __all__ = [
     "ModelFact",
     "ProviderAdapter",
     "ProviderName",
+    "Reasoning",
     "RegisteredProvider",
     "Rendered",
     "ResultsMessage",

@@ -37,6 +37,11 @@ SILENT_KINDS = frozenset(
 )
 """Parts that are about a provider's own tools and storage, and say nothing to another."""
 
+REASONING_KINDS: Final = frozenset(
+    {"thinking", "redacted_thinking", "reasoning", "reasoningContent"}
+)
+"""Parts that hold what the model thought."""
+
 STOPPED: Final = "[The conversation stopped here: nothing was said after the message above.]"
 """What a user's message says where a request would end with the assistant's words."""
 
@@ -81,7 +86,7 @@ def object_arguments(call: Call, changes: list[Change]) -> JsonObject:
 def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
     """Return the text of another provider's part; None if it means nothing to this provider."""
     data = members_of(part.data)
-    kind, text = _kind(data), data.get("text")
+    kind, text = kind_of(data), data.get("text")
     body: JsonValue = data.get(kind)
     if data.get("thought") is True or kind in _BESIDE:
         kind = "thinking"
@@ -96,7 +101,7 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return text
     others = [str(key) for key in beside if key not in (kind, "id", "source")]
     named = f"{kind} ({', '.join(others)})" if others else kind
-    if kind in ("thinking", "redacted_thinking", "reasoning", "reasoningContent"):
+    if kind in REASONING_KINDS:
         changes.append(Change("dropped", "reasoning", f"{named} is only for {part.provider}"))
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
@@ -114,7 +119,7 @@ def part_label(part: Part) -> str:
     if isinstance(part, Image | Document):
         return type(part).__name__.lower()
     data = members_of(part.data) if isinstance(part, Opaque) else {}
-    kind = _kind(data)
+    kind = kind_of(data)
     held: list[JsonValue] = [data, data.get(kind)]
     keys = (str(key) for each in held if isinstance(each, dict) for key in each if each[key])
     members = [key for key in dict.fromkeys(keys) if key not in ("type", kind)]
@@ -123,7 +128,7 @@ def part_label(part: Part) -> str:
 
 def has_text(data: JsonObject) -> bool:
     """Return whether another provider's part holds text or an address."""
-    return bool(_labelled_content(data.get(_kind(data)), data.get("source"), data))
+    return bool(_labelled_content(data.get(kind_of(data)), data.get("source"), data))
 
 
 def _labelled_content(*held: JsonValue) -> str:
@@ -255,7 +260,7 @@ _BESIDE = ("thoughtSignature", "thought_signature")  # members of a part that do
 _ADDRESSES = ("fileUri", "file_uri", "url", "file_url", "document_url", "filename", "file_id")
 
 
-def _kind(data: JsonObject) -> str:
+def kind_of(data: JsonObject) -> str:
     """Return the kind of a part: its type, or the name of the member that holds its content."""
     kind = data.get("type")
     if isinstance(kind, str):

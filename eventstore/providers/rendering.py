@@ -13,6 +13,7 @@ import msgspec
 
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import ProviderAdapter
+from eventstore.providers.crossing import Reasoning, crossed
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Rendered, Turn, with_turn_version
 from eventstore.providers.models import ModelRules
@@ -31,13 +32,15 @@ def render(
     prefill: bool = False,
     cache: bool = False,
     later_system: LaterSystem = "keep",
+    reasoning: Reasoning = "drop",
 ) -> Rendered:
     """Return the keyword arguments of the provider's SDK call for `turns`.
 
     What is known of `model` is kept to. With `prefill` they may end with the assistant's words,
     from which the model goes on, unless it is known to refuse that. With `cache` they are marked
     where the provider is to cache them. With `later_system="user"` the user says what a system
-    message inside says.
+    message inside says. Another provider's reasoning is left out, or with `reasoning="note"` told
+    in a note.
 
     Raises:
         ValueError: the provider is unknown.
@@ -56,12 +59,13 @@ def render(
     ]
     changes: list[Change] = []
     said = _with_later_system(turns, provider, later_system, known)
-    neutral = [
-        turn
-        if turn.well_formed and turn.provider == provider
-        else _with_neutral_parts(turn, adapter, changes)
-        for turn in _without_merged(said, provider)
-    ]
+    neutral: list[Turn] = []
+    for turn in _without_merged(said, provider):
+        if turn.well_formed and turn.provider == provider:
+            neutral.append(turn)
+        else:
+            known_parts = _with_neutral_parts(turn, adapter, changes)
+            neutral += crossed(known_parts, provider, reasoning, changes)
     changes += (change for call in rich_calls for change in _set_shown_parts(call, adapter))
     rendered = adapter.render(neutral)
     adapter.finish_request(rendered, prefill=prefill and known.takes_prefill)

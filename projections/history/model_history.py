@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eventstore.domain.json_types import JsonObject
-from eventstore.providers import AnyProvider, Change, Rendered, Turn, render
+from eventstore.providers import AnyProvider, Change, Reasoning, Rendered, Turn, render
 from projections.formatting import NotebookText, plural
 from projections.history.collapse import collapsed_calls
 from projections.history.entries import Entry, Repair
@@ -39,7 +39,12 @@ class ModelHistory(NotebookText):
         return [turn for turn in self._turns if not turn.hidden]
 
     def render(
-        self, provider: AnyProvider, *, model: str | None = None, cache: bool = False
+        self,
+        provider: AnyProvider,
+        *,
+        model: str | None = None,
+        cache: bool = False,
+        reasoning: Reasoning | None = None,
     ) -> JsonObject:
         """Return the keyword arguments of the provider's SDK call, ready for `**`.
 
@@ -50,6 +55,8 @@ class ModelHistory(NotebookText):
         to: which rules it enforces or does without. A name of which nothing is known changes
         nothing.
 
+        `model` and `reasoning`, where they are not given, are those of `model_history`.
+
         With `cache`, Anthropic and Bedrock are told to cache the system text and the messages: the
         next request reads them from there. These marks stand in place of those that the messages
         carried. `Toolbox.schemas(provider, cache=True)` marks the tools. Other providers cache
@@ -58,10 +65,15 @@ class ModelHistory(NotebookText):
         Raises:
             ValueError: the provider is unknown.
         """
-        return self._rendered(provider, model, cache=cache).arguments
+        return self._rendered(provider, model, cache=cache, reasoning=reasoning).arguments
 
     def _rendered(
-        self, provider: AnyProvider, model: str | None, *, cache: bool = False
+        self,
+        provider: AnyProvider,
+        model: str | None,
+        *,
+        cache: bool = False,
+        reasoning: Reasoning | None = None,
     ) -> Rendered:
         options = self._options
         return render(
@@ -71,6 +83,7 @@ class ModelHistory(NotebookText):
             prefill=options.prefill,
             cache=cache,
             later_system=options.later_system,
+            reasoning=reasoning or options.reasoning,
         )
 
     def repairs_for(self, provider: AnyProvider, *, model: str | None = None) -> list[Repair]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypedDict, cast, get_args
 import msgspec
 
 from eventstore import ResultLimits
-from eventstore.providers import LaterSystem
+from eventstore.providers import LaterSystem, Reasoning
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.token_counter import TokenCounter
 
@@ -18,6 +18,7 @@ Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
 _COLLAPSE: tuple[str, ...] = get_args(Collapse)
 _LATER_SYSTEM: tuple[str, ...] = get_args(LaterSystem)
+_REASONING: tuple[str, ...] = get_args(Reasoning)
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `later_system`: a system message inside of the conversation goes back to its provider as it is
       ("keep"), or as text of the user ("user"), as models before Claude Opus 4.8 want it.
     - `model`: what is known of this model or server is kept to; see `render`.
+    - `reasoning`: what another provider's model thought is left out ("drop"), or told in a note of
+      the user's ("note").
 
     Raises:
         ValueError: an option makes no sense.
@@ -56,11 +59,13 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     prefill: bool = False
     later_system: LaterSystem = "keep"
     model: str | None = None
+    reasoning: Reasoning = "drop"
 
     def __post_init__(self) -> None:
         _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
         _require_one_of("collapse", self.collapse, _COLLAPSE)
         _require_one_of("later_system", self.later_system, _LATER_SYSTEM)
+        _require_one_of("reasoning", self.reasoning, _REASONING)
         _require_limits(self.result_limits)
         _require_positive("last_turns", self.last_turns, "1 or more")
         _require_positive("since", self.since, "a version (1 or more)")
@@ -91,6 +96,7 @@ class HistoryKeywords(TypedDict, total=False):
     prefill: bool
     later_system: LaterSystem
     model: str | None
+    reasoning: Reasoning
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:

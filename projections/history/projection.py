@@ -34,7 +34,7 @@ from eventstore import (
     ToolsOffered,
     evolve,
 )
-from eventstore.providers import LaterSystem, references_server_call
+from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.model_history import ModelHistory, history_to_show
@@ -63,6 +63,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     prefill: bool = False,
     later_system: LaterSystem = "keep",
     model: str | None = None,
+    reasoning: Reasoning = "drop",
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
 
@@ -87,6 +88,9 @@ def model_history(  # noqa: PLR0913 - each with a default
     the user with `later_system="user"`, as models before Claude Opus 4.8 want it. With the name of
     the `model`, what is known of it decides both; see `ModelHistory.render`.
 
+    Reasoning of another provider is left out, or told in a note of the user's with
+    `reasoning="note"`.
+
     The same events give the same bytes.
 
     Raises:
@@ -106,6 +110,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         prefill=prefill,
         later_system=later_system,
         model=model,
+        reasoning=reasoning,
     )
     return History().extend(events).view_with(options)
 
@@ -280,6 +285,7 @@ class History:
         prefill: bool = False,
         later_system: LaterSystem = "keep",
         model: str | None = None,
+        reasoning: Reasoning = "drop",
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
         options = HistoryOptions(
@@ -295,6 +301,7 @@ class History:
             prefill=prefill,
             later_system=later_system,
             model=model,
+            reasoning=reasoning,
         )
         return self.view_with(options)
 

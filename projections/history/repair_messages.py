@@ -17,6 +17,7 @@ from eventstore import ToolPending
 from eventstore.providers import (
     AnyProvider,
     LaterSystem,
+    Reasoning,
     adapter_of,
     copy,
     events_of_history,
@@ -53,7 +54,7 @@ class RepairedMessages(NotebookText, msgspec.Struct):
         return "\n".join([plural(len(self.repairs), "change"), *map(str, self.repairs)])
 
 
-def repair_messages(
+def repair_messages(  # noqa: PLR0913 - each with a default
     messages: Sequence[Any] | dict[str, Any],
     provider: AnyProvider,
     to: AnyProvider | None = None,
@@ -63,6 +64,7 @@ def repair_messages(
     prefill: bool = False,
     later_system: LaterSystem = "keep",
     model: str | None = None,
+    reasoning: Reasoning = "drop",
 ) -> RepairedMessages:
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
@@ -73,15 +75,19 @@ def repair_messages(
     where nothing else is wrong.
 
     `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse`,
-    `prefill`, `later_system` and `model` are as in `model_history`; a valid list that ends with the
-    assistant's words stays so, unless the `model` is known to refuse it.
+    `prefill`, `later_system`, `model` and `reasoning` are as in `model_history`; a valid list that
+    ends with the assistant's words stays so, unless the `model` is known to refuse it.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
     """
     target = to or provider
     options = HistoryOptions(
-        collapse=collapse, prefill=prefill, later_system=later_system, model=model
+        collapse=collapse,
+        prefill=prefill,
+        later_system=later_system,
+        model=model,
+        reasoning=reasoning,
     )
     request = request_of(messages) if is_continued(messages) else None
     continued = request is not None and adapter_of(provider).keeps_server_calls

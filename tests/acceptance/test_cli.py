@@ -763,7 +763,7 @@ def test_check_passes_strict_violations(run: Command) -> None:
 
 
 def test_check_keeps_to_the_rules_of_a_model(run: Command) -> None:
-    """What another model of the provider answers may be refused."""
+    """One model of a provider refuses what another answers."""
     ended = [{"role": "user", "content": "Name one."}, {"role": "assistant", "content": "One is"}]
     (run.folder / "ended.json").write_text(json.dumps(ended))
     asked = ("check", "ended.json", "--provider", "anthropic", "--model")

@@ -244,6 +244,7 @@ PROVIDERS = [
     "ModelFact",
     "ProviderAdapter",
     "ProviderName",
+    "Reasoning",
     "RegisteredProvider",
     "Rendered",
     "ResultsMessage",

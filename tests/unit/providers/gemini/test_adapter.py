@@ -542,7 +542,7 @@ def test_images_of_a_result_cross_where_they_can_be_shown() -> None:
 
 
 def test_code_that_google_ran_becomes_text() -> None:
-    """Other providers get the code and its result as text, and no thoughts."""
+    """Other providers get the code and its result in a note of the user's, and no thoughts."""
     contents = [
         user(text()),
         model(
@@ -554,7 +554,8 @@ def test_code_that_google_ran_becomes_text() -> None:
         ),
     ]
     repaired = repair_messages(contents, "gemini", "openai")
-    said = "".join(part["text"] for part in repaired.messages[1]["content"])
+    assert [each["role"] for each in repaired.messages] == ["user", "user"]
+    said = repaired.messages[1]["content"]
     assert "print(6*7)" in said
     assert "42" in said
     assert "toolCall of gemini" in said

@@ -19,6 +19,7 @@ from eventstore import (
     validate,
 )
 from eventstore.providers import PROVIDERS, Answer, Call, Turn, list_key, parse, render
+from eventstore.providers.crossing import DONE
 from projections import model_history, repair_messages
 
 Item = dict[str, Any]
@@ -532,13 +533,14 @@ def test_own_parts_without_their_native_form_are_items_again() -> None:
 
 
 def test_items_about_openais_own_tools_do_not_cross() -> None:
-    """Each is listed; the work of a server is named in text."""
+    """Each is listed; the work of a server is named in a note of the user's."""
     items = [says(), reasoning(), FIND, FOUND, TOOLS, SEARCH, output_text(), says()]
     repaired = repair_messages(items, OURS, "anthropic")
-    assert repaired.messages[1]["content"] == [
-        {"type": "text", "text": "[web_search_call of openai-responses, not shown here]"},
-        {"type": "text", "text": "so"},
-    ]
+    assert repaired.messages[0]["content"][-1] == {
+        "type": "text",
+        "text": f"{DONE.format(OURS)}\n[web_search_call of openai-responses, not shown here]",
+    }
+    assert repaired.messages[1] == {"role": "assistant", "content": "so"}
     kinds = [repair.what for repair in repaired.repairs]
     assert (kinds.count("dropped"), kinds.count("wrapped")) == (4, 1)
 
