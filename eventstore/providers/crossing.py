@@ -148,13 +148,17 @@ def _in_brackets(title: str) -> str:
 
 def _other_members(value: JsonValue, depth: int = 8) -> Iterator[str]:
     """Yield the names of members of citations that do not arrive."""
-    for each in value if isinstance(value, list) and depth else ():
-        yield from _other_members(each, depth - 1)
-    for key, each in members_of(value).items() if depth else ():
-        if isinstance(each, dict | list):
+    held: list[JsonValue] = value if isinstance(value, list) else []
+    if depth:
+        members = members_of(value)
+        yield from (str(key) for key in members if _is_left_out(key, members[key]))
+        for each in (*held, *members.values()):
             yield from _other_members(each, depth - 1)
-        elif key not in _ARRIVING and each not in (None, ""):
-            yield str(key)
+
+
+def _is_left_out(key: str, value: JsonValue) -> bool:
+    is_nested = isinstance(value, dict | list)
+    return key not in _ARRIVING and not is_nested and value not in (None, "")
 
 
 # notes
