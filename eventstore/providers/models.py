@@ -187,7 +187,7 @@ FACTS: Final = (
     ),
     ModelFact(
         provider="openai",
-        models=r"(?:^|[/.])(?:mistral|mixtral|ministral|codestral|devstral|magistral|pixtral)",
+        models=r"(?:^|[/.])(?:open-)?(?:mistral|mixtral|ministral|codestral|devstral|magistral|pixtral)",
         says="Mistral's models keep Mistral's rules behind gateways: ids of 9 characters, no user "
         "after results",
         source="https://github.com/NousResearch/hermes-agent/issues/20154",

@@ -137,7 +137,9 @@ def test_a_system_message_stays_with_its_wish_where_the_model_takes_it() -> None
     assert kept.render("anthropic", model="claude-opus-4-7")["messages"][-1]["role"] == "user"
 
 
-@pytest.mark.parametrize("model", ["mistralai/Mistral-Small-4", "mistral-large-2512", "devstral-2"])
+@pytest.mark.parametrize(
+    "model", ["mistralai/Mistral-Small-4", "mistral-large-2512", "open-mixtral-8x22b"]
+)
 def test_a_model_of_mistral_keeps_its_order_behind_a_gateway(model: str) -> None:
     """The ids have 9 characters, and the assistant speaks between results and the user."""
     given = [ASKS, CALLS, RESULT, ASKS]
