@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from eventstore import EventStore, Recorded
+from eventstore.providers import list_key
 from projections import CurrentTools, Projector, error_statistics, model_history
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 """Each way in which the conversation `support` is rendered, beside the default."""
 
 MISTRALS_BRIDGE = {"role": "assistant", "content": "[The results were received.]"}
+
+SEARCHED = "from-openai-responses"
+"""The conversation whose last answer came with a search of the provider's own."""
 
 NOT_RENDERED = frozenset({"every-member"})
 """Conversations whose events make no sense together."""
@@ -77,7 +81,8 @@ def prompts(store: EventStore, conversation_id: str) -> str:
     """Return the prompts that a conversation gives, for each provider.
 
     The older versions let a prompt end with the assistant's words, which is an option now, and had
-    no line of the assistant's between results and the user, which Mistral demands.
+    no line of the assistant's between results and the user, which Mistral demands. They let the
+    assistant say what a provider's own search did, which is a note now: see `expected_prompts`.
     """
     history = list(store.conversation(conversation_id).events())
     # Its "default" is that of its version: failed calls were left out at once.
@@ -87,8 +92,24 @@ def prompts(store: EventStore, conversation_id: str) -> str:
         for way, options in OPTIONS.items():
             view = model_history(history, prefill=True, **{"collapse": "failed", **options})
             found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
+    if conversation_id == SEARCHED:
+        before = model_history(history[:-2], collapse="failed", prefill=True)  # search, words
+        found["default"] |= {
+            name: before.render(name) for name in PROVIDERS if not SEARCHED.endswith(name)
+        }
     said = found["default"]["mistral"]["messages"]
     found["default"]["mistral"]["messages"] = [each for each in said if each != MISTRALS_BRIDGE]
+    return _text(found)
+
+
+def expected_prompts(conversation_id: str, text: str) -> str:
+    """Return the golden prompts, at other providers without an answer that came with a search."""
+    if conversation_id != SEARCHED:
+        return text
+    found = json.loads(text)
+    for name, arguments in found["default"].items():
+        if not SEARCHED.endswith(name):
+            arguments[list_key(name)].pop()
     return _text(found)
 
 
