@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import ConversationState
 from eventstore.append.pending_append import PendingAppend
-from eventstore.errors import EventStoreError
+from eventstore.errors import EventStoreError, StoreCorrupt
 from eventstore.storage.interface import Append
 from eventstore.storage.sql.host_connection import ConnectionStorage
 
@@ -58,7 +58,11 @@ class ConnectionSession:
             state=state,
         )
         request = Append(name, state.version, state.as_of, (), pending.rebase)
-        (outcome,) = self._opened().append([request])
+        try:
+            (outcome,) = self._opened().append([request])
+        except StoreCorrupt:
+            self._store_session.committer.forget_states()
+            raise
         pending.finish(outcome)
         if pending.error is not None:
             raise pending.error

@@ -185,6 +185,17 @@ class EventStore:
         """
         return verify(self.session.storage)
 
+    def accept_loss(self) -> None:
+        """Record in the store that it was put back to an older state, and that this is known.
+
+        After a restore, or a failover that lost commits, a store that was open before refuses to
+        append to the older log (`StoreCorrupt`). When you have seen what was lost, this lets such
+        stores of all processes and tenants go on. `toolledger accept-loss` does the same.
+
+        Readers begin again by themselves: see `CursorLost`.
+        """
+        self.session.storage.accept_loss()
+
     def close(self) -> None:
         """Give up the connections; appends and reads raise `StoreClosed` from now on."""
         self.session.close()

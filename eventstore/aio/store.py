@@ -188,6 +188,10 @@ class AsyncEventStore:
         """Return what is wrong with the stored log: nothing, for a log without damage."""
         return Reading(self.session, self._store.verify())
 
+    async def accept_loss(self) -> None:
+        """Record that the log was put back to an older state; see `EventStore.accept_loss`."""
+        await self.session.call(self._store.accept_loss)
+
     async def close(self) -> None:
         """Commit what is queued, and give up the connections."""
         await self.session.close()

@@ -64,10 +64,11 @@ from eventstore.errors import (
     OutcomeUnknown,
     StorageError,
     StoreClosed,
+    StoreCorrupt,
     UnknownCall,
 )
 from eventstore.notifications.local import notifier_for
-from eventstore.storage.interface import Append, Appended, Storage
+from eventstore.storage.interface import Append, Appended, AppendOutcome, Storage
 
 MAX_CACHED_STATES = 1024
 """Conversations whose state is kept in memory."""
@@ -242,7 +243,7 @@ class GroupCommitter:
         sharing = self._may_share(group)
         try:
             requests = self._requests(sharing, states)
-            outcomes = storage.append(requests) if requests else []
+            outcomes = self._append(requests, storage) if requests else []
         except OutcomeUnknown as error:
             states.clear()
             _finish_unknown(error, sharing)
@@ -261,6 +262,18 @@ class GroupCommitter:
                 except Exception as error:  # noqa: BLE001 - it is the outcome of this one
                     pending.finish(error)
                 pending.wake()
+
+    def _append(self, requests: Sequence[Append], storage: Storage) -> Sequence[AppendOutcome]:
+        """Store what is asked for; forget all states where the log may have been put back."""
+        try:
+            return storage.append(requests)
+        except StoreCorrupt:
+            self.forget_states()
+            raise
+
+    def forget_states(self) -> None:
+        """Forget the states of all conversations: they are read again."""
+        self._states = {}
 
     def _requests(
         self, group: Sequence[PendingAppend], states: dict[str, ConversationState]
@@ -316,7 +329,7 @@ class GroupCommitter:
                 raise
             if drafts:
                 request = Append(name, state.version, state.as_of, drafts, pending.rebase)
-                (appended,) = storage.append([request])
+                (appended,) = self._append([request], storage)
                 if isinstance(appended, Exception):
                     raise appended
                 if pending.staged is not None:  # otherwise the log held all of it already

@@ -161,6 +161,13 @@ class Storage(Protocol):
         """
         ...
 
+    def accept_loss(self) -> None:
+        """Record that the database was put back to an older state, and that this is known.
+
+        A storage that has refused an append for this reason refuses all of them until then.
+        """
+        ...
+
     def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
         """Call `heard`, in any thread, when other processes have appended, while this lasts.
 

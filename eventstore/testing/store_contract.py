@@ -249,6 +249,17 @@ class EventStoreContract(ContractFixtures):
         with pytest.raises(ValueError, match="another store"):
             store.read(Cursor("0" * 16, ((0, 1),)))
 
+    def test_a_loss_is_accepted_in_the_store(self, store: EventStore) -> None:
+        """A store that lost nothing goes on as it was, and the log stays sound."""
+        chat = store.conversation("chat")
+        chat.append(message("a"))
+        end = store.end()
+        for _ in range(2):
+            store.accept_loss()
+        assert chat.append(message("b"))[0].version == 2
+        assert [text_of(recorded) for recorded in store.read(end)] == ["b"]
+        assert list(store.verify()) == []
+
     def test_a_follower_sees_new_events(self, store: EventStore) -> None:
         """Every event comes once, each conversation in its order, also after a resume."""
         follow = store.follow(timeout=0)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from typer.core import TyperGroup
 
+from projections.cli.commands.accept_loss import accept_loss
 from projections.cli.commands.approve import approvals, approve, reject
 from projections.cli.commands.archive import backup, export, restore
 from projections.cli.commands.check import check
@@ -127,6 +128,11 @@ GROUPS = {
             verify,
             "damage, gaps and false transitions",
             "toolledger verify --url sqlite:///agent.db",
+        ),
+        Listed(
+            accept_loss,
+            "let writers go on after a restore or failover",
+            "toolledger accept-loss --url sqlite:///agent.db",
         ),
         Listed(
             migrate,

@@ -545,7 +545,13 @@ def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
         with pytest.raises(StoreCorrupt, match="older copy"):
             world.chat.append(message("third"), connection=connection)
         connection.rollback()
+        with pytest.raises(StoreCorrupt, match="until the loss is accepted"):
+            world.chat.append(message("third"), connection=connection)
     assert world.tags() == ["message", "message"]
+    world.store.accept_loss()
+    with world.engine.begin() as connection:
+        world.chat.append(message("third"), connection=connection)
+    assert world.tags() == ["message"] * 3
 
 
 def test_followers_get_the_events_after_the_commit(world: World) -> None:

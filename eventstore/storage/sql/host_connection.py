@@ -109,6 +109,7 @@ class ConnectionStorage:
 
         `rebase` is called for every request, after the lane's lock is taken; see `Storage.append`.
         """
+        self._storage.check_accepted()
         outcomes: list[AppendOutcome] = []
         with suppress(_NothingStored), self._savepoint(writes=True):
             outcomes.extend(map(self._append_one, requests))

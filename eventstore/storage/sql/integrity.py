@@ -66,11 +66,12 @@ def verify(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
 
 def _verify_store(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
     rows = log.rows(sql.store)
-    if [row[0] for row in rows] != [1]:
-        yield Damage(-1, None, None, None, "toolledger_store has not one row, with the id 1")
+    if [row[0] for row in rows] != list(range(1, max(len(rows), 1) + 1)):
+        problem = "the rows of toolledger_store are not numbered from 1 without gaps"
+        yield Damage(-1, None, None, None, problem)
     for _, epoch, lanes, created_at, digest in rows:
         if not is_sound_store(epoch, lanes, created_at, digest):
-            yield Damage(-1, None, None, None, "the row of toolledger_store is not as written")
+            yield Damage(-1, None, None, None, "a row of toolledger_store is not as written")
 
 
 class _LaneCheck:

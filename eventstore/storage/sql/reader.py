@@ -38,16 +38,17 @@ class Reader(Connections):
         super().__init__(backend)
         self._sql = Statements(self._engine.dialect, backend)
         try:
-            self._epoch, self._lanes = self._read_store()
+            self._epoch, self._lanes, self._accepted = self._read_store()
         except BaseException:
             self.close()
             raise
 
-    def _read_store(self) -> tuple[str, int]:
-        rows = self.rows("SELECT epoch, lanes FROM toolledger_store")
+    def _read_store(self) -> tuple[str, int, frozenset[str]]:
+        """Return the store's epoch, the number of its lanes, and the losses that were accepted."""
+        rows = self.rows("SELECT epoch, lanes FROM toolledger_store ORDER BY id")
         if not rows:
             raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
-        return rows[0][0], rows[0][1]
+        return rows[0][0], rows[0][1], frozenset(epoch for epoch, _ in rows[1:])
 
     @property
     def backend(self) -> Backend:

@@ -3,7 +3,8 @@
 `conversation` is an integer key, the lane position of the conversation's first event: text
 ids would be repeated in every index. `event_ids` has the ids that callers gave, and no others: the
 library's own need no index. `chain` is an event's digest, see `eventstore.storage.chain`. On SQLite
-the rowid is the position, and the primary key of events is the position alone.
+the rowid is the position, and the primary key of events is the position alone. `store` has one row
+for the store, and after it one for each loss that was accepted, with a mark in place of the epoch.
 
 The same definitions are in `migrations/`; a test holds
 the two together on every engine.

@@ -79,6 +79,7 @@ class Statements:
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
         self.conversations = text(_page(_conversations()), "at", "tenant", "after", "most")
+        self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     @cached_property
     def check(self) -> CheckStatements:
@@ -153,7 +154,12 @@ class CheckStatements:
 class HostStatements:
     """The statements of a storage inside a host's transaction."""
 
-    store = select(tables.store.c.epoch).where(tables.store.c.id > 0)  # below: `durable_reads`
+    store = (
+        select(tables.store.c.epoch)
+        .where(tables.store.c.id > 0)  # below: `durable_reads`
+        .order_by(tables.store.c.id)
+        .limit(1)
+    )
     lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
     """The first write, which locks a database that has no row locks."""
     find = (

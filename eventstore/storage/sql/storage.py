@@ -14,7 +14,9 @@ The lane counter:
    written since: nothing is read again. Otherwise the conversations' new events are read, and
    `rebase` decides on them.
 5. A counter below a position that was read before means an older copy of the database: nothing is
-   written.
+   written. The storage refuses every later append, too, until `accept_loss`, in any process, has
+   put another mark into the store than those that were there when the storage was opened. It then
+   trusts nothing that it knew.
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 
@@ -34,6 +36,7 @@ The digest chain (see `eventstore.storage.chain`) needs the digest of the event 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import getpid
@@ -41,7 +44,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import OutcomeUnknown, StoreCorrupt
-from eventstore.storage.chain import chained, conversation_digest, event_digest
+from eventstore.storage.chain import chained, conversation_digest, event_digest, store_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
@@ -97,6 +100,8 @@ class _Group:
 class SqlStorage(Reader):
     """The events of one tenant in a SQL database; safe to share between threads and over a fork."""
 
+    _refusal = ""  # why nothing is written, until the loss is accepted
+
     def _connect(self) -> None:
         super()._connect()
         self._unresolved_lanes: set[int] = set()  # lanes of a COMMIT that was not answered
@@ -124,6 +129,7 @@ class SqlStorage(Reader):
                 if self._closed:
                     self._check()
                 self._backend.check_in_place()
+                self.check_accepted()
                 if len(requests) == 1 and requests[0].drafts:
                     return [self._append_one(requests[0])]
                 return self._in_one_transaction(self._write_all, requests, self._are_stored)
@@ -483,12 +489,62 @@ class SqlStorage(Reader):
         return base
 
     def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
-        """Refuse to write in a lane that was longer when it was read before."""
-        self._keys.clear()
-        raise StoreCorrupt(
+        """Refuse to write in a lane that was longer when it was read before, and in every other."""
+        self._forget_names()
+        self._refusal = (
             f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
-            "the database was replaced by an older copy; nothing was written"
+            "the database was replaced by an older copy; nothing was written, and nothing will be "
+            "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
         )
+        raise StoreCorrupt(self._refusal)
+
+    def check_accepted(self) -> None:
+        """Refuse to write while the loss that was noticed is not accepted.
+
+        Raises:
+            StoreCorrupt: it is not.
+        """
+        if not self._refusal:
+            return
+        with self._lock:
+            _, _, accepted = self._read_store()
+            if accepted <= self._accepted:
+                raise StoreCorrupt(self._refusal)
+            self._accepted, self._refusal = accepted, ""
+            self._forget_names()
+            self._forget_positions()
+
+    def _forget_names(self) -> None:
+        """Forget which conversation has which key: after a loss it may be another one's."""
+        self._keys.clear()
+        self._conversation_ids = {}
+
+    def accept_loss(self) -> None:
+        """Record that the loss of events is known; see `Storage.accept_loss`."""
+        mark, now = os.urandom(8).hex(), time.time_ns() // 1000
+        digest = store_digest(mark.encode(), self._lanes, now)
+
+        def write() -> None:
+            self._check()
+            cursor = self._writer()
+            self._in_transaction = True
+            try:
+                cursor.execute(self._backend.begin)
+                self._lock_lane(cursor, 0)  # so that two do not take the same number
+                cursor.execute("SELECT MAX(id) FROM toolledger_store")
+                last = cursor.fetchall()[0][0]
+                row = (last + 1, mark, self._lanes, now, bytearray(digest))
+                cursor.execute(self._sql.insert_store, row)
+                cursor.execute("COMMIT")
+                self._in_transaction = False
+            except BaseException as error:
+                self._roll_back(lost=self._backend.is_connection_lost(error))
+                raise
+            finally:
+                self._forget_positions()
+
+        with self._lock:
+            self.retrying(write)
 
     def _insert(self, cursor: DBAPICursor, batches: Sequence[Batch]) -> None:
         """Write the events of batches, and what finds them: by fingerprint, and by given id."""

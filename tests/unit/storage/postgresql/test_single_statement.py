@@ -198,8 +198,9 @@ def test_an_older_copy_is_not_written_to(
 ) -> None:
     """The lane's counter is behind the positions that this store has seen."""
     postgresql.execute("UPDATE toolledger_lanes SET position = position - 1", database=url)
-    with pytest.raises(StoreCorrupt, match="replaced by an older copy; nothing was written"):
-        store.conversation("chat").add_message("user", "hello")
+    for name in ("chat", "other"):
+        with pytest.raises(StoreCorrupt, match="replaced by an older copy; nothing was written"):
+            store.conversation(name).add_message("user", "hello")
     assert [r.version for r in store.conversation("chat").events()] == [1, 2, 3]
 
 

@@ -619,6 +619,9 @@ def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> Non
     )
     with pytest.raises(StoreCorrupt, match=r"was read up to 2 before: .* older copy"):
         chat.append(message("c"))
+    with pytest.raises(StoreCorrupt, match="until the loss is accepted"):
+        chat.append(message("c"))
+    store.accept_loss()
     assert chat.append(message("c"))[0].version == 2
     assert list(store.verify()) == []
 

@@ -1,0 +1,167 @@
+"""A writer whose log was put back: nothing is written until the loss is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eventstore import (
+    AsyncEventStore,
+    EventStore,
+    StoreCorrupt,
+    UnknownCall,
+)
+from eventstore.testing import message
+from projections.cli.app import app
+
+ACCEPTED = "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of the log."""
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    """Return the URL of the log."""
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[EventStore]:
+    """Return a store that stays open while its log is put back."""
+    with EventStore.open(url) as store:
+        yield store
+
+
+def put_back(path: Path, position: int) -> None:
+    """Take back the events after a position, as a failover to a standby that lags does."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, place in (("events", "position"), ("conversations", "conversation")):
+            connection.execute(
+                f"DELETE FROM toolledger_{table} WHERE {place} > ?",  # noqa: S608 - ours
+                (position,),
+            )
+        connection.execute("UPDATE toolledger_lanes SET position = ?", (position,))
+
+
+Accept = Callable[[str], None]
+
+
+def accept_in_another_store(url: str) -> None:
+    """Accept the loss in Python."""
+    with EventStore.open(url, tenant="other") as other:
+        other.accept_loss()
+
+
+def accept_on_the_command_line(url: str) -> None:
+    """Accept the loss by the command."""
+    done = CliRunner().invoke(app, ["accept-loss", "--url", url])
+    assert (done.exit_code, done.output.startswith("accepted: ")) == (0, True)
+
+
+def accept_in_asyncio(url: str) -> None:
+    """Accept the loss in the facade for asyncio."""
+
+    async def accept() -> None:
+        async with AsyncEventStore.open(url) as other:
+            await other.accept_loss()
+
+    asyncio.run(accept())
+
+
+@pytest.mark.parametrize(
+    "accept", [accept_in_another_store, accept_on_the_command_line, accept_in_asyncio]
+)
+def test_nothing_is_written_until_the_loss_is_accepted(
+    store: EventStore, path: Path, url: str, accept: Accept
+) -> None:
+    """Each append is refused, to every conversation; then the writer decides on the older log."""
+    chat, lost = store.conversation("chat"), store.conversation("lost")
+    chat.request("refund", {"order": 7}, "c1")
+    chat.approve("c1")
+    lost.append(message("gone"))
+    put_back(path, 1)
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match="ends at position 1, and was read up to 3 before"):
+            lost.append(message("b"))
+        with pytest.raises(StoreCorrupt, match=ACCEPTED):
+            store.conversation("new").append(message("b"))
+    with EventStore.open(url) as other:
+        assert [r.conversation_id for r in other.read()] == ["chat"]
+    accept(url)
+    assert chat.approve("c1").status.name == "Approved"  # that it was approved before was lost
+    assert lost.append(message("b"))[0].version == 1
+    assert [(r.conversation_id, r.position) for r in store.read()] == [
+        ("chat", 1),
+        ("chat", 2),
+        ("lost", 3),
+    ]
+    assert list(store.verify()) == []
+
+
+def test_another_conversation_may_take_the_place_of_a_lost_one(
+    store: EventStore, path: Path, url: str
+) -> None:
+    """Names of conversations are not remembered over a loss."""
+    store.conversation("a").append(message("1"))
+    store.conversation("b").append(message("2"))
+    assert [r.conversation_id for r in store.read()] == ["a", "b"]
+    put_back(path, 1)
+    with pytest.raises(StoreCorrupt, match=ACCEPTED):
+        store.conversation("b").append(message("2"))
+    with EventStore.open(url) as other:
+        other.conversation("c").append(message("3"))
+        other.accept_loss()
+    store.conversation("b").append(message("2"))
+    assert [r.conversation_id for r in store.read()] == ["a", "c", "b"]
+    with pytest.raises(UnknownCall):
+        store.conversation("b").start("c1")
+
+
+def test_an_acceptance_holds_for_the_loss_that_was_known(store: EventStore, path: Path) -> None:
+    """The next loss is refused again; an acceptance that was there before does not count."""
+    chat = store.conversation("chat")
+    chat.append(message("1"))
+    for number in range(3):
+        chat.append(message("2"))
+        put_back(path, 1)
+        with pytest.raises(StoreCorrupt, match=ACCEPTED):
+            chat.append(message("2"))
+        with pytest.raises(StoreCorrupt, match=ACCEPTED):
+            chat.append(message("2"))
+        store.accept_loss()
+        assert chat.append(message("2"))[0].version == 2, number
+        put_back(path, 1)
+        with pytest.raises(StoreCorrupt, match=ACCEPTED):
+            chat.append(message("2"))
+        store.accept_loss()
+
+
+def test_acceptances_are_rows_that_can_be_checked(store: EventStore, path: Path, url: str) -> None:
+    """The store stays the same one for cursors, and `verify` names an altered row."""
+    store.conversation("chat").append(message("1"))
+    end = store.end()
+    store.accept_loss()
+    store.accept_loss()
+    assert list(store.verify()) == []
+    with EventStore.open(url) as again:
+        assert again.end() == end
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute("SELECT id, lanes, length(epoch) FROM toolledger_store")
+        assert rows.fetchall() == [(1, 1, 16), (2, 1, 16), (3, 1, 16)]
+        connection.execute("UPDATE toolledger_store SET created_at = 5 WHERE id = 2")
+    (damage,) = store.verify()
+    assert damage.problem == "a row of toolledger_store is not as written"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM toolledger_store WHERE id = 2")
+    (damage,) = store.verify()
+    assert damage.problem == "the rows of toolledger_store are not numbered from 1 without gaps"
