@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -66,6 +67,8 @@ def accept_on_the_command_line(url: str) -> None:
     """Accept the loss by the command."""
     done = CliRunner().invoke(app, ["accept-loss", "--url", url])
     assert (done.exit_code, done.output.startswith("accepted: ")) == (0, True)
+    done = CliRunner().invoke(app, ["accept-loss", "--url", url, "--json"])
+    assert (done.exit_code, json.loads(done.output)) == (0, {"accepted": True})
 
 
 def accept_in_asyncio(url: str) -> None:
