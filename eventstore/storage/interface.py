@@ -161,6 +161,10 @@ class Storage(Protocol):
         """
         ...
 
+    def forget(self) -> None:
+        """Trust nothing that is remembered of the log: it was put back to an older state."""
+        ...
+
     def accept_loss(self) -> None:
         """Record that the database was put back to an older state, and that this is known.
 

@@ -122,18 +122,22 @@ def check_place(storage: Storage, place: Place) -> None:
     found = storage.ids_at({lane: place.positions.get(lane, 0) for lane in place.anchors})
     lost = [lane for lane, anchor in place.anchors.items() if found.get(lane) != anchor]
     if lost:
-        raise lost_lanes(storage.epoch, place, lost, found)
+        raise lost_lanes(storage, place, lost, found)
 
 
 def lost_lanes(
-    epoch: str, place: Place, lanes: Sequence[int], found: Mapping[int, str]
+    storage: Storage, place: Place, lanes: Sequence[int], found: Mapping[int, str]
 ) -> CursorLost:
-    """Return the error of a place whose events some lanes do not have any more."""
+    """Return the error of a place whose events some lanes do not have any more.
+
+    The storage forgets what it remembers of them.
+    """
+    storage.forget()
     lost = [
         LostPlace(lane, place.positions.get(lane, 0), place.anchors.get(lane), found.get(lane))
         for lane in lanes
     ]
-    return CursorLost(lost, str(place.without(lanes).cursor(epoch)))
+    return CursorLost(lost, str(place.without(lanes).cursor(storage.epoch)))
 
 
 class Feed:

@@ -87,7 +87,7 @@ class StoreSource:
         heads = self._session.storage.heads()
         lost = [lane for lane, at in place.positions.items() if heads.get(lane, 0) < at]
         if lost:
-            raise lost_lanes(self._epoch, place, lost, {})
+            raise lost_lanes(self._session.storage, place, lost, {})
         self._round = heads
         return self._up_to(heads, page.end, limit)
 
@@ -172,6 +172,7 @@ class ConversationSource:
         there = next(events, None)
         found = there.event_id if there is not None and there.version == place else None
         if found != place.event_id:
+            self._session.storage.forget()
             raise CursorLost([LostPlace(self._id, int(place), place.event_id, found)], "0")
         self._is_checked = True
         return events

@@ -199,6 +199,15 @@ class StorageContract(ContractFixtures):
         assert storage.known_ids("chat", [second, third]) == {second: 2}
         assert storage.known_ids("other", [first]) == {}
 
+    def test_nothing_depends_on_what_is_remembered(self, storage: Storage) -> None:
+        """A storage that has forgotten all looks it up again."""
+        append(storage, "chat", message("a"))
+        before = all_events(storage)
+        storage.forget()
+        assert all_events(storage) == before
+        append(storage, "chat", message("b"), version=1)
+        assert [r.version for r in storage.conversation("chat")] == [1, 2]
+
     def test_conversations_come_oldest_first_with_their_versions(self, storage: Storage) -> None:
         """Lanes come one after the other, each in the order of the conversations' first events."""
         for name in ("b", "a", "c"):

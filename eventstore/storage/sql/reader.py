@@ -166,6 +166,11 @@ class Reader(Connections):
                     break
                 position = rows[-1][0]
 
+    def forget(self) -> None:
+        """Forget which conversation has which key: after a loss it may be another one's."""
+        self._keys = {}  # new ones: other threads may be reading the old
+        self._conversation_ids = {}
+
     def problems(self, lane: int, first: int, last: int) -> dict[int, str]:
         """Return what is wrong with the rows from one position to another, by position."""
 

@@ -490,7 +490,7 @@ class SqlStorage(Reader):
 
     def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
         """Refuse to write in a lane that was longer when it was read before, and in every other."""
-        self._forget_names()
+        self.forget()
         self._refusal = (
             f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
             "the database was replaced by an older copy; nothing was written, and nothing will be "
@@ -511,13 +511,8 @@ class SqlStorage(Reader):
             if accepted <= self._accepted:
                 raise StoreCorrupt(self._refusal)
             self._accepted, self._refusal = accepted, ""
-            self._forget_names()
+            self.forget()
             self._forget_positions()
-
-    def _forget_names(self) -> None:
-        """Forget which conversation has which key: after a loss it may be another one's."""
-        self._keys.clear()
-        self._conversation_ids = {}
 
     def accept_loss(self) -> None:
         """Record that the loss of events is known; see `Storage.accept_loss`."""

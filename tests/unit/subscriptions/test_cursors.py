@@ -271,6 +271,33 @@ def test_a_follower_of_a_conversation_notices_too(url: str, restore: Restore) ->
         assert texts(going_on) == ["D", "E"]
 
 
+def test_a_store_that_stayed_open_forgets_the_names_of_lost_conversations(
+    url: str, path: Path
+) -> None:
+    """Another conversation may begin where a lost one began."""
+    with EventStore.open(url) as store:
+        for name in ("a", "b"):
+            say(store, name, name=name)
+        end = store.end()
+        readers: list[Callable[[], Iterator[Recorded]]] = [
+            lambda: store.read(end),
+            lambda: store.follow(end, timeout=0),
+            lambda: store.conversation("b").follow(f"1-{end.anchors[0][1]}", timeout=0),
+        ]
+        for number, reader in enumerate(readers):
+            assert next(store.read()).conversation_id == "a"
+            for table, place in (("events", "position"), ("conversations", "conversation")):
+                statement = f"DELETE FROM toolledger_{table} WHERE {place} > 1"  # noqa: S608 - ours
+                projecting.execute(path, statement)
+            projecting.execute(path, "UPDATE toolledger_lanes SET position = 1")
+            with EventStore.open(url) as new:
+                say(new, "x", name=f"new-{number}")
+            with pytest.raises(CursorLost) as lost:
+                next(reader())
+            assert len(lost.value.lost) == 1
+            assert [r.conversation_id for r in store.read()] == ["a", f"new-{number}"]
+
+
 def test_readers_of_asyncio_notice_too(url: str, restore: Restore) -> None:
     """Their cursors are the same."""
 
