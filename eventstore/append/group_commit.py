@@ -263,7 +263,7 @@ class GroupCommitter:
                     pending.finish(error)
                 pending.wake()
 
-    def _append(self, requests: Sequence[Append], storage: Storage) -> Sequence[AppendOutcome]:
+    def _append(self, requests: Sequence[Append], storage: Storage) -> list[AppendOutcome]:
         """Store what is asked for; forget all states where the log may have been put back."""
         try:
             return storage.append(requests)
