@@ -1,0 +1,186 @@
+"""Break the rooms that everything rests on, a little at a time, and see whether a test notices.
+
+`python .ci/mutation.py [SAMPLE [SEED [ROOM …]]]` copies the repository, changes one comparison,
+Boolean, number or operator of the copy, or leaves one statement out, and runs the room's tests. It
+prints each change that no test noticed, and the share that was noticed. It fails below 85 %.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar, cast
+
+T = TypeVar("T", bound=ast.AST)
+
+ROOT = Path(__file__).resolve().parent.parent
+ENOUGH_PERCENT = 85
+LIMIT_SECONDS = 240
+"""Tests that take longer have noticed: the change made something wait for ever."""
+
+ROOMS = {
+    "fold": (
+        ["eventstore/append/conversation_state.py", "eventstore/append/tool_fold.py"],
+        ["tests/unit/append", "tests/unit/test_conversation.py"],
+    ),
+    "append": (
+        ["eventstore/append/group_commit.py", "eventstore/storage/sql/storage.py"],
+        ["tests/unit/append", "tests/unit/storage/sqlite"],
+    ),
+    "codec": (
+        ["eventstore/domain/codec.py"],
+        ["tests/unit/domain", "tests/golden"],
+    ),
+    "feed": (
+        ["eventstore/subscriptions/feed.py"],
+        ["tests/unit/subscriptions", "tests/unit/test_store.py"],
+    ),
+    "projector": (
+        ["projections/projector/worker.py", "projections/projector/lane.py"],
+        ["tests/unit/projections/projector", "tests/properties/test_projector.py"],
+    ),
+    "repair": (
+        ["projections/history/repair_history.py", "projections/history/collapse.py"],
+        ["tests/unit/projections/history", "tests/properties/test_repair.py"],
+    ),
+}
+"""For each room its files, and the tests nearest to it."""
+
+_OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+}
+
+
+class Mutant(NamedTuple):
+    """One change: the file, the line, what was there, and the whole file with the change."""
+
+    path: str
+    line: int
+    change: str
+    source: str
+
+
+def mutants(path: str, source: str) -> Iterator[Mutant]:
+    """Yield every change of a file; no two of them are made together."""
+    for number in range(len(list(ast.walk(ast.parse(source))))):
+        tree = ast.parse(source)
+        node = list(ast.walk(tree))[number]
+        for before, after in _changed(node):
+            yield Mutant(path, _line(node), f"{before} -> {after}", ast.unparse(tree))
+
+
+def _line(node: ast.AST) -> int:
+    return node.lineno if isinstance(node, ast.expr | ast.stmt) else 0
+
+
+def _changed(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Change a node in place, in the one way that its kind allows; yield what was changed."""
+    before = ast.unparse(node) if isinstance(node, ast.expr) else ""
+    if isinstance(node, ast.Compare):
+        node.ops[0] = _opposite(node.ops[0])
+    elif isinstance(node, ast.BoolOp):  # noqa: SIM114 - their operators differ in type
+        node.op = _opposite(node.op)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPPOSITES:
+        node.op = _opposite(node.op)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        node.value = not node.value
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        node.value += 1
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
+    elif isinstance(node, ast.FunctionDef | ast.If | ast.With | ast.For):
+        yield from _left_out(node.body)
+        return
+    else:
+        return
+    yield before, ast.unparse(node)
+
+
+def _opposite(operator: T) -> T:
+    return cast("T", _OPPOSITES[type(operator)]())
+
+
+def _left_out(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for place, statement in enumerate(body):
+        is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        kinds = ast.Assign | ast.AugAssign | ast.Expr | ast.Raise
+        if isinstance(statement, kinds) and not is_docstring:
+            body[place] = ast.copy_location(ast.Pass(), statement)
+            yield ast.unparse(statement), f"nothing (line {statement.lineno})"
+            body[place] = statement
+
+
+def survives(mutant: Mutant, copy: Path, tests: list[str]) -> bool:
+    """Return whether the tests of the copy pass with the change."""
+    path = copy / mutant.path
+    whole = path.read_text("utf-8")
+    path.write_text(mutant.source, "utf-8")
+    try:
+        return _passes(copy, tests)
+    finally:
+        path.write_text(whole, "utf-8")
+
+
+def _passes(copy: Path, tests: list[str]) -> bool:
+    options = ["-q", "-x", "-m", "not server and not slow", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": str(copy)},
+            capture_output=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main(sample: str = "60", seed: str = "1", *names: str) -> int:
+    """Try a sample of changes, as many in each room; return whether too few were noticed."""
+    rooms = {name: ROOMS[name] for name in names or ROOMS}
+    chance = random.Random(seed)  # noqa: S311 - a sample
+    survivors = tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        left_out = shutil.ignore_patterns(".git", ".*_cache", "__pycache__")
+        shutil.copytree(ROOT, copy, ignore=left_out)
+        for name, (files, tests) in rooms.items():
+            if not _passes(copy, tests):
+                raise SystemExit(f"{name}: its tests fail without any change")
+            sources = [(path, (ROOT / path).read_text("utf-8")) for path in files]
+            found = [one for path, source in sources for one in mutants(path, source)]
+            chosen = chance.sample(found, min(len(found), int(sample) // len(rooms)))
+            alive = [one for one in chosen if survives(one, copy, tests)]
+            for one in alive:
+                print(f"{one.path}:{one.line}: {one.change}", flush=True)
+            print(f"{name}: {len(chosen) - len(alive)} of {len(chosen)} were noticed", flush=True)
+            survivors, tried = survivors + len(alive), tried + len(chosen)
+    score = 100 * (tried - survivors) / tried
+    print(f"score: {score:.0f} %")
+    return score < ENOUGH_PERCENT
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
