@@ -208,7 +208,7 @@ class LogFacts:
             self.largest, self.second_largest = (size, version), self.largest[0]
         elif size > self.second_largest:
             self.second_largest = size
-        text = error_text(result)
+        text = error_text(result, call.edit or call.call)
         if text is None:
             self.last_progress = version
             return
@@ -261,7 +261,8 @@ class LogFacts:
 
 
 _NOTICE = re.compile(
-    r"\[?(?:(?:API|Request|Provider|Model|LLM|Server|HTTP) )?(?:Error|error|ERROR)\b.{0,3}[:\s(]|"
+    r"\[?(?:(?:API|Request|Provider|Model|LLM|Server|HTTP) )?(?:Error|error|ERROR)\b\s?"
+    r"(?:[:({\[]|\d{3}\b|$)|"
     r"\[?[Rr]equest (?:interrupted|too large)|[Pp]rompt is too long|[Ii]nput is too long|"
     r"[Cc]ontext (?:length|window|limit)\b.{0,30}exceed|"
     r"Rate limit|Invalid API key|Please run /login"

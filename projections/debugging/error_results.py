@@ -1,8 +1,10 @@
 """Results that say an error, in logs where no one marked them as failures.
 
 A wire such as OpenAI's has no error flag: what failed there is stored as a completed call. A
-result says an error if its form does: an error object, a text that begins as errors begin, or one
-that ends with an exit code. An error somewhere in a text is no sign: files hold such words.
+result says an error if its form does: an error object, a text that begins as errors begin, one that
+ends with an exit code, a command's output that ends with a failure, or the page that asks to sign
+in. An error somewhere in a text is no sign: files hold such words. So the text of a file that a
+tool read says an error only if it begins as a tool's own complaint does.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from eventstore import Text
+from eventstore import FunctionCall, Text
 from eventstore.domain.json_types import is_json_list, is_json_object
+from projections.debugging.command_output import says_failure
 from projections.debugging.telling_line import message_of
 
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 240, 240
@@ -41,6 +44,26 @@ _ENDS = re.compile(
     r"(?:^|\n)(?:\w+\.)*\w+(?:Error|Exception): [^\n]+\s*$|npm (?:error|ERR!) [^\n]+\s*$",
     re.IGNORECASE,
 )
+_COMPLAINS = re.compile(
+    r"\s*(?:<tool_use_error>|<error>|(?:\w+ )?error(?: \w+){0,3}: |traceback \(most|"
+    r"(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): |E(?:NOENT|ACCES|ISDIR|PERM)\b|"
+    r"(?:bash|sh|zsh|cat|ls|head|tail): |permission denied|no such file|access denied|"
+    r"(?:file|directory|path|folder)\b[^\n]{0,200}\b(?:not found|does ?n.t exist|does not exist|"
+    r"denied)|(?:failed|unable) to (?:read|open|access|find|load)|"
+    r"(?:could not|couldn't|cannot|can't) (?:read|open|access|find|load)|"
+    r"\[?(?:request|tool use) (?:interrupted|aborted)|the user doesn't want|"
+    r"(?:the )?user rejected|permission prompt was aborted)",
+    re.IGNORECASE,
+)
+_READS = re.compile(r"(?:^|[_.-])(?:read|view|cat|open|load)|(?:Read|View)", re.IGNORECASE)
+_PATHS = ("path", "file", "file_path", "filename", "filepath", "absolute_path")
+_PAGE_CHARACTERS = 4_000
+_PAGE = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_SIGN_IN = re.compile(
+    r"<title>\s*(?:sign in|log ?in|[45]\d\d\b|unauthori[sz]ed|forbidden|access denied|error\b)|"
+    r"\bsession (?:has |is )?expired",
+    re.IGNORECASE,
+)
 _END_WORDS = ("exit", "Exit", "ommand", "rror", "xception", "npm ERR")
 _FLAGS = {"is_error": True, "isError": True, "success": False, "ok": False}
 _EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code")
@@ -48,15 +71,29 @@ _STATUSES = ("status", "status_code", "statusCode", "http_status")
 _ERROR_STATUSES = range(400, 600)
 
 
-def error_text(result: object) -> str | None:
-    """Return the text of a result that says an error, or None for any other result."""
+def error_text(result: object, call: FunctionCall) -> str | None:
+    """Return the text of a call's result that says an error, or None for any other result."""
     if isinstance(result, str):
-        return result if _text_says_error(result) else None
+        if _reads_file(call):
+            return result if _COMPLAINS.match(result[:_HEAD_CHARACTERS]) else None
+        says = _text_says_error(result) or _asks_to_sign_in(result) or says_failure(result, call)
+        return result if says else None
     if is_json_object(result):
         return _error_of_object(result)
     if is_json_list(result) or isinstance(result, tuple):
         return _error_of_parts(result)
     return None
+
+
+def _reads_file(call: FunctionCall) -> bool:
+    arguments = call.arguments
+    names_file = is_json_object(arguments) and any(name in arguments for name in _PATHS)
+    return names_file and _READS.search(call.name) is not None
+
+
+def _asks_to_sign_in(text: str) -> bool:
+    head = text[:_PAGE_CHARACTERS]
+    return _PAGE.match(head) is not None and _SIGN_IN.search(head) is not None
 
 
 def _text_says_error(text: str) -> bool:

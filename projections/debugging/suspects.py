@@ -137,6 +137,8 @@ _ECHOED = re.compile(
     r"(?:^|_)(?:id|ids|key|number|no|code|email|date|order|city|location|path|url|symbol|user|"
     r"customer|account)$|Id$|Number$|Code$|Key$"
 )
+_CREATES = re.compile(r"(?:create|add|insert|new|copy|duplicate|fork)(?:$|[_.A-Z-])")
+"""Tools whose result has an id of its own."""
 _MIN_FILE_LINES = 3
 """Lines of JSON that breaks off which are a part of a file, as a tool was asked for."""
 _CUT_OFF = frozenset(
@@ -597,7 +599,7 @@ def _echo_problem(call: CallFacts) -> str | None:
     """Return why a result cannot be that of the call: it names another value for an argument."""
     arguments = (call.edit or call.call).arguments
     result = call.result
-    if not is_json_object(arguments) or call.errors:
+    if not is_json_object(arguments) or call.errors or _CREATES.match(call.name):
         return None
     for key, asked in arguments.items():
         if type(asked) not in (str, int) or not _ECHOED.search(key):
@@ -623,4 +625,6 @@ def _echo(result: object, key: str, asked: str | int) -> str | None:
     text, wanted = str(found), str(asked)
     if not text or text in wanted or wanted in text or text.casefold() == wanted.casefold():
         return None
+    if text.endswith(wanted.removeprefix("./").removeprefix("../")):
+        return None  # a path from another folder
     return text

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eventstore import FunctionCall
 from projections.debugging.error_results import error_text
 from projections.debugging.telling_line import same_error_key, telling_line
+
+CALL = FunctionCall("find_order", {"number": 7})
 
 NPM = """
 npm warn Unknown env config "store-dir". This will stop working in the next major version of npm.
@@ -208,7 +211,7 @@ def test_a_text_of_ten_megabytes_is_read_at_once() -> None:
 )
 def test_a_result_that_says_an_error_is_found(result: object) -> None:
     """The form of the result counts: how it begins, its members, its exit code."""
-    assert error_text(result) is not None
+    assert error_text(result, CALL) is not None
 
 
 @pytest.mark.parametrize(
@@ -230,4 +233,4 @@ def test_a_result_that_says_an_error_is_found(result: object) -> None:
 )
 def test_a_result_that_only_holds_such_words_is_no_error(result: object) -> None:
     """Files and reports talk of errors, and an empty member says that there was none."""
-    assert error_text(result) is None
+    assert error_text(result, CALL) is None
