@@ -16,6 +16,7 @@ from projections.current_tools import CurrentTools, current_tools
 from projections.debugging.event_filter import EventFilter
 from projections.debugging.event_lines import load_events
 from projections.debugging.log_diff import LogDiff, diff
+from projections.debugging.prompt_diff import PromptDiff, prompt_diff
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
 from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
@@ -77,6 +78,7 @@ __all__ = [
     "ProjectedLane",
     "Projection",
     "Projector",
+    "PromptDiff",
     "RecordedFailure",
     "RecordedTools",
     "Repair",
@@ -107,6 +109,7 @@ __all__ = [
     "model_history",
     "otlp_trace",
     "pending_approvals",
+    "prompt_diff",
     "repair_history",
     "repair_messages",
     "repeats",

@@ -35,7 +35,7 @@ FAILED = {
 SOUND = {
     "all pass": "5 passed in 0.12s",
     "no failure": "0 failed, 5 passed in 0.12s",
-    "retried": "Collecting pkg\nerror: connection was lost, trying again\nSuccessfully installed pkg-1.0",
+    "retried": "Collecting\nerror: connection was lost, trying again\nSuccessfully installed p-1",
     "words": "I fixed the error handling.\nNothing failed.",
     "early": "begun\nerror: an optional step\n" + "copied a file\n" * 40,
 }
