@@ -10,9 +10,9 @@ from eventstore.append import commands
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import NO_RESULT, Attempt, Pauses, checked_pauses, is_pause
 from eventstore.domain.arguments import check_version
-from eventstore.domain.fork import forked_events
+from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.times import microseconds_of
-from eventstore.errors import EventStoreError, SilentAttempt
+from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
 
 if TYPE_CHECKING:
     import re
@@ -164,7 +164,10 @@ class Conversation:
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
         copy = Conversation(self.session, to)
-        copy.append(*forked_events(self.id, self.events(), at), expected_version=0)
+        try:
+            copy.append(*forked_events(self.id, self.events(), at), expected_version=0)
+        except VersionConflict as conflict:
+            raise name_taken(to, conflict.actual) from conflict
         return copy
 
     def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:

@@ -55,9 +55,10 @@ class EventStoreError(Exception):
 class VersionConflict(EventStoreError):
     """The conversation is at another version than the append expected."""
 
-    def __init__(self, expected: int, actual: int) -> None:
+    def __init__(self, expected: int, actual: int, message: str | None = None) -> None:
         super().__init__(
-            f"expected version {expected}, the conversation is at version {actual}: "
+            message
+            or f"expected version {expected}, the conversation is at version {actual}: "
             "read the events after the expected version, decide again, then append"
         )
         self.expected = expected

@@ -19,13 +19,13 @@ from eventstore import (
     evolve,
 )
 from eventstore.domain.one_line import one_line
-from projections.formatting import arguments_text, quoted_name
+from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.projection import Projection
 
 _SETTLED = (Completed, Rejected)
 
 
-class PendingApproval(msgspec.Struct, frozen=True, gc=False):
+class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """A call that waits for a decision, as it is shown to the person who decides.
 
     `arguments` are those in force: a JSON object, otherwise None, with the text in `raw`.

@@ -132,10 +132,15 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean 'x'?` for the known name that is nearest; empty if none is near."""
+    """Return `, did you mean 'x'?` for the known name that is nearest; empty if none is near.
+
+    One name that begins so is near, however long it is.
+    """
     from difflib import get_close_matches  # slow to load, and rarely needed
 
-    near = get_close_matches(name, sorted(known), n=1)
+    known = sorted(known)
+    longer = [each for each in known if name and each.startswith(name)]
+    near = longer if len(longer) == 1 else get_close_matches(name, known, n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 

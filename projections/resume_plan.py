@@ -27,7 +27,7 @@ from eventstore.domain.recovery import (
 )
 from eventstore.domain.times import Moment, microseconds_of
 from projections.current_tools import CurrentTools
-from projections.formatting import utc_text
+from projections.formatting import NotebookText, utc_text
 from projections.projection import Anomaly, Projection
 
 
@@ -60,7 +60,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return f"{self.action:9} {one_line(f'{self.id} {self.tool.call.name}', 48)}: {self.reason}"
 
 
-class ResumePlan(Projection):
+class ResumePlan(NotebookText, Projection):
     """The plan for every call of a log, in call order, one conversation after the other.
 
     `needs_approval` returns whether a person has to decide on a pending call. A call for which

@@ -13,11 +13,11 @@ from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, checked_pauses
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Event, Recorded, RunStarted
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.fork import forked_events
+from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.messages import Part
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
-from eventstore.errors import EventStoreError, SilentAttempt
+from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
 from eventstore.subscriptions.decision import PendingDecision
 from eventstore.subscriptions.sources import ConversationSource
@@ -128,7 +128,10 @@ class AsyncConversation:
         """Copy the events up to version `at` to the new conversation `to`, in one append."""
         events = [recorded async for recorded in self.events()]
         copy = AsyncConversation(self.session, to)
-        await copy.append(*forked_events(self.id, events, at), expected_version=0)
+        try:
+            await copy.append(*forked_events(self.id, events, at), expected_version=0)
+        except VersionConflict as conflict:
+            raise name_taken(to, conflict.actual) from conflict
         return copy
 
     async def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:

@@ -28,6 +28,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.statuses import Running
 from eventstore.domain.tool import Tool
+from eventstore.errors import VersionConflict
 
 FORKED = "forked"
 """The code of the failure that closes an attempt which was under way at the fork."""
@@ -76,3 +77,13 @@ def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
             yield ToolFailed(tool.id, failure, tool.attempts)
         else:
             yield ToolRejected(tool.id, f"not executed: the call {belongs}", "rule", FORKED)
+
+
+def name_taken(conversation_id: str, version: int) -> VersionConflict:
+    """Return the error of a fork to a conversation that has events, up to `version`."""
+    return VersionConflict(
+        0,
+        version,
+        f"the conversation {conversation_id!r} exists already, at version {version}: fork to "
+        "another id",
+    )

@@ -13,10 +13,13 @@ parsed. The rules are in `lifecycle`.
 
 from __future__ import annotations
 
+from html import escape
+
 import msgspec
 
 from eventstore.domain import tool_json
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.one_line import one_line
 from eventstore.domain.statuses import (
     PENDING,
     Approved,
@@ -28,6 +31,9 @@ from eventstore.domain.statuses import (
     ToolStatus,
 )
 from eventstore.errors import NonResolvedToolError
+
+SHOWN_CHARACTERS = 400
+"""Characters of a call in a notebook."""
 
 
 class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -52,6 +58,14 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     decided_at: int | None = None
     started_at: int | None = None
     ended_at: int | None = None
+
+    def _repr_html_(self) -> str:
+        """Return the call as a notebook shows it: its text, with nothing of it read as markup."""
+        call = self.effective_call
+        given = call.raw if call.raw is not None else repr(call.arguments)
+        status = self.status.name.lower()
+        shown = f"{self.id}: {call.name}({given}) {status}, {self.attempts} attempts"
+        return f"<pre>{escape(one_line(shown, SHOWN_CHARACTERS))}</pre>"
 
     @property
     def is_pending(self) -> bool:

@@ -70,14 +70,16 @@ _OPTIONS: dict[str, Any] = {
 
 
 class Page:
-    """The first `limit` events of those chosen; `close` says how to see the next ones."""
+    """The first `limit` events of those chosen; `close` says how to see more, or that none was."""
 
     def __init__(self, limit: int | None) -> None:
         self._room = limit
         self._next: int | None = None
+        self._is_empty = True
 
     def takes(self, recorded: Recorded) -> bool:
         """Return whether the event is on the page."""
+        self._is_empty = False
         if self._room is None:
             return True
         if self._room == 0:
@@ -86,8 +88,13 @@ class Page:
         self._room -= 1
         return True
 
-    def close(self) -> None:
-        """Say where the next page begins, on standard error; nothing after the last page."""
+    def close(self, last_version: int) -> None:
+        """Say where the next page begins, on standard error; nothing after the last page.
+
+        If no event was chosen of a conversation up to `last_version`, say that.
+        """
+        if self._is_empty:
+            complain(f"no event was chosen; the conversation has versions 1 to {last_version:,}")
         if self._next is not None:
             complain(f"there are more: go on with --since {self._next}")
 

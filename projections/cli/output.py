@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TextIO
 
 import msgspec
@@ -70,6 +71,16 @@ def complain(text: str) -> None:
     """Print what is wrong in one line to standard error."""
     line = " ".join(clean(text).split())
     console(stderr=True).print(Text(f"toolledger: {line}"), soft_wrap=True)
+
+
+def check_folder(path: Path) -> None:
+    """Raise an error if a file that is to be written has no folder.
+
+    Raises:
+        ValueError: the folder does not exist.
+    """
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder of {path} does not exist: make it, or pass another path")
 
 
 def show_table(

@@ -18,7 +18,7 @@ from eventstore.domain.credentials import without_credentials
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallFacts, LogFacts
 from projections.debugging.suspects import group_errors, loop_text
-from projections.formatting import arguments_text, duration, plural
+from projections.formatting import NotebookText, arguments_text, duration, plural
 from projections.repeats.projection import repeats
 
 REPEATED = 3
@@ -35,7 +35,7 @@ _MAX_CHARACTERS = 200_000  # of one text that is read for words
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@-]{5,}")
 
 
-class ScanFinding(msgspec.Struct, frozen=True, gc=False):
+class ScanFinding(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """What a rule found: in words, with the versions that it concerns, and its call if it has one.
 
     `rule` is the name of the rule.

@@ -22,11 +22,11 @@ from eventstore.domain.json_types import is_json_object
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
 from projections.debugging.telling_line import same_error_key, telling_line
-from projections.formatting import arguments_text, plural
+from projections.formatting import NotebookText, arguments_text, plural
 from projections.repeats.projection import Cycle, Finding, Repeat
 
 
-class Cause(msgspec.Struct, frozen=True, gc=False):
+class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
     """A place in the log that may be the cause.
 
     `version` is the event to look at, `versions` every event that belongs to it, in order. `kind`

@@ -18,7 +18,7 @@ from eventstore import (
     ToolPending,
     ToolRejected,
 )
-from projections.formatting import arguments_text
+from projections.formatting import NotebookText, arguments_text
 from projections.projection import Projection
 from projections.repeats.streaks import Place, Stream
 
@@ -28,7 +28,7 @@ MIN_THRESHOLD = 2
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Repeat(msgspec.Struct, frozen=True, gc=False, tag="repeat"):
+class Repeat(NotebookText, msgspec.Struct, frozen=True, gc=False, tag="repeat"):
     """One call that was made again and again, with the same arguments.
 
     - `total`: how often in the conversation; `first` and `last` are the first and the last call.
@@ -73,7 +73,7 @@ class Repeat(msgspec.Struct, frozen=True, gc=False, tag="repeat"):
         return f"{self.call.name} {arguments_text(self.call, 60)}: {', '.join(counts)} ({span})"
 
 
-class Cycle(msgspec.Struct, frozen=True, gc=False, tag="cycle"):
+class Cycle(NotebookText, msgspec.Struct, frozen=True, gc=False, tag="cycle"):
     """Two to four calls that were made in turn: A B A B A B.
 
     - `calls`: in the order in which the cycle began, with their `fingerprints`.

@@ -1356,6 +1356,39 @@ def test_diff_says_what_another_run_did_otherwise(run: Command, store: EventStor
     assert run.here("diff", "chat", "chat", "--url", run.url).stdout.startswith("3 equal calls, 0")
 
 
+def test_diff_compares_two_prompts(run: Command, store: EventStore) -> None:
+    """Two versions of one conversation, or of two; a version that is not there is refused."""
+    last = store.conversation("chat").version
+    done = run.here("diff", "chat", "--prompts", f"1:{last}", "--url", run.url, status=1)
+    assert "added message 1: " in done.stdout
+    assert "1 equal message at the beginning, " in done.stdout
+    same = run.here("diff", "chat", "--prompts", "2:2", "--provider", "anthropic", "--url", run.url)
+    assert "0 differences" in same.stdout
+    refused = run.refused("diff", "chat", "--prompts", "1:999", "--url", run.url, status=2)
+    assert f"version 999: pass one from 1 to {last}" in refused
+    assert "pass two versions" in run.refused(
+        "diff", "a", "--prompts", "9", "--url", run.url, status=2
+    )
+    assert "pass OTHER, or --prompts" in run.refused("diff", "chat", "--url", run.url, status=2)
+
+
+def test_a_choice_of_nothing_is_told(run: Command, store: EventStore) -> None:
+    """The versions that are there, the tool that was meant, the name that is taken."""
+    last = store.conversation("chat").version
+    for command in ("show", "replay"):
+        done = run.here(command, "chat", "--around", "9999", "--url", run.url)
+        assert done.stdout == ""
+        assert f"no event was chosen; the conversation has versions 1 to {last}" in done.stderr
+    refused = run.refused("what-if", "chat", "--hide", "fnd", "--url", run.url, status=2)
+    assert "there is no call of a tool 'fnd', did you mean 'find'?" in refused
+    refused = run.refused("fork", "chat", "chat", "--at", "1", "--url", run.url)
+    assert f"the conversation 'chat' exists already, at version {last}" in refused
+    refused = run.refused("fork", "cha", "new", "--at", "1", "--url", run.url)
+    assert "did you mean 'chat'?" in refused
+    refused = run.refused("report", "chat", "-o", "nowhere/x.html", "--url", run.url)
+    assert "the folder of nowhere/x.html does not exist: make it" in refused
+
+
 def test_search_finds_a_text_in_all_conversations(run: Command, store: EventStore) -> None:
     """The text is not a pattern, the case does not count, and nothing found is status 1."""
     found = run.lines("search", "HELLO", "--url", run.url)
@@ -1411,5 +1444,5 @@ def test_fork_copies_a_conversation_up_to_a_version(run: Command, store: EventSt
     assert run.lines("show", "chat", *url) == before
     assert "a copy of chat up to version 3" in run.here("show", "copy", *url).stdout
     assert "at is 11: pass a version of" in run.refused("fork", "chat", "c2", "--at", "11", *url)
-    assert "expected" in run.refused("fork", "chat", "copy", "--at", "3", *url)
+    assert "fork to another id" in run.refused("fork", "chat", "copy", "--at", "3", *url)
     assert run.json("fork", "chat", "c3", "--at", "1", *url)["version"] == 2

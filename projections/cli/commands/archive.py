@@ -24,7 +24,7 @@ from projections.cli.options import (
     open_store,
     progress_bar,
 )
-from projections.cli.output import print_json, say
+from projections.cli.output import check_folder, print_json, say
 from projections.debugging.event_lines import event_line, read_events
 from projections.exports.calls_csv import write_calls
 from projections.exports.otlp import otlp_trace
@@ -211,6 +211,7 @@ def _output(path: Path | None) -> Generator[IO[bytes], None, None]:
         return
     if path.exists():
         raise ValueError(f"{path} exists: pass another --out")
+    check_folder(path)
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("wb") as file:

@@ -61,7 +61,8 @@ def replay(
     """
     provider = known_provider(prompt) if prompt is not None else None
     with open_store(url) as store:
-        events: Iterable[Recorded] = named(store, conversation_id).events()
+        chat = named(store, conversation_id)
+        events: Iterable[Recorded] = chat.events()
         events = takewhile(lambda recorded: not chosen.is_over(recorded), events)
         versions: set[int] | None = None
         if chosen:
@@ -73,7 +74,7 @@ def replay(
             last = frame
             if versions is None or frame.recorded.version in versions:
                 _print_frame(frame, page, as_json=as_json)
-        page.close()
+        page.close(chat.version)
         if provider is None or last is None:
             return
         arguments = last.prompt(provider)

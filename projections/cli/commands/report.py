@@ -18,7 +18,7 @@ from projections.cli.options import (
     named,
     open_store,
 )
-from projections.cli.output import print_json, say
+from projections.cli.output import check_folder, print_json, say
 from projections.report import FIRST_LINE
 
 Out = Annotated[
@@ -91,6 +91,7 @@ def refuse_other_files(path: Path, *, force: bool) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there as a whole, or as it was before."""
+    check_folder(path)
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_bytes(content)

@@ -153,14 +153,15 @@ def show(
             _show_all(store, as_json=as_json)
             return
         page = Page(limit)
-        for recorded in chosen.select(named(store, conversation_id).events()):
+        chat = named(store, conversation_id)
+        for recorded in chosen.select(chat.events()):
             if not page.takes(recorded):
                 break
             if as_json:
                 print_json_line(event_fields(recorded))
             else:
                 say(event_line(recorded))
-        page.close()
+        page.close(chat.version)
 
 
 def _show_all(store: EventStore, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from eventstore import (
     ToolErrorPolicy,
     ToolGate,
     ToolGateContext,
+    ToolPending,
 )
 from projections.cli.commands.show import CollapseOption, LastTurns, MaxTokens
 from projections.cli.options import (
@@ -30,6 +31,7 @@ from projections.cli.options import (
 )
 from projections.cli.output import print_json, say
 from projections.debugging.what_if import what_if as judged
+from projections.formatting import did_you_mean
 from projections.history.options import Collapse
 from projections.history.token_counter import token_counter
 
@@ -67,6 +69,13 @@ def what_if(  # noqa: PLR0913 - a parameter for each option
     one_of(collapse, get_args(Collapse), "--collapse")
     with open_store(url) as store:
         events = list(named(store, conversation_id).events())
+    names = {each.event.call.name for each in events if isinstance(each.event, ToolPending)}
+    for name in hide or ():
+        if name not in names:
+            raise typer.BadParameter(
+                f"there is no call of a tool {name!r}{did_you_mean(name, names)}",
+                param_hint="--hide",
+            )
     try:
         count = token_counter()
     except ValueError:  # not installed, or without a network

@@ -11,11 +11,15 @@ import pytest
 from eventstore import Conversation
 from projections import (
     CurrentTools,
+    PendingApproval,
+    ResumePlan,
     diff,
     error_statistics,
     model_history,
     repair_messages,
+    repeats,
     replay,
+    scan,
     usage_statistics,
     what_if,
     why,
@@ -77,6 +81,7 @@ def test_a_notebook_shows_text(chat: Conversation) -> None:
     call = chat.request("find", {"q": "<b>"})
     chat.start(call.id)
     chat.fail(call.id, ValueError("<i>no</i>"))
+    chat.request("wait", {"q": "<b>"})
     events = list(chat.events())
     unanswered = {"id": "<b>", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     repaired = repair_messages([{"role": "assistant", "tool_calls": [unanswered]}], "openai")
@@ -88,6 +93,11 @@ def test_a_notebook_shows_text(chat: Conversation) -> None:
         what_if(events),
         diff(events, events[:2]),
         CurrentTools().extend(events),
+        ResumePlan().extend(events),
+        PendingApproval.of("<b>", chat.tools[call.id]),
+        *repeats(events * 3),
+        *scan(events),
+        *why(events).causes,
         repaired,
         *repaired.repairs,
         *replay(events),
@@ -98,6 +108,15 @@ def test_a_notebook_shows_text(chat: Conversation) -> None:
         assert page == f"<pre>{escape(visible_text(str(value)))}</pre>"
         assert re.findall("<[^>]*>", page) == ["<pre>", "</pre>"]
         assert "\u202e" not in page
+
+
+def test_a_notebook_shows_a_call(chat: Conversation) -> None:
+    """Its id, name, arguments and status, and no markup; a long one is cut."""
+    call = chat.request("<b>", {"q": "<i>" * 500}, "c1")
+    page = chat.start(call.id)._repr_html_()
+    assert page.startswith("<pre>c1: &lt;b&gt;({&#x27;q&#x27;: &#x27;&lt;i&gt;")
+    assert page.endswith(" running, 1 attempts</pre>")
+    assert len(page) < 3_000
 
 
 def test_hidden_characters_are_shown() -> None:
