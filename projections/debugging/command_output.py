@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from eventstore import FunctionCall
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.json_types import is_json_list, is_json_object
 
 _TAIL_CHARACTERS = 4_000
 _LAST_LINES = 12
@@ -70,7 +70,7 @@ def _command_of(call: FunctionCall) -> str | None:
         value = given.get(name)
         if isinstance(value, str):
             return value.strip()
-        if isinstance(value, list):
+        if is_json_list(value):
             return " ".join(map(str, value)).strip()
     return "" if _TOOL.search(call.name) else None
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from eventstore.domain.json_types import is_json_list, is_json_object
 from eventstore.domain.one_line import one_line
 from projections.debugging.json_diff import JsonChange, json_diff
 from projections.formatting import NotebookText, plural
@@ -98,7 +99,7 @@ def prompt_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> PromptDi
 
 
 def _listed(messages: Any) -> list[Any]:
-    return messages if isinstance(messages, list) else [messages]  # a text is a whole input
+    return messages if is_json_list(messages) else [messages]  # a text is a whole input
 
 
 def _keys(messages: Sequence[Any]) -> list[bytes]:
@@ -120,9 +121,8 @@ def _aligned(one: Sequence[Any], other: Sequence[Any]) -> Iterator[Pair]:
 
 
 def _role(message: Any) -> object:
-    if not isinstance(message, dict):
-        return None
-    return message.get("role") or message.get("type")
+    members = message if is_json_object(message) else {}
+    return members.get("role") or members.get("type")
 
 
 def _difference(pair: Pair, one: Sequence[Any], other: Sequence[Any]) -> MessageDifference:
