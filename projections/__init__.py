@@ -17,6 +17,7 @@ from projections.debugging.event_filter import EventFilter
 from projections.debugging.event_lines import load_events
 from projections.debugging.log_diff import LogDiff, diff
 from projections.debugging.prompt_diff import PromptDiff, prompt_diff
+from projections.debugging.recorded_model import PromptDivergence, RecordedModel
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
 from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
@@ -79,7 +80,9 @@ __all__ = [
     "Projection",
     "Projector",
     "PromptDiff",
+    "PromptDivergence",
     "RecordedFailure",
+    "RecordedModel",
     "RecordedTools",
     "Repair",
     "RepairedMessages",

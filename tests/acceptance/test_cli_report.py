@@ -85,7 +85,7 @@ def test_a_file_that_is_no_report_is_left_alone(
         (["nobody"], 1, "there is no conversation 'nobody'"),
         (["support"], 1, "2 conversations begin with 'support'"),
         ([ID, "--provider", "nobody"], 2, "pass one of anthropic, "),
-        ([ID, "-o", "missing/run.html"], 1, "No such file or directory"),
+        ([ID, "-o", "missing/run.html"], 1, "does not exist: make it"),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(
