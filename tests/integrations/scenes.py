@@ -66,6 +66,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "anthropic": ("anthropic", frozenset()),
     "openai": ("openai", frozenset()),
     "mcp": ("mcp", frozenset({"a call fails and is asked again"})),
+    "strands": ("strands", frozenset()),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 

@@ -19,6 +19,7 @@ MODULES = {
     "anthropic": "anthropic.lib.tools",
     "openai": "openai.types.responses",
     "mcp": "mcp.server.mcpserver",
+    "strands": "strands.middleware",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 

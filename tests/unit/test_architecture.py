@@ -37,7 +37,12 @@ _TABLES = (
     r"eventstore/storage/.*|projections/(projector/(database|queries|schema)|search/index)\.py"
 )
 # A library's one door into the code; where the second pattern fits, only inside functions.
-INTEGRATIONS = {"agents": "openai_agents", "mcp": "mcp", "pydantic_ai": "pydantic_ai"}
+INTEGRATIONS = {
+    "agents": "openai_agents",
+    "mcp": "mcp",
+    "pydantic_ai": "pydantic_ai",
+    "strands": "strands",
+}
 """The frameworks, and the file of each in the room of the integrations."""
 DOORS = {
     **{name: (rf"eventstore/integrations/{file}\.py", "") for name, file in INTEGRATIONS.items()},

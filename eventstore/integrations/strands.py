@@ -1,0 +1,213 @@
+"""strands: a plugin that records an agent's runs, and gives the next run its history.
+
+    ledger = Ledger(store.conversation("support-42"))
+    agent = Agent(tools=[find_order], messages=await ledger.history(), plugins=[ledger])
+
+1. Each message is recorded when strands adds it: the model's, with its calls, before any of them
+   runs.
+2. A call runs between its start and its end in the stage `ExecuteToolStage`, which hooks that
+   cancel, or interrupt, never reach. A retry that a hook asks for is another attempt.
+3. strands checks arguments inside the tool's own stream: refused arguments fail an attempt that
+   has begun, with kind `validation`.
+4. A call of a tool in `needs_approval` interrupts the agent before it starts. A decision in the log
+   (`chat.approve`, `chat.reject`) is what `resume` goes on with.
+5. `resume` gives strands the last response again, so that strands itself runs the calls that are
+   open. Calls with a recorded answer do not run again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import Approved, Failed, Pending
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    may_run,
+    shown_text,
+    validation_failure,
+)
+
+try:
+    from pydantic import ValidationError
+    from strands.hooks import AfterToolCallEvent, MessageAddedEvent
+    from strands.middleware import ExecuteToolStage
+    from strands.plugins import Plugin
+    from strands.types._events import ToolInterruptEvent, ToolResultEvent
+except ImportError as error:
+    raise missing_extra("strands", error) from error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection
+
+    from strands import Agent
+    from strands.agent import AgentResult
+    from strands.middleware.stages import ExecuteToolContext
+
+    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.domain.tool import Tool
+
+    Next = Callable[[ExecuteToolContext], AsyncIterator[Any]]
+
+PROVIDER: Final = "bedrock"
+"""The form of the messages of strands, whichever model it asks."""
+
+
+class Ledger(Plugin):
+    """A plugin that records every call of an agent in a conversation.
+
+    `chat` is a conversation of an `AsyncEventStore`, which serves `agent(...)` as well.
+    `needs_approval` names the tools whose calls wait for a decision.
+
+    Raises:
+        TypeError: `chat` is a conversation of an `EventStore`.
+    """
+
+    name = "toolledger"
+
+    def __init__(self, chat: AsyncConversation, *, needs_approval: Collection[str] = ()) -> None:
+        super().__init__()
+        if not isinstance(chat, AsyncConversation):
+            raise TypeError(
+                f"chat is {chat!r}: open the log with AsyncEventStore, which serves agent(...), too"
+            )
+        self.chat = chat
+        self._calls = AsyncRecordedCalls(chat, "strands")
+        self._needs_approval = frozenset(needs_approval)
+        self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
+
+    async def history(self) -> list[Any]:
+        """Return what was said so far as an agent's `messages`; each call has its answer."""
+        return await self._calls.items(PROVIDER)
+
+    async def resume(self, agent: Agent, **options: Any) -> AgentResult:
+        """Let an agent go on after a crash, or after a decision; its `messages` become the log's.
+
+        The calls of the last turn that may start run first. Then the model is asked. A result with
+        `interrupts` still waits for a person. `options` go to `agent.invoke_async`.
+        """
+        turns = await self._calls.turns()
+        tools = await self.chat.tools
+        messages = await self.history()
+        last = [tools[call.id].status for call in turns[-1].calls] if turns else []
+        if any(isinstance(status, Pending | Approved) for status in last):
+            messages.pop()  # its answers: strands runs the calls of the last message
+        agent.messages[:] = messages
+        return await agent.invoke_async(None, **options)
+
+    # what strands calls
+
+    def init_agent(self, agent: Agent) -> None:
+        """Register what records an agent's messages and calls."""
+        agent.add_hook(self._record_message, MessageAddedEvent)
+        agent.add_hook(self._record_cancelled, AfterToolCallEvent)
+        agent.add_middleware(ExecuteToolStage, self._execute)
+
+    async def _record_message(self, event: MessageAddedEvent) -> None:
+        """Record someone's words, or a response with its calls, before any of them runs."""
+        message = event.message
+        results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+        if results:
+            for result in results:
+                await self._record_answer(result)
+            return
+        said = {"role": message["role"], "content": message["content"]}
+        usage = message.get("metadata", {}).get("usage")
+        whole = said if usage is None else {"output": {"message": said}, "usage": dict(usage)}
+        self._calls.know(await self.chat.record(whole, PROVIDER))
+
+    async def _record_answer(self, result: Any) -> None:
+        """Record the answer to a call that no tool gave: its name or its arguments are refused."""
+        tool = await self._calls.find(result["toolUseId"])
+        if tool is None or not isinstance(tool.status, Pending | Approved):
+            return
+        if result["status"] == "error":
+            await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, _text(result)))
+        else:
+            await self.chat.complete(tool.id, _value(result), synthetic=True)
+
+    async def _record_cancelled(self, event: AfterToolCallEvent) -> None:
+        """Record that a hook of the host refused a call."""
+        if event.cancel_message is None:
+            return
+        tool = await self._calls.find(event.tool_use["toolUseId"])
+        if tool is not None and isinstance(tool.status, Pending | Approved):
+            await self.chat.reject(tool.id, event.cancel_message)
+
+    async def _execute(self, context: ExecuteToolContext, proceed: Next) -> AsyncIterator[Any]:
+        """Run a call between its start and its end; one that ran before gives its answer."""
+        tool = await self._calls.find(context.tool_use["toolUseId"])
+        if tool is None or context.tool is None:  # the host's own call, or an unknown tool
+            async for event in proceed(context):
+                yield event
+            return
+        tool = await self._decided(tool, context)
+        cycle = context.invocation_state.get("event_loop_cycle_id")
+        tried_again = isinstance(tool.status, Failed) and self._failed_in.get(tool.id) == cycle
+        if not (may_run(tool) or tried_again):
+            yield ToolResultEvent(await self._answered(tool, context))
+            return
+        async with self.chat.running(tool.id) as attempt:
+            use = {**context.tool_use, "input": attempt.arguments}
+            given = context.replace(tool_use=use) if tool.edit is not None else context
+            async for event in proceed(given):
+                if isinstance(event, ToolInterruptEvent):
+                    await attempt.pause(reason=event.interrupts[0].name)
+                elif isinstance(event, ToolResultEvent):
+                    await _end(attempt, event)
+                    self._failed_in[tool.id] = cycle
+                yield event
+
+    async def _decided(self, tool: Tool, context: ExecuteToolContext) -> Tool:
+        """Return a call once it is decided on; one that waits interrupts the agent."""
+        status = tool.status
+        if not isinstance(status, Pending):
+            return tool
+        if tool.attempts and status.needs_decision:  # strands has the host's response
+            return await self.chat.approve(tool.id, reason="the agent went on")
+        if not status.needs_decision and tool.call.name not in self._needs_approval:
+            return tool
+        question = {"tool": tool.call.name, "arguments": tool.effective_call.arguments}
+        answer = context.interrupt("toolledger-approval", reason=question).response
+        if answer is True or answer == "approve":
+            return await self.chat.approve(tool.id, reason="by the host")
+        return await self.chat.reject(tool.id, None if answer is False else str(answer))
+
+    async def _answered(self, tool: Tool, context: ExecuteToolContext) -> Any:
+        """Return the recorded answer of a call as a result of strands."""
+        answer = await self._calls.answer(tool)
+        return {
+            "toolUseId": context.tool_use["toolUseId"],
+            "status": "error" if answer.is_error else "success",
+            "content": [{"text": shown_text(answer)}],
+        }
+
+
+async def _end(attempt: AsyncAttempt, event: ToolResultEvent) -> None:
+    """Record the end of an attempt, with the tool's own exception if it failed."""
+    error, result = event.exception, event.tool_result
+    if result["status"] != "error":
+        await attempt.complete(_value(result))
+    elif error is None:
+        await attempt.fail(_text(result))
+    elif isinstance(error.__cause__, ValidationError):  # which strands wraps in a ValueError
+        await attempt.fail(validation_failure(error))
+    else:
+        await attempt.fail(error)
+
+
+def _value(result: Any) -> Any:
+    """Return what a tool returned: the text or the JSON value of one block, or all blocks."""
+    content = result["content"]
+    if len(content) == 1:
+        (block,) = content
+        if "text" in block or "json" in block:
+            return block.get("text", block.get("json"))
+    return content
+
+
+def _text(result: Any) -> str:
+    """Return a result's words."""
+    return "\n".join(block["text"] for block in result["content"] if "text" in block)

@@ -1,0 +1,72 @@
+"""The scenes as strands plays them, with a model that follows the script."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from integrations.scenes import CHAT, Play, Played, Tools
+from strands import Agent, tool
+from strands.models import Model
+from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecutor
+
+from eventstore import AsyncEventStore
+from eventstore.integrations.strands import Ledger
+
+
+class ScriptedModel(Model):
+    """A model that streams the response whose number is that of the responses in its prompt."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+
+    def update_config(self, **config: Any) -> None:
+        """Take no configuration."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Return no configuration."""
+        return {}
+
+    def structured_output(self, *args: Any, **named: Any) -> Any:
+        """Refuse: the scenes have none."""
+        raise NotImplementedError
+
+    async def stream(self, messages: Any, *args: Any, **named: Any) -> AsyncIterator[Any]:
+        """Yield a response in pieces, as Bedrock does."""
+        said = self._play.script[sum(message["role"] == "assistant" for message in messages)]
+        yield {"messageStart": {"role": "assistant"}}
+        if said.text:
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": {"text": said.text}}}
+            yield {"contentBlockStop": {}}
+        for name, arguments, call_id in said.calls:
+            use = {"toolUseId": call_id, "name": name}
+            yield {"contentBlockStart": {"start": {"toolUse": use}}}
+            for piece in (arguments[:5], arguments[5:]):
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}}
+            yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "tool_use" if said.calls else "end_turn"}}
+        usage = {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}
+        yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
+
+
+async def play(play: Play, tools: Tools) -> Played:
+    """Play a scene, or its second half."""
+    async with AsyncEventStore.open(play.url) as store:
+        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        agent = Agent(
+            ScriptedModel(play),
+            tools=[tool(own) for own in (tools.find_order, tools.refund, tools.mail, tools.ponder)],
+            messages=await ledger.history(),
+            plugins=[ledger],
+            callback_handler=None,
+            tool_executor=SequentialToolExecutor() if play.kill else ConcurrentToolExecutor(),
+        )
+        if play.prompt is None:
+            result = await ledger.resume(agent)
+        elif play.streamed:
+            events = [event async for event in agent.stream_async(play.prompt)]
+            result = events[-1]["result"]
+        else:
+            result = await agent.invoke_async(play.prompt)
+        return Played("" if result.interrupts else str(result).strip())

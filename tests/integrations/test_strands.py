@@ -1,0 +1,135 @@
+"""strands plays the scenes, and what it has of its own is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import DONE, Play, Said, Scenes, url_in
+from support.frameworks import required
+
+required("strands")
+
+from integrations.play_strands import ScriptedModel
+from strands import Agent, tool
+from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
+
+from eventstore import AsyncEventStore, Completed, EventStore, Rejected
+from eventstore.integrations.strands import Ledger
+
+
+class TestStrands(Scenes):
+    """The scenes with a `Ledger` as the agent's plugin."""
+
+    framework = "strands"
+    attempts_of_bad_arguments = 1
+
+
+def scripted(calls: tuple[tuple[str, str, str], ...]) -> ScriptedModel:
+    """Return a model that makes these calls first, and then says that it is done."""
+    return ScriptedModel(Play(url="", script=(Said("", calls), Said(DONE), Said("Again."))))
+
+
+CALL = (("lost", '{"number": 7}', "call_a"),)
+
+
+def played(url: str, scene: Any) -> Any:
+    """Run a scene with a ledger on one conversation of a log, and return its result."""
+
+    async def main() -> Any:
+        async with AsyncEventStore.open(url) as store:
+            return await scene(Ledger(store.conversation("c")))
+
+    return asyncio.run(main())
+
+
+def test_a_retry_by_a_hook_is_another_attempt(tmp_path: Path) -> None:
+    """The first attempt has the tool's exception, the second its result."""
+    runs: list[int] = []
+
+    @tool
+    def lost(number: int) -> str:
+        """Find an order."""
+        runs.append(number)
+        if len(runs) == 1:
+            raise ConnectionError("carrier down")
+        return f"order {number} is lost"
+
+    def retry(event: AfterToolCallEvent) -> None:
+        event.retry = event.exception is not None
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+        agent.add_hook(retry, AfterToolCallEvent)
+        await agent.invoke_async("Order 7?")
+        call = (await ledger.chat.tools)["call_a"]
+        assert (call.attempts, type(call.status)) == (2, Completed)
+        tags = [recorded.event.tag async for recorded in ledger.chat.events()]
+        assert tags.count("running") == 2
+        assert "failed" in tags
+
+    played(url_in(tmp_path), scene)
+    assert runs == [7, 7]
+
+
+def test_a_call_that_a_hook_cancels_is_rejected(tmp_path: Path) -> None:
+    """The hook's words are the reason, and no attempt began."""
+
+    @tool
+    def lost(number: int) -> str:
+        """Find an order."""
+        raise AssertionError(number)
+
+    def cancel(event: BeforeToolCallEvent) -> None:
+        event.cancel_tool = "not today"
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+        agent.add_hook(cancel, BeforeToolCallEvent)
+        await agent.invoke_async("Order 7?")
+        call = (await ledger.chat.tools)["call_a"]
+        assert isinstance(call.status, Rejected)
+        assert (call.attempts, call.status.reason) == (0, "not today")
+
+    played(url_in(tmp_path), scene)
+
+
+def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
+    """The call that strands refuses by itself has failed with kind validation."""
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(scripted(CALL), plugins=[ledger], callback_handler=None)
+        await agent.invoke_async("Order 7?")
+        status: Any = (await ledger.chat.tools)["call_a"].status
+        assert status.failure.kind == "validation"
+
+    played(url_in(tmp_path), scene)
+
+
+def test_the_agent_is_called_without_asyncio(tmp_path: Path) -> None:
+    """`agent(...)` records as `invoke_async` does, and the next run has the history."""
+
+    @tool
+    def lost(number: int) -> dict[str, Any]:
+        """Find an order."""
+        return {"status": "success", "content": [{"json": {"order": number}}]}
+
+    async def scene(ledger: Ledger) -> None:
+        model = scripted(CALL)
+        agent = Agent(model, tools=[lost], plugins=[ledger], callback_handler=None)
+        await asyncio.to_thread(agent, "Order 7?")
+        call: Any = (await ledger.chat.tools)["call_a"]
+        assert call.response.result == {"order": 7}
+        history = await ledger.history()
+        again = Agent(model, messages=history, plugins=[ledger], callback_handler=None)
+        assert "Again." in str(await again.invoke_async("And order 8?"))
+
+    played(url_in(tmp_path), scene)
+
+
+def test_a_conversation_of_the_blocking_store_is_refused() -> None:
+    """The error names the store to open."""
+    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(store.conversation("c"))  # type: ignore[arg-type]
