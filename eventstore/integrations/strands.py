@@ -77,6 +77,7 @@ class Ledger(Plugin):
         self._calls = AsyncRecordedCalls(chat, "strands")
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
+        self._interrupted: set[str] = set()  # calls whose tools this agent has interrupted
 
     async def history(self) -> list[Any]:
         """Return what was said so far as an agent's `messages`; each call has its answer."""
@@ -154,6 +155,7 @@ class Ledger(Plugin):
             given = context.replace(tool_use=use) if tool.edit is not None else context
             async for event in proceed(given):
                 if isinstance(event, ToolInterruptEvent):
+                    self._interrupted.add(tool.id)
                     await attempt.pause(reason=event.interrupts[0].name)
                 elif isinstance(event, ToolResultEvent):
                     await _end(attempt, event)
@@ -165,7 +167,8 @@ class Ledger(Plugin):
         status = tool.status
         if not isinstance(status, Pending):
             return tool
-        if tool.attempts and status.needs_decision:  # strands has the host's response
+        if status.needs_decision and tool.id in self._interrupted:  # strands has the response
+            self._interrupted.discard(tool.id)
             return await self.chat.approve(tool.id, reason="the agent went on")
         if not status.needs_decision and tool.call.name not in self._needs_approval:
             return tool

@@ -13,7 +13,7 @@ from support.frameworks import required
 required("strands")
 
 from integrations.play_strands import ScriptedModel
-from strands import Agent, tool
+from strands import Agent, ToolContext, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 
 from eventstore import AsyncEventStore, Completed, EventStore, Rejected
@@ -94,6 +94,45 @@ def test_a_call_that_a_hook_cancels_is_rejected(tmp_path: Path) -> None:
         assert (call.attempts, call.status.reason) == (0, "not today")
 
     played(url_in(tmp_path), scene)
+
+
+def test_a_tool_that_interrupts_runs_again_with_the_answer_alone(tmp_path: Path) -> None:
+    """The host's answer to this agent lets it go on; an agent of a restart asks for a decision."""
+    answers: list[Any] = []
+
+    @tool(context=True)
+    def lost(number: int, tool_context: ToolContext) -> str:
+        """Find an order."""
+        answers.append(tool_context.interrupt("which-shop", reason=str(number)))
+        return f"order {number} is lost in {answers[-1]}"
+
+    def agent_of(ledger: Ledger) -> Agent:
+        return Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+
+    async def interrupted(ledger: Ledger) -> None:
+        result = await agent_of(ledger).invoke_async("Order 7?")
+        assert [each.name for each in result.interrupts] == ["which-shop"]
+        assert (await ledger.chat.tools)["call_a"].is_paused
+
+    async def answered(ledger: Ledger) -> None:
+        agent = agent_of(ledger)
+        (asked,) = (await agent.invoke_async("Order 7?")).interrupts
+        reply = {"interruptResponse": {"interruptId": asked.id, "response": "Lyon"}}
+        await agent.invoke_async([reply])
+        call: Any = (await ledger.chat.tools)["call_a"]
+        assert call.response.result == "order 7 is lost in Lyon"
+
+    async def restarted(ledger: Ledger) -> None:
+        result = await ledger.resume(agent_of(ledger))
+        assert [each.name for each in result.interrupts] == ["toolledger-approval"]
+        assert (await ledger.chat.tools)["call_a"].is_paused
+
+    played(url_in(tmp_path), interrupted)
+    played(url_in(tmp_path), restarted)
+    assert answers == []
+    (tmp_path / "other").mkdir()
+    played(url_in(tmp_path / "other"), answered)
+    assert answers == ["Lyon"]
 
 
 def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
