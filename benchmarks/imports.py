@@ -1,9 +1,11 @@
-"""The time of `import eventstore`, against a bare interpreter.
+"""The CPU time of `import eventstore`, and of opening a store, against what must be loaded anyway.
 
-Library: `python -c "import eventstore"`, with compiled files in place. Driver's side: the same
-interpreter with the same options and `-c pass`. Both are started in turn; the figure is the median
-of the differences. The limit is on elapsed time. CPU time is printed beside it, because a busy
-machine changes it less.
+Import: `import eventstore`, against an interpreter that imports msgspec and xxhash, without which
+no event can be written. Open: an existing SQLite store is opened and closed, where nothing is to
+be migrated, against `import eventstore` and against `import sqlalchemy`.
+
+Each is a whole interpreter, with compiled files in place. They are started in turn; a ratio is the
+median over the rounds.
 """
 
 from __future__ import annotations
@@ -12,22 +14,31 @@ import os
 import resource
 import subprocess
 import sys
-import time
+from pathlib import Path
 
+import logs
 from measure import ROOT, Figure, arguments, folder, median, report
 
+LOADED_ANYWAY = "import msgspec, xxhash"
+IMPORT = "import eventstore"
+SQLALCHEMY = "import sqlalchemy"
 
-def run(code: str, cache: str) -> tuple[float, float]:
-    """Return the milliseconds and CPU milliseconds that an interpreter takes for `code`.
+
+def opening(path: Path) -> str:
+    """Return the code that opens the store at `path`, and closes it."""
+    return f"import eventstore; eventstore.EventStore.open({logs.url(path)!r}).close()"
+
+
+def run(code: str, cache: str) -> float:
+    """Return the CPU milliseconds that an interpreter takes for `code`.
 
     Its compiled files are in `cache`.
     """
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    used = _used()
-    began = time.perf_counter()
+    before = _used()
     subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)
-    return (time.perf_counter() - began) * 1e3, (_used() - used) * 1e3
+    return (_used() - before) * 1e3
 
 
 def _used() -> float:
@@ -40,17 +51,25 @@ def main() -> None:
     options = arguments(__doc__, rounds=41)
     rounds = options.rounds or (7 if options.quick else 41)
     with folder() as cache:
-        run("import eventstore", cache)  # compiles
-        pairs = [(run("pass", cache), run("import eventstore", cache)) for _ in range(rounds)]
-    report(
-        __file__,
-        options,
-        [
-            Figure("import eventstore", median(b[0] - a[0] for a, b in pairs), "ms", 60),
-            Figure("import eventstore, CPU", median(b[1] - a[1] for a, b in pairs), "ms"),
-            Figure("bare interpreter", median(a[0] for a, _ in pairs), "ms"),
-        ],
-    )
+        works = (LOADED_ANYWAY, IMPORT, SQLALCHEMY, opening(Path(cache) / "log.db"))
+        for code in works:
+            run(code, cache)  # compiles, and makes the store
+        times = [tuple(run(code, cache) for code in works) for _ in range(rounds)]
+    floor, imported, sqlalchemy, opened = zip(*times, strict=True)
+    found = [
+        Figure("import / msgspec and xxhash", _ratio(imported, floor), "times", 1.4),
+        Figure("open / import", _ratio(opened, imported), "times", 2),
+        Figure("open / SQLAlchemy alone", _ratio(opened, sqlalchemy), "times"),
+        Figure("msgspec and xxhash", median(floor), "ms"),
+        Figure("import eventstore", median(imported), "ms"),
+        Figure("SQLAlchemy alone", median(sqlalchemy), "ms"),
+        Figure("open", median(opened), "ms"),
+    ]
+    report(__file__, options, found)
+
+
+def _ratio(ours: tuple[float, ...], theirs: tuple[float, ...]) -> float:
+    return median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 if __name__ == "__main__":
