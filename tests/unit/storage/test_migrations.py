@@ -342,3 +342,17 @@ def count(*_):
 
 move(sys.argv[1])
 """
+
+
+def test_a_store_that_needs_no_migration_is_opened_without_alembic(path: Path) -> None:
+    """Alembic is loaded where a schema is made or moved, and nowhere else."""
+    code = (
+        "import sys; from eventstore import EventStore; "
+        f"EventStore.open('sqlite:///{path}').close(); "
+        "sys.exit('alembic' in sys.modules)"
+    )
+    opened = [
+        subprocess.run([sys.executable, "-c", code], check=False, env=unmeasured.environment())
+        for _ in range(2)
+    ]
+    assert [done.returncode for done in opened] == [1, 0]
