@@ -143,8 +143,8 @@ def _filter(given: dict[str, Any]) -> EventFilter:
             tool=given["tool"],
             call=given["call"],
             grep=given["grep"],
-            since=_place(given["since"], "--since"),
-            until=_place(given["until"], "--until"),
+            since=place_of(given["since"], "--since"),
+            until=place_of(given["until"], "--until"),
             around=_around(given["around"]),
             turn=given["turn"],
         )
@@ -152,7 +152,8 @@ def _filter(given: dict[str, Any]) -> EventFilter:
         raise typer.BadParameter(str(error)) from error
 
 
-def _place(text: str | None, option: str) -> Place | None:
+def place_of(text: str | None, option: str) -> Place | None:
+    """Return the version or the time of an option, None if it is not given."""
     if text is None:
         return None
     if re.fullmatch(r"[0-9]{1,18}", text):

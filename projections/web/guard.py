@@ -4,7 +4,8 @@
    script reads and no other site sends, and leaves it out of the address.
 2. A request without it is refused. So is one whose `Host` is not that of the server: the name of
    another site may be made to point here.
-3. A form carries a second token, made of the first. A decision without it is refused.
+3. A form carries a second token, made of the first. A decision without it is refused, and so is
+   one of which the browser says that another site sent it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hmac
 import secrets
 from hashlib import sha256
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
@@ -43,7 +45,16 @@ class Guard:
             return answer
         if not _is_same(request.cookies.get(self._cookie, ""), self._token):
             return _refused()
+        if request.method != "GET" and self._is_of_another_site(request):
+            return PlainTextResponse("decide on this server's own pages", 403)
         return None
+
+    def _is_of_another_site(self, request: Request) -> bool:
+        """Return whether a browser says so; other programs say nothing of it."""
+        origin = request.headers.get("origin", "null")  # as sent where no referrer may be told
+        if origin != "null" and urlsplit(origin).netloc not in self._hosts:
+            return True
+        return request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
     def is_own_form(self, form_token: object) -> bool:
         """Return whether a form was made by this process."""

@@ -845,6 +845,23 @@ def test_stats_and_show_tell_the_usage(run: Command, store: EventStore) -> None:
     assert "gpt-5: 1,200 tokens" in run.here("show", "chat", "--url", run.url).stdout
 
 
+def test_stats_from_a_version_on(run: Command, store: EventStore) -> None:
+    """Without tables `--from` is `--since`."""
+    since = run.json("stats", "chat", "--since", "7", "--url", run.url)
+    assert run.json("stats", "chat", "--from", "7", "--url", run.url) == since
+    assert (
+        since["overall"]["calls"] < run.json("stats", "chat", "--url", run.url)["overall"]["calls"]
+    )
+
+
+def test_the_prompt_after_an_earlier_version(run: Command, store: EventStore) -> None:
+    """It is the one that `replay` shows there; a version that is not there is refused."""
+    then = run.json("prompt", "chat", "--at", "1", "--url", run.url)
+    assert len(then["messages"]) == 1
+    refused = run.refused("prompt", "chat", "--at", "999", "--url", run.url, status=2)
+    assert "999: pass a version of the conversation, which is at " in refused
+
+
 def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStore) -> None:
     """The tables give the same numbers as the log, with events that came since."""
     tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
@@ -887,7 +904,7 @@ def test_stats_rebuilds_tables_of_another_version(run: Command, store: EventStor
 @pytest.mark.parametrize(
     ("given", "complaint", "status"),
     [
-        (["--every", "1h"], "--every, --from and --to need --tables: pass a database's URL", 2),
+        (["--every", "1h"], "--every and --to need --tables: pass a database's URL", 2),
         (["chat", "--tables", "sqlite://"], "leave out ID", 2),
         (["--tables", "sqlite://", "--every", "soon"], "pass for example 30m, 1h or 7d", 2),
         (["--tables", "sqlite://", "--every", "1"], "pass for example 30m, 1h or 7d", 2),

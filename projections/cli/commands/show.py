@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import msgspec
 import typer
 
-from eventstore import EventStore, Recorded, Tool
+from eventstore import Conversation, EventStore, Recorded, Tool
 from eventstore.domain.json_types import JsonObject
-from projections.cli.event_filters import Limit, Page, filtered, time_of
+from projections.cli.event_filters import Limit, Page, filtered, place_of, time_of
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -102,7 +104,15 @@ Every = Annotated[
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="Only calls requested from this time on (UTC)."),
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="With --tables: only calls requested from this time on (UTC). Otherwise as --since.",
+    ),
+]
+At = Annotated[
+    int | None,
+    typer.Option("--at", min=1, metavar="VERSION", help="As after this version, and not now."),
 ]
 To = Annotated[
     str | None,
@@ -192,6 +202,20 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
     )
 
 
+def _up_to(chat: Conversation, at: int | None) -> Iterator[Recorded]:
+    """Return the events of a conversation, up to a version where one is given.
+
+    Raises:
+        BadParameter: the conversation has no such version.
+    """
+    if at is not None and at > chat.version:
+        raise typer.BadParameter(
+            f"{at}: pass a version of the conversation, which is at {chat.version}",
+            param_hint="--at",
+        )
+    return takewhile(lambda recorded: at is None or recorded.version <= at, chat.events())
+
+
 def prompt(  # noqa: PLR0913 - a parameter for each option
     conversation_id: ConversationId,
     provider: Provider = "openai",
@@ -206,9 +230,10 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
     repairs: Repairs = False,
     explain: Explain = False,
     model: Model = None,
+    at: At = None,
     as_json: Json = False,
 ) -> None:
-    """Show the next prompt, valid for a provider: what the model would see now."""
+    """Show the next prompt, valid for a provider: what the model would see now, or saw then."""
     known = known_provider(provider)
     one_of(collapse, get_args(Collapse), "--collapse")
     one_of(open_calls, get_args(OpenCalls), "--open-calls")
@@ -220,7 +245,7 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
                 param_hint="--since",
             )
         history = model_history(
-            chat.events(),
+            _up_to(chat, at),
             collapse=cast("Collapse", collapse),
             open_calls=cast("OpenCalls", open_calls),
             last_turns=last_turns,
@@ -320,9 +345,11 @@ def stats(  # noqa: PLR0913 - a parameter for each option
     as_json: Json = False,
 ) -> None:
     """Count the results of the tool calls (failures, retries, times) and the models' usage."""
+    if tables is None and from_ is not None:
+        chosen, from_ = replace(chosen, since=place_of(from_, "--from")), None
     over_time = not (every is None and from_ is None and to is None)
     if tables is None and over_time:
-        raise typer.BadParameter("--every, --from and --to need --tables: pass a database's URL")
+        raise typer.BadParameter("--every and --to need --tables: pass a database's URL")
     if tables is None and rebuild:
         raise typer.BadParameter("--rebuild needs --tables: pass a database's URL")
     if tables is not None and conversation_id is not None:

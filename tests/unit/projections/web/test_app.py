@@ -68,6 +68,23 @@ def test_a_decision_is_shown_on_the_page(client: TestClient, store: EventStore) 
     store.close()
 
 
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+def test_a_decision_from_another_site_is_refused(
+    client: TestClient, store: EventStore, headers: dict[str, str]
+) -> None:
+    """The browser says that another site sent it, though the form is this server's."""
+    page = client.get("/approvals").text
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page)) | {"by": "ann"}
+    fields |= {"decision": "approve"}
+    assert client.post("/approvals", data=fields, headers=headers).status_code == 403
+    assert store.conversation("shop").version == 5
+    own = {"Origin": "http://here:80", "Sec-Fetch-Site": "same-origin"}
+    assert "approved by ann" in client.post("/approvals", data=fields, headers=own).text
+    store.close()
+
+
 def test_strangers_are_refused(client: TestClient, store: EventStore) -> None:
     """No token, a wrong one, and another host's name."""
     stranger = TestClient(client.app, base_url="http://here:80", headers={"Host": "here:80"})
