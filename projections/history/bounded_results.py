@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from eventstore import Part, ResultLimits, Text, ToolCompleted
 from eventstore.providers import Answer, adapter_of, plain_text
+from projections.formatting import quoted_name
 from projections.history.entries import LoggedCall, Repair
 
 ResultLimitsByTool: TypeAlias = ResultLimits | Mapping[str, ResultLimits]
@@ -69,4 +70,7 @@ def shortened(left_out: tuple[str, ...], call_id: str | None, versions: tuple[in
     """Return the repair that says what was left out of a result."""
     more = len(left_out) - MAX_PLACES
     places = "; ".join(left_out[:MAX_PLACES]) + (f"; and {more:,} more" if more > 0 else "")
-    return Repair("shortened", "result-limits", f"left out: {places}", call_id, versions)
+    why = f"left out: {places}"
+    if call_id:
+        why += f"; see it whole: toolledger show ID --call {quoted_name(call_id)} --json"
+    return Repair("shortened", "result-limits", why, call_id, versions)

@@ -15,7 +15,14 @@ from projections.history.token_counter import TokenCounter
 OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
 Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
 
+Results: TypeAlias = Literal["whole", "shorten"]
+
+SHARE_OF_A_RESULT = 4
+"""A shortened result takes one in so many of the tokens of a window, at most."""
+
+_BYTES_PER_TOKEN, _LEAST_BYTES = 4, 100  # `ResultLimits` take no less
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
+_RESULTS: tuple[str, ...] = get_args(Results)
 _COLLAPSE: tuple[str, ...] = get_args(Collapse)
 _LATER_SYSTEM: tuple[str, ...] = get_args(LaterSystem)
 _REASONING: tuple[str, ...] = get_args(Reasoning)
@@ -28,6 +35,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
       out ("drop"), or refused with `NonResolvedToolError` ("raise").
     - `collapse`: which repeated calls are left out; see `collapse.py`.
     - `result_limits`: how much of each result is shown, or of the results of some tools by name.
+    - `results`: every result as it is ("whole"), or each cut so that it takes a quarter of
+      `max_tokens` at most ("shorten"), at four bytes a token.
     - `last_turns`: the number of assistant turns to keep.
     - `max_tokens`: the number of tokens to keep, counted by `count_tokens`, otherwise by
       `token_counter()`.
@@ -50,6 +59,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     open_calls: OpenCalls = "answer"
     collapse: Collapse = "earlier"
     result_limits: ResultLimitsByTool | None = None
+    results: Results = "whole"
     last_turns: int | None = None
     max_tokens: int | None = None
     count_tokens: TokenCounter | None = None
@@ -67,6 +77,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_one_of("later_system", self.later_system, _LATER_SYSTEM)
         _require_one_of("reasoning", self.reasoning, _REASONING)
         _require_limits(self.result_limits)
+        _require_one_of("results", self.results, _RESULTS)
+        _require_shortening(self.results, self.result_limits, self.max_tokens)
         _require_positive("last_turns", self.last_turns, "1 or more")
         _require_positive("since", self.since, "a version (1 or more)")
         _require_positive("max_tokens", self.max_tokens, "1 or more")
@@ -74,6 +86,14 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_versions("pinned", self.pinned)
         _require_text("summary", self.summary)
         _require_text("model", self.model)
+
+    @property
+    def limits(self) -> ResultLimitsByTool | None:
+        """How much of each result is shown; of a shortened one, whatever else is in the window."""
+        if self.results == "whole" or self.max_tokens is None:
+            return self.result_limits
+        most = max(_LEAST_BYTES, self.max_tokens * _BYTES_PER_TOKEN // SHARE_OF_A_RESULT)
+        return ResultLimits(characters=None, items=None, bytes=most)
 
     @property
     def has_window(self) -> bool:
@@ -87,6 +107,7 @@ class HistoryKeywords(TypedDict, total=False):
     open_calls: OpenCalls
     collapse: Collapse
     result_limits: ResultLimitsByTool | None
+    results: Results
     last_turns: int | None
     max_tokens: int | None
     count_tokens: TokenCounter | None
@@ -112,6 +133,13 @@ def _require_limits(limits: object) -> None:
         raise ValueError(
             f"result_limits is {limits!r}: pass ResultLimits(), or them by the names of tools"
         )
+
+
+def _require_shortening(results: Results, limits: object, max_tokens: object) -> None:
+    if results == "shorten" and max_tokens is None:
+        raise ValueError('results="shorten" has no effect without max_tokens: pass both')
+    if results == "shorten" and limits is not None:
+        raise ValueError('results="shorten" and result_limits say two things: pass one of them')
 
 
 def _require_positive(name: str, value: object, wanted: str) -> None:

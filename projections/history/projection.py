@@ -38,7 +38,7 @@ from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.model_history import ModelHistory, history_to_show
-from projections.history.options import Collapse, HistoryOptions, OpenCalls
+from projections.history.options import Collapse, HistoryOptions, OpenCalls, Results
 from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
@@ -54,6 +54,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     open_calls: OpenCalls = "answer",
     collapse: Collapse = "earlier",
     result_limits: ResultLimitsByTool | None = None,
+    results: Results = "whole",
     last_turns: int | None = None,
     max_tokens: int | None = None,
     count_tokens: TokenCounter | None = None,
@@ -75,7 +76,9 @@ def model_history(  # noqa: PLR0913 - each with a default
     `"none"` keeps everything.
 
     `result_limits` cut the results that are longer in the middle, with a mark that says how much is
-    left out: of every tool, or of those of a mapping by name (`Toolbox.result_limits`).
+    left out: of every tool, or of those of a mapping by name (`Toolbox.result_limits`). With
+    `max_tokens`, `results="shorten"` does so where one result alone takes more than a quarter of
+    it. The log keeps every result whole.
 
     Windows cut off older turns as a whole: `last_turns` keeps that many turns of the model,
     `max_tokens` those that fit (counted by `count_tokens`, otherwise by `token_counter()`),
@@ -101,6 +104,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         open_calls=open_calls,
         collapse=collapse,
         result_limits=result_limits,
+        results=results,
         last_turns=last_turns,
         max_tokens=max_tokens,
         count_tokens=count_tokens,
@@ -276,6 +280,7 @@ class History:
         open_calls: OpenCalls = "answer",
         collapse: Collapse = "earlier",
         result_limits: ResultLimitsByTool | None = None,
+        results: Results = "whole",
         last_turns: int | None = None,
         max_tokens: int | None = None,
         count_tokens: TokenCounter | None = None,
@@ -292,6 +297,7 @@ class History:
             open_calls=open_calls,
             collapse=collapse,
             result_limits=result_limits,
+            results=results,
             last_turns=last_turns,
             max_tokens=max_tokens,
             count_tokens=count_tokens,

@@ -124,7 +124,7 @@ def _bounded_parts(
     entry: Entry, parts: tuple[Part, ...], options: HistoryOptions, repairs: list[Repair]
 ) -> tuple[Part, ...]:
     """Return the parts of a result whose tool is not known, within the limits of all tools."""
-    limits = limits_of(options.result_limits, None)
+    limits = limits_of(options.limits, None)
     if limits is None:
         return parts
     shown, left_out = bound_parts(parts, limits)
@@ -179,8 +179,8 @@ def _call(
     if tool.id in notes:
         answer.note = notes[tool.id]
         call.hidden = answer.note is None
-    if not call.hidden and options.result_limits is not None:
-        _bound(answer, logged, options.result_limits, repairs)
+    if not call.hidden and (by_tool := options.limits) is not None:
+        _bound(answer, logged, by_tool, repairs)
     if not call.hidden and not tool.is_resolved:
         if options.open_calls == "raise":
             raise NonResolvedToolError(tool.id, tool.status.name)

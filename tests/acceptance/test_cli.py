@@ -855,7 +855,7 @@ def test_stats_from_a_version_on(run: Command, store: EventStore) -> None:
 
 
 def test_the_prompt_after_an_earlier_version(run: Command, store: EventStore) -> None:
-    """It is the one that `replay` shows there; a version that is not there is refused."""
+    """Only what was said by then is in it; a version that is not there is refused."""
     then = run.json("prompt", "chat", "--at", "1", "--url", run.url)
     assert len(then["messages"]) == 1
     refused = run.refused("prompt", "chat", "--at", "999", "--url", run.url, status=2)

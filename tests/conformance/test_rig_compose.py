@@ -408,8 +408,8 @@ def test_the_envelope_bounds_a_result_and_the_log_keeps_it(chat: Conversation) -
     result = {"text": "x" * 5_000, "rows": list(range(100))}
     Dispatcher(chat, {"read": lambda: result}).dispatch([chat.request("read")])
     (repair,) = model_history(chat.events(), result_limits=ResultLimits()).repairs
-    assert repair.why == (
-        "left out: 1,044 of 5,000 characters at $.text; 37 of 100 items at $.rows"
+    assert repair.why.startswith(
+        "left out: 1,044 of 5,000 characters at $.text; 37 of 100 items at $.rows; see it whole: "
     )
     (tool,) = chat.tools.values()
     assert tool.response is not None

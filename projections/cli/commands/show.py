@@ -77,6 +77,10 @@ MaxTokens = Annotated[
     int | None,
     typer.Option("--max-tokens", min=1, help="Only what fits, counted by tiktoken (o200k_base)."),
 ]
+Shorten = Annotated[
+    bool,
+    typer.Option("--shorten", help="With --max-tokens: no result takes more than a quarter of it."),
+]
 Since = Annotated[
     int | None,
     typer.Option(
@@ -225,6 +229,7 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
     url: Url = URL,
     *,
     max_tokens: MaxTokens = None,
+    shorten: Shorten = False,
     since: Since = None,
     summary: Summary = None,
     repairs: Repairs = False,
@@ -250,6 +255,7 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
             open_calls=cast("OpenCalls", open_calls),
             last_turns=last_turns,
             max_tokens=max_tokens,
+            results="shorten" if shorten else "whole",
             since=since,
             summary=summary,
             model=model,

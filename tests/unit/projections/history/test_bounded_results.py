@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from eventstore import (
     Conversation,
@@ -55,7 +57,10 @@ def test_a_result_is_cut_for_every_provider(chat: Conversation, provider: Any) -
     assert validate(next(v for v in arguments.values() if isinstance(v, list)), provider) == []
     (repair,) = history.repairs
     assert (repair.what, repair.rule, repair.call_id) == ("shortened", "result-limits", call.id)
-    assert repair.why == "left out: 944 of 1,000 characters"
+    assert repair.why == (
+        "left out: 944 of 1,000 characters; "
+        f"see it whole: toolledger show ID --call {call.id} --json"
+    )
     assert "944 of 1,000 characters" in history.explain(provider)
     response = chat.tools[call.id].response
     assert response is not None
@@ -154,3 +159,78 @@ def test_limits_are_checked(chat: Conversation, limits: Any) -> None:
         model_history(chat.events(), result_limits=limits)
     with pytest.raises(TypeError, match=r"result_limits of tool 'str' is .*: pass ResultLimits"):
         FunctionTool(str, "str", result_limits=limits)
+
+
+def test_results_are_shortened_to_a_quarter_of_the_window(chat: Conversation) -> None:
+    """A result that alone would fill the window leaves place for the others, and stays so."""
+    for text in ("a" * 100_000, "b" * 300, "c" * 100_000):
+        call = chat.request("read")
+        chat.complete(call.id, text)
+    options: Any = {"max_tokens": 1_000, "count_tokens": lambda text: len(text) // 4}
+    shown = contents(chat, **options, results="shorten")
+    assert [len(each) for each in shown] == [999, 300, 999]
+    assert shown[0].startswith("aaaa")
+    assert "[... 99,0" in shown[0]
+    assert shown[0].endswith("aaaa")
+    chat.add_message("user", "Go on.")
+    assert contents(chat, **options, results="shorten") == shown
+    assert contents(chat, **options)[-1] == "c" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"results": "short"}, "results is 'short': pass one of whole, shorten"),
+        ({"results": "shorten"}, "has no effect without max_tokens: pass both"),
+        (
+            {"results": "shorten", "max_tokens": 9, "result_limits": LIMITS},
+            "say two things: pass one of them",
+        ),
+    ],
+)
+def test_options_of_results_that_make_no_sense_are_refused(
+    chat: Conversation, options: Any, complaint: str
+) -> None:
+    """The error names the option, and the remedy."""
+    with pytest.raises(ValueError, match=complaint):
+        model_history(chat.events(), **options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.booleans()), min_size=1, max_size=8),
+    st.integers(1, 400),
+    st.sampled_from(["whole", "shorten"]),
+)
+def test_a_window_never_cuts_reasoning_from_its_calls(
+    steps: list[tuple[int, bool]], max_tokens: int, results: Any
+) -> None:
+    """A turn of Anthropic's is there with its thinking, calls and results, or not at all."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        chat.add_message("user", "Begin.")
+        for number, (size, speaks) in enumerate(steps):
+            thinking = {"type": "thinking", "thinking": f"t{number}", "signature": f"s{number}"}
+            use = {"type": "tool_use", "id": f"c{number}", "name": "f", "input": {"n": number}}
+            chat.record({"role": "assistant", "content": [thinking, use]}, "anthropic")
+            chat.start(f"c{number}")
+            chat.complete(f"c{number}", "x" * size)
+            if speaks:
+                chat.add_message("user", f"And {number}?")
+        prompt = model_history(
+            chat.events(),
+            max_tokens=max_tokens,
+            count_tokens=lambda text: len(text) // 4,
+            results=results,
+        ).render("anthropic")
+    assert validate(prompt["messages"], "anthropic") == []
+    blocks = [
+        block
+        for message in prompt["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+    ]
+    thought = [b["thinking"][1:] for b in blocks if b["type"] == "thinking"]
+    assert thought == [b["id"][1:] for b in blocks if b["type"] == "tool_use"]
+    assert thought == [b["tool_use_id"][1:] for b in blocks if b["type"] == "tool_result"]
+    assert not thought or thought[-1] == str(len(steps) - 1)
