@@ -174,7 +174,7 @@ def test_results_are_shortened_to_a_quarter_of_the_window(chat: Conversation) ->
     assert shown[0].endswith("aaaa")
     chat.add_message("user", "Go on.")
     assert contents(chat, **options, results="shorten") == shown
-    assert contents(chat, **options)[-1] == "c" * 100_000
+    assert contents(chat, **options) == []  # whole, the last one alone pushes out all
 
 
 @pytest.mark.parametrize(
