@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import signal
@@ -16,6 +15,7 @@ import psycopg
 import pytest
 from support import proxies
 from support.storages import open_limited
+from support.unseen_forks import status_of, unseen_fork
 
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import OutcomeUnknown, StoreCorrupt, StoreFull
@@ -360,13 +360,13 @@ def test_a_forked_child_resolves_a_lost_commit_on_a_connection_of_its_own(
             return False
 
         proxy.strike(note)
-        child = ctypes.PyDLL(None).fork()  # past Python's hooks
+        child = unseen_fork()
         if not child:
             status = 1
             with suppress(BaseException):
                 status = len(store.session.storage.known_ids("chat", ids))
             os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
+        assert status_of(child) == 0
         assert used
         assert min(used) > known
         assert chat.append(message("lost"), event_ids=ids)[0].version == 2
