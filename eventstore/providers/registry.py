@@ -74,6 +74,22 @@ def register(
     return RegisteredProvider(adapter.name)
 
 
+def _find(name: str) -> _Provider:
+    """Return what is registered under a name.
+
+    Raises:
+        TypeError: the name is not a text, as when arguments were swapped.
+        ValueError: the provider is unknown.
+    """
+    if not isinstance(name, str):
+        given = type(name).__name__
+        raise TypeError(f"provider is of type {given}: pass one of {', '.join(sorted(PROVIDERS))}")
+    found = _providers.get(name)
+    if found is None:
+        raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
+    return found
+
+
 def known_provider(name: str) -> AnyProvider:
     """Return `name` as the name of a provider, for text that comes from outside the program.
 
@@ -90,9 +106,7 @@ def adapter_of(name: str) -> ProviderAdapter:
     Raises:
         ValueError: the provider is unknown.
     """
-    found = _providers.get(name)
-    if found is None:
-        raise ValueError(f"provider is {name!r}: pass one of {', '.join(sorted(PROVIDERS))}")
+    found = _find(name)
     if found.adapter is None:
         found.adapter = cast("ProviderAdapter", import_module(f"{found.package}.adapter").ADAPTER)
     return found.adapter
@@ -104,19 +118,19 @@ def rule_book(name: str) -> RuleBook:
     Raises:
         ValueError: the provider is unknown.
     """
-    found = _providers.get(name)
-    if found is None:
-        known = ", ".join(sorted(PROVIDERS))
-        raise ValueError(f"no rules for provider {name!r}: choose one of {known}")
+    found = _find(name)
     if found.rules is None:
         found.rules = cast("RuleBook", import_module(f"{found.package}.rules"))
     return found.rules
 
 
 def model_rules(name: str, model: str | None) -> ModelRules:
-    """Return what is known of a model of a provider; nothing of a name that is not known."""
-    found = _providers.get(name)
-    return _rules_of_model(name, model, found.facts if found is not None else ())
+    """Return what is known of a model of a provider; nothing of a model that is not known.
+
+    Raises:
+        ValueError: the provider is unknown.
+    """
+    return _rules_of_model(name, model, _find(name).facts)
 
 
 _rules_of_model = lru_cache(maxsize=256)(rules_of_model)

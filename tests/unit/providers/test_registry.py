@@ -63,6 +63,14 @@ def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
         known_provider("opnai")
 
 
+def test_swapped_arguments_are_named() -> None:
+    """A list where the provider's name belongs is told by its type, and its text is not."""
+    with pytest.raises(TypeError, match="provider is of type list: pass one of anthropic,"):
+        repair_messages("anthropic", [{"role": "user"}])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="provider is of type dict: pass one of anthropic,"):
+        validate([], {})  # type: ignore[arg-type]
+
+
 def test_importing_the_package_loads_no_provider() -> None:
     """Adapters and rules are loaded when they are first asked for."""
     code = (

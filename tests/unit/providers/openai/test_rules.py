@@ -488,7 +488,7 @@ def test_violations_come_in_the_order_of_rules_and_places() -> None:
 
 def test_an_unknown_provider_is_named_beside_the_known_ones() -> None:
     """The error lists the providers that have rules."""
-    with pytest.raises(ValueError, match=r"'acme': choose one of .*anthropic.*openai"):
+    with pytest.raises(ValueError, match=r"'acme': pass one of .*anthropic.*openai"):
         validate([], "acme")
 
 
