@@ -125,7 +125,7 @@ def record(
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     place = b""
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
-    if event_ids is None:
+    if event_ids is None and items:  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]
     known = [_event_id(place, 0)] if place else ids
 

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from eventstore.domain import foreign_errors
+from eventstore.domain.foreign_errors import Path
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import PROVIDERS, adapter_of
+
+# Responses
+
+RESPONSE_MEMBERS: Final = frozenset({"choices", "output", "candidates", "message", "stop_reason"})
+"""One of these a whole response has; a message has none, except for Anthropic's."""
 
 # Requests
 
@@ -108,14 +115,16 @@ def refuse_foreign(
     place: str = MESSAGE_PLACE,
     first: int = 0,
 ) -> bool:
-    """Refuse messages with calls or results in another form; return whether they hold calls.
+    """Refuse messages in another provider's form; return whether they hold calls.
+
+    What tells is a call, a result, or what is around the message in a whole response.
 
     `items` are what was read from the messages as those of `provider`. Where that found a call,
     a single block in another form is kept as it is. `first` is the number of the first message.
 
     Raises:
         ForeignForm: no call was found, but there are some in another provider's form; likewise
-            results.
+            results; or there is another provider's response.
     """
     results = False
     for item in items:
@@ -125,6 +134,8 @@ def refuse_foreign(
     for number, message in enumerate(messages, first):
         if _is_plain_text(message):
             continue
+        if is_json_object(message):
+            _refuse_foreign_response(message, provider, place.format(number))
         for sign in _signs_in(message):
             if provider not in sign.providers and (sign.is_call or not results):
                 found = f"{place.format(number)} has {sign.what}, which {provider} does not"
@@ -147,6 +158,39 @@ def provider_of_list_key(key: str) -> str | None:
     """Return the only provider whose messages are in the member `key`; None where several are."""
     names = [name for name in PROVIDERS if adapter_of(name).list_key == key]
     return names[0] if len(names) == 1 else None
+
+
+def _refuse_foreign_response(response: JsonObject, provider: str, place: str) -> None:
+    """Refuse a whole response of another provider: what it says would be lost, or kept as JSON.
+
+    The member that tells why the model stopped gives a response away.
+
+    Raises:
+        ForeignForm: only others have such a member.
+    """
+    own = adapter_of(provider).response_members.finish_reason
+    if not own or not _is_response(response) or _has_any(response, own):
+        return
+    whose: dict[str, str] = {}
+    for name in PROVIDERS:
+        for path in adapter_of(name).response_members.finish_reason:
+            if _has_any(response, (path,)):
+                whose.setdefault(name, ".".join(path))
+    if whose:
+        what = next(iter(whose.values()))
+        raise ForeignForm(f"{place} has {what}, which {provider} does not", tuple(whose))
+
+
+def _is_response(message: JsonObject) -> bool:
+    """Return whether it is more than a message; only Anthropic's responses have a role."""
+    return "stop_reason" in message or (
+        "role" not in message and not RESPONSE_MEMBERS.isdisjoint(message)
+    )
+
+
+def _has_any(response: JsonObject, paths: Iterable[Path]) -> bool:
+    found = (value for path in paths for value in foreign_errors.found(response, path))
+    return any(isinstance(value, str) for value in found)
 
 
 class _Sign(NamedTuple):

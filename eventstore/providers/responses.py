@@ -13,11 +13,9 @@ import msgspec
 
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import is_json_list, is_json_object
+from eventstore.providers.detection import RESPONSE_MEMBERS
 from eventstore.providers.model import ParsedItem, ParsedMessage
 from eventstore.providers.sdk_objects import member
-
-_HOLDERS: Final = ("choices", "output", "candidates", "message", "stop_reason")
-"""Members that a whole response has and its message has not, except for Anthropic's."""
 
 _IDS: Final = ("id", "response_id", "responseId")
 _TIMES: Final = ("created", "created_at", "create_time", "createTime")
@@ -80,7 +78,7 @@ def response_place(message: object, items: Sequence[ParsedItem], provider: str) 
     """
     names = [member(message, name) for name in _IDS]
     name = next((found for found in names if isinstance(found, str) and found), None)
-    if name is None or all(member(message, holder) is None for holder in _HOLDERS):
+    if name is None or all(member(message, holder) is None for holder in RESPONSE_MEMBERS):
         return b""
     times = [member(message, key) for key in _TIMES]
     made = next((found for found in times if isinstance(found, int | float | str)), None)

@@ -272,9 +272,9 @@ def _content(message: JsonObject) -> JsonObject:
     candidates: JsonValue = message.get("candidates")
     if isinstance(candidates, list) and candidates and isinstance(candidates[0], dict):
         content: JsonValue = candidates[0].get("content")
-        return content if isinstance(content, dict) else {}
+        return {"role": "model", **content} if isinstance(content, dict) else {}
     if "role" not in message and isinstance(message.get("content"), dict):
-        return dict(message["content"])
+        return {"role": "model", **message["content"]}
     if "parts" not in message and "role" not in message and message:
         return {"role": "user", "parts": [message]}
     if (

@@ -46,7 +46,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
     response_members = ResponseMembers(
-        finish_reason=(("choices", "finish_reason"),),
+        finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),

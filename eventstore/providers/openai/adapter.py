@@ -86,7 +86,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 
     response_members = ResponseMembers(
-        finish_reason=(("choices", "finish_reason"),),
+        finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,68 @@ def test_a_response_that_holds_no_message_says_nothing(choices: Any) -> None:
     """The response is handled like any other object without a role."""
     (item,) = parse([{"choices": choices}], "openai")
     assert getattr(item, "calls", None) == ()
+
+
+WHOLE_RESPONSES: dict[str, tuple[dict[str, Any], str]] = {
+    "openai": (
+        {
+            "id": "r",
+            "object": "chat.completion",
+            "choices": [
+                {"finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
+            ],
+        },
+        "choices.finish_reason, which {} does not: pass provider='openai' (or mistral)",
+    ),
+    "anthropic": (
+        {
+            "id": "r",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "hi"}],
+            "stop_reason": "end_turn",
+        },
+        "stop_reason, which {} does not: pass provider='anthropic'",
+    ),
+    "gemini": (
+        {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]},
+        "candidates.finishReason, which {} does not: pass provider='gemini'",
+    ),
+    "openai-responses": (
+        {
+            "id": "r",
+            "object": "response",
+            "status": "completed",
+            "output": [{"type": "message", "role": "assistant", "content": "hi"}],
+        },
+        "status, which {} does not: pass provider='openai-responses'",
+    ),
+    "bedrock": (
+        {
+            "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
+            "stopReason": "end_turn",
+        },
+        "stopReason, which {} does not: pass provider='bedrock'",
+    ),
+}
+"""Whole responses of text alone, and what of them is named."""
+
+
+@pytest.mark.parametrize("whose", WHOLE_RESPONSES)
+@pytest.mark.parametrize("provider", [*FORMS, *SPOKEN])
+def test_a_whole_response_of_another_provider_is_refused(
+    chat: Conversation, whose: str, provider: str
+) -> None:
+    """Nothing is stored; the right provider's name, or that of a like one, is taken."""
+    response, named = WHOLE_RESPONSES[whose]
+    if provider == whose or (whose, provider) == ("openai", "mistral"):
+        chat.record(response, provider)
+        assert model_history(chat.events()).render("openai")["messages"][-1]["role"] == "assistant"
+        return
+    for record in (chat.record, lambda given, name: chat.record_messages([given], name)):
+        with pytest.raises(ValueError, match=re.escape(named.format(provider))):
+            record(response, provider)
+    assert list(chat.events()) == []
 
 
 # another's form

@@ -278,6 +278,15 @@ def test_a_response_is_stored_once(store: EventStore, chat: Conversation) -> Non
     assert len([r for r in chat.events() if isinstance(r.event, ToolPending)]) == 3
 
 
+def test_a_response_that_says_nothing_is_recorded_as_nothing(chat: Conversation) -> None:
+    """Claude ends a turn without a word at times, and the next prompt is valid all the same."""
+    chat.add_message("user", "q")
+    silent = {"id": "m", "role": "assistant", "content": [], "stop_reason": "end_turn"}
+    assert chat.record(silent, "anthropic") == []
+    assert len(list(chat.events())) == 1
+    assert validate(model_history(chat.events()).render("anthropic")["messages"], "anthropic") == []
+
+
 def test_a_message_without_its_response_is_stored_each_time(chat: Conversation) -> None:
     """A message has no id of its own: the model may say the same twice."""
     for _ in range(2):
