@@ -1,6 +1,6 @@
 """Streamed responses: events in, one after the other, and the whole message at the end.
 
-A provider whose streams are read has a `streaming.py` beside its adapter. It keeps two rules:
+Each provider has a `streaming.py` beside its adapter. It keeps two rules:
 
 1. What came is in `response()` at any time. Of a stream that breaks off, an unfinished text is kept
    as far as it came, and an unfinished call with the text of its arguments; other unfinished parts,
@@ -12,16 +12,16 @@ A provider whose streams are read has a `streaming.py` beside its adapter. It ke
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, get_args
 
-from eventstore.domain.json_types import JsonObject
-from eventstore.providers.registry import adapter_of
+import msgspec
 
-_MODULES: Final = {
-    "anthropic": "eventstore.providers.anthropic.streaming",
-    "openai": "eventstore.providers.openai.streaming",
-    "openai-responses": "eventstore.providers.openai_responses.streaming",
-}
+from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.providers.registry import ProviderName, adapter_of
+
+_BUILT_IN: Final[tuple[str, ...]] = get_args(ProviderName)
+
+_decode = msgspec.json.Decoder().decode
 
 
 class StreamedResponse(Protocol):
@@ -45,13 +45,23 @@ def streamed_response(provider: str) -> StreamedResponse:
     """Return an empty response, for the events of one stream of a provider.
 
     Raises:
-        ValueError: the provider is unknown, or its streams are not read.
+        ValueError: the provider is unknown, or not built in.
     """
     adapter_of(provider)
-    if provider not in _MODULES:
+    if provider not in _BUILT_IN:
         raise ValueError(
-            f"streams of {provider!r} are not read, those of {', '.join(_MODULES)} are: "
+            f"streams of {provider!r} are not read, only those of {', '.join(_BUILT_IN)}: "
             "join the chunks and pass the whole message to `record`"
         )
-    response = import_module(_MODULES[provider]).Response
+    folder = provider.replace("-", "_")
+    response = import_module(f"eventstore.providers.{folder}.streaming").Response
     return cast("StreamedResponse", response())
+
+
+def arguments_of(text: str) -> JsonValue:
+    """Return the arguments that a text is; the text itself if it is not JSON."""
+    try:
+        arguments: JsonValue = _decode(text)
+    except msgspec.DecodeError:
+        return text
+    return arguments

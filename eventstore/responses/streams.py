@@ -70,6 +70,8 @@ def recording(
         ValueError: streams of the provider are not read.
     """
     response = streamed_response(provider)
+    if isinstance(stream, dict):
+        raise TypeError("the stream is a dict: pass what it holds, for Bedrock response['stream']")
     if isinstance(chat, Conversation):
         if isinstance(stream, Iterable | AbstractContextManager):
             return RecordedStream(stream, chat, provider, response)

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
+from support import more_streams
+
 Events = list[dict[str, Any]]
 
 
@@ -146,10 +148,14 @@ def responses_events() -> Events:
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
+HELPERS = ("anthropic", "openai", "openai-responses")
+"""Providers whose SDK has a helper that joins a stream."""
+
 EVENTS = {
     "openai": chat_chunks,
     "anthropic": anthropic_events,
     "openai-responses": responses_events,
+    **more_streams.EVENTS,
 }
 
 
@@ -179,11 +185,17 @@ async def _async_body(pieces: list[bytes], lost: bool) -> AsyncIterator[bytes]:
 
 def open_stream(provider: str, events: Events, *, lost: bool = False) -> Any:
     """Return what the provider's SDK gives for `stream=True`, when it receives these events."""
+    if provider in more_streams.EVENTS:
+        pieces = more_streams.encoded(provider, events)
+        return more_streams.open_stream(provider, lambda: _body(pieces, lost))
     return _create(_client(provider, events, lost, asynchronous=False), provider)
 
 
 async def open_async_stream(provider: str, events: Events, *, lost: bool = False) -> Any:
     """Return what the provider's asynchronous SDK gives for `stream=True`."""
+    if provider in more_streams.EVENTS:
+        pieces = more_streams.encoded(provider, events)
+        return await more_streams.open_async_stream(provider, lambda: _async_body(pieces, lost))
     return await _create(_client(provider, events, lost, asynchronous=True), provider)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.sdk_objects import member, plain_event
+from eventstore.providers.streaming import arguments_of
 
 _KNOWN = frozenset(
     {
@@ -18,8 +17,6 @@ _KNOWN = frozenset(
 )
 _JOINED = ("text", "thinking", "content")
 """Members of a delta whose text goes on in the block's member of the same name."""
-
-_decode = msgspec.json.Decoder().decode
 
 
 class Response:
@@ -91,16 +88,7 @@ class Response:
         """Return a block as far as it came; None if nothing of it can be kept."""
         block, written = self._blocks[index], self._inputs.get(index)
         if index in self._done or self.is_finished:
-            return block if not written else {**block, "input": _arguments(written)}
+            return block if not written else {**block, "input": arguments_of(written)}
         if block.get("type") == "tool_use":
             return {**block, "input": written or ""}
         return block if block.get("type") == "text" and block.get("text") else None
-
-
-def _arguments(text: str) -> JsonValue:
-    """Return the arguments that a text is; the text itself if it is not JSON."""
-    try:
-        arguments: JsonValue = _decode(text)
-    except msgspec.DecodeError:
-        return text
-    return arguments

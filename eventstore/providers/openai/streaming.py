@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.chat_streaming import StreamedCompletion
 from eventstore.providers.sdk_objects import plain_event
 
-_FIXED = ("id", "type", "role", "index", "name")
-"""Members whose value is sent once, or the same every time; other texts come in pieces."""
 
-
-class Response:
-    """The first choice of a completion, from its chunks."""
-
-    def __init__(self) -> None:
-        self._envelope: JsonObject = {}
-        self._message: JsonObject = {}
-        self._calls: list[JsonObject] = []
-        self._finish_reason: JsonValue = None
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
-        return self._finish_reason is not None
+class Response(StreamedCompletion):
+    """A completion, from the chunks of its stream."""
 
     def add(self, event: object) -> None:
         """Take in a chunk, or an event of the SDK's `stream()` that brings one."""
@@ -30,62 +16,4 @@ class Response:
             if kind != "chunk":
                 return
             event = getattr(event, "chunk", None)
-        chunk = plain_event(event)
-        for key, value in chunk.items():
-            if key != "choices" and value is not None:
-                self._envelope[key] = value
-        choices: JsonValue = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and not choice.get("index"):
-                self._add_choice(choice)
-
-    def response(self) -> JsonObject | None:
-        """Return the completion as far as it came."""
-        message: JsonObject = {"role": "assistant", "content": None, **self._message}
-        if self._calls:
-            message["tool_calls"] = self._calls
-        if not self._calls and not any(message[key] for key in message.keys() - {"role"}):
-            return None
-        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
-        return {**self._envelope, "object": "chat.completion", "choices": [choice]}
-
-    def _add_choice(self, choice: JsonObject) -> None:
-        delta: JsonValue = choice.get("delta")
-        if isinstance(delta, dict):
-            given: JsonValue = delta.get("tool_calls")
-            for piece in given if isinstance(given, list) else ():
-                if isinstance(piece, dict):
-                    self._add_call(piece)
-            _merge(self._message, {k: v for k, v in delta.items() if k != "tool_calls"})
-        if choice.get("finish_reason") is not None:
-            self._finish_reason = choice["finish_reason"]
-
-    def _add_call(self, piece: JsonObject) -> None:
-        """Add a piece of a call: it names the call by its place, or by a new id."""
-        index = piece.get("index")
-        if not isinstance(index, int):  # some servers send each call whole, without its place
-            known = [call.get("id") for call in self._calls]
-            index = known.index(piece.get("id")) if piece.get("id") in known else len(known)
-            if piece.get("id") is None and known:
-                index = len(known) - 1
-        while len(self._calls) <= index:
-            self._calls.append({"id": "", "type": "function", "function": {"arguments": ""}})
-        call = self._calls[index]
-        _merge(call, {key: value for key, value in piece.items() if key != "index"})
-
-
-def _merge(into: JsonObject, delta: JsonObject) -> None:
-    """Add what a delta brings: texts go on, objects are merged, lists are extended."""
-    for key, value in delta.items():
-        known: JsonValue = into.get(key)
-        if value is None or (key in _FIXED and known):
-            if key == "type" and value:
-                into[key] = value
-        elif isinstance(value, str) and isinstance(known, str):
-            into[key] = known + value
-        elif is_json_object(value) and is_json_object(known):
-            _merge(known, value)
-        elif isinstance(value, list) and isinstance(known, list):
-            into[key] = [*known, *value]
-        else:
-            into[key] = value
+        self.add_chunk(plain_event(event))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support import sse
+from support import more_streams, sse
 
 from eventstore import (
     AsyncEventStore,
@@ -19,6 +19,9 @@ from eventstore import (
     recording,
     validate,
 )
+from eventstore.providers import list_key, register, registry
+from eventstore.providers.openai import rules
+from eventstore.providers.openai.adapter import OpenAIAdapter
 from projections import model_history, resume_plan
 
 pytest.importorskip("openai")
@@ -36,7 +39,7 @@ def messages(chat: Conversation) -> list[MessageAdded]:
 def valid(chat: Conversation, provider: Any) -> bool:
     """Return whether the next prompt is valid, with a user's message before the answer."""
     prompt = model_history(chat.events()).render(provider)
-    return validate(prompt["input" if "responses" in provider else "messages"], provider) == []
+    return validate(prompt[list_key(provider)], provider) == []
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -47,7 +50,7 @@ def test_a_whole_stream_is_recorded_like_its_response(chat: Conversation, provid
     with recording(sse.open_stream(provider, sse.EVENTS[provider]()), chat, provider) as chunks:
         seen.extend(chunks)
     assert len(seen) >= len(sse.EVENTS[provider]()) - 1  # a ping is the SDK's affair
-    assert all(hasattr(chunk, "model_dump") for chunk in seen)
+    assert all(hasattr(chunk, "model_dump") == (provider != "bedrock") for chunk in seen)
     assert [(t.call.name, t.call.arguments, type(t.status)) for t in chunks.tools] == [
         ("find_order", ARGUMENTS, Pending),
         ("refund", ARGUMENTS, Pending),
@@ -57,7 +60,7 @@ def test_a_whole_stream_is_recorded_like_its_response(chat: Conversation, provid
     assert valid(chat, provider)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", sse.HELPERS)
 def test_the_streams_of_helpers_are_recorded(chat: Conversation, provider: Any) -> None:
     """The `stream(...)` of an SDK is opened, and its own final message adds nothing."""
     chat.add_message("user", "Order 7?")
@@ -113,9 +116,13 @@ def test_a_stream_that_breaks_off_is_kept_and_marked(
 
 def is_end(event: dict[str, Any]) -> bool:
     """Return whether an event says that the model ended the message."""
-    choice = (event.get("choices") or [{}])[0]
+    choice = (event.get("choices") or event.get("candidates") or [{}])[0]
     return bool(
-        choice.get("finish_reason") or event.get("type") in ("message_delta", "response.completed")
+        choice.get("finish_reason")
+        or choice.get("finishReason")
+        or event.get("done")
+        or "messageStop" in event
+        or event.get("type") in ("message_delta", "message-end", "response.completed")
     )
 
 
@@ -158,7 +165,7 @@ def run(stream: Any) -> Any:
     return stream.tools
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", [*sse.HELPERS, *more_streams.ASYNCHRONOUS])
 def test_asynchronous_streams_are_recorded(provider: Any) -> None:
     """The twin for asyncio records whole streams, and what came of a lost one."""
 
@@ -228,7 +235,8 @@ def test_fragments_are_refused_with_the_remedy(chat: Conversation) -> None:
         *((chunk, r"recording\(") for chunk in stream),
         (stream, r"recording\("),
     ]
-    for provider, events in sse.EVENTS.items():
+    for provider in sse.HELPERS:
+        events = sse.EVENTS[provider]
         fragments += [(event, r"recording\(") for event in events() if event.get("type") != "ping"]
         fragments += [(e, r"recording\(") for e in sse.open_stream(provider, events())]
     for fragment, remedy in fragments:
@@ -250,12 +258,24 @@ def test_a_forgotten_await_is_refused(chat: Conversation) -> None:
         made.close()
 
 
-def test_streams_of_other_providers_are_refused(chat: Conversation) -> None:
+def test_streams_of_other_providers_are_refused(
+    chat: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error names the providers whose streams are read."""
-    with pytest.raises(ValueError, match="openai-responses"):
-        recording(iter(()), chat, "gemini")
+    monkeypatch.setattr(registry, "_providers", dict(registry._providers))
+    acme = register(AcmeAdapter(), rules)
+    with pytest.raises(ValueError, match="'acme' are not read, only those of anthropic, bedrock"):
+        recording(iter(()), chat, acme)
+    with pytest.raises(TypeError, match=r"the stream is a dict: .* response\['stream'\]"):
+        recording({"stream": iter(())}, chat, "bedrock")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="a stream with this Conversation"):
         recording(7, chat)  # type: ignore[call-overload]
+
+
+class AcmeAdapter(OpenAIAdapter):
+    """A provider of a program's own."""
+
+    name = "acme"
 
 
 def completion(name: str = "chatcmpl-7", text: str = "Done.") -> dict[str, Any]:
