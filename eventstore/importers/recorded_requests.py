@@ -14,9 +14,11 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers import claude_code, message_files
+from eventstore.importers.file_format import Unit
+from eventstore.importers.foreign_shapes import foreign_shape
 from eventstore.importers.json_lines import TextFile
 from eventstore.importers.problems import Problem, Problems, SourceError
-from eventstore.importers.source import LINE_SUFFIXES, read
+from eventstore.importers.source import LINE_SUFFIXES, program_of, read
 from eventstore.providers.detection import (
     LIST_KEYS,
     is_continued,
@@ -48,7 +50,7 @@ class RequestFile:
     log of Claude Code. `provider` is the form of the messages, where it should not be guessed.
 
     Raises:
-        SourceError: the file is missing, empty, or not text.
+        SourceError: the file is missing, empty, not text, or the log of another program.
     """
 
     def __init__(self, path: str | Path, provider: str | None = None) -> None:
@@ -84,6 +86,7 @@ class RequestFile:
             yield from self._of_values(self._file.values(), "line")
             return
         value = self._file.whole()
+        self._refuse_logs([value], "file")
         if is_json_list(value):
             yield from self._of_values(iter(enumerate(value, 1)), "item")
         elif request := self._of_object(value, self.path.stem):
@@ -97,15 +100,26 @@ class RequestFile:
         except (ValueError, RecursionError):
             return False
 
-    def _of_values(self, values: Iterator[tuple[int, object]], place: str) -> Iterator[Request]:
+    def _refuse_logs(self, values: list[Any], unit: Unit) -> None:
+        """Refuse the log of a program: it tells what happened, not what a provider was sent."""
+        if self._provider is not None:
+            return
+        for value in values:
+            program = program_of(value, unit)
+            shape = foreign_shape(value) if program is None else f"a log of {program}"
+            if shape is not None:
+                remedy = "" if program is None else "; `toolledger import` reads it"
+                raise SourceError(f"{self.path} is {shape}, and holds no requests{remedy}")
+
+    def _of_values(self, values: Iterator[tuple[int, object]], place: Unit) -> Iterator[Request]:
         head = list(islice(values, message_files.MAX_DETECTED_VALUES))
         first_values = [value for _, value in head]
         values = chain(head, values)
         if any(map(claude_code.is_record, first_values)):
             yield from self._of_session()
-        elif any(
-            isinstance(value, list) or request_of(value) is not None for value in first_values
-        ):
+            return
+        self._refuse_logs(first_values, place)
+        if any(isinstance(value, list) or request_of(value) is not None for value in first_values):
             for number, value in values:
                 name = f"{place} {number}"
                 request = self._of_list(value, name) or self._of_object(value, name)

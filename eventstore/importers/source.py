@@ -208,6 +208,12 @@ def read(path: str | Path, provider: str | None = None, name: str | None = None)
     return Source(Path(path), provider, name)
 
 
+def program_of(value: object, unit: Unit) -> str | None:
+    """Return the name of the program whose log a value is part of; None for messages."""
+    found = _format_of(value, unit)
+    return None if found is None or found.name in _GENERAL else found.name
+
+
 def _format_of(value: object, unit: Unit) -> FileFormat | None:
     return next((each for each in FORMATS if each.looks_like(value, unit)), None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,27 @@ def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
     (request,) = source.requests()
     assert (request.provider, len(request.messages)) == ("anthropic", 1)
     assert "line 2" in {str(problem).partition(":")[0] for problem in source.problems}
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (
+            {"sessionId": "s", "projectHash": "p", "messages": []},
+            "is a log of gemini-cli, and holds no requests; `toolledger import` reads it",
+        ),
+        ([{"run_type": "llm", "trace_id": "t"}], "is runs of LangSmith, and holds no requests"),
+    ],
+)
+def test_the_log_of_a_program_is_not_taken_for_a_request(
+    path: Path, value: Any, named: str
+) -> None:
+    """The error names the program; with a provider's name the file is read as it stands."""
+    path.write_text(json.dumps(value))
+    with pytest.raises(SourceError, match=re.escape(named)):
+        found(path)
+    if isinstance(value, dict):
+        assert found(path, "openai")[0][1:] == ("openai", [])
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "1", "[[]]", '{"messages": "hello"}', "[1, 2]"])
