@@ -3,7 +3,8 @@
 A cursor has, for each lane, a position and an anchor: the id of the event there.
 
 1. A reader that begins at a cursor first compares its anchors with the log. If another event, or
-   none, stands there, the log was put back, and `CursorLost` is raised.
+   none, stands there, the log was put back, and `CursorLost` is raised. A follower compares with
+   each page, after it was read: what it read before that, it read from the log that it knew.
 2. An anchor is the whole id, of an event of any tenant. A part would do for ids that the library
    made, but not for those that callers gave, and the error names both events. A cursor of 16 lanes
    takes 1,100 characters.
@@ -17,7 +18,7 @@ read, and no position would be missing.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -111,16 +112,19 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-def check_place(storage: Storage, place: Place) -> None:
+def check_place(storage: Storage, place: Place, lanes: Container[int] | None = None) -> None:
     """Refuse a place at which the log has other events than those that were read there.
+
+    Only `lanes` are compared where they are given.
 
     Raises:
         CursorLost: the log was put back.
     """
-    if not place.anchors:
+    asked = {n: anchor for n, anchor in place.anchors.items() if lanes is None or n in lanes}
+    if not asked:
         return
-    found = storage.ids_at({lane: place.positions.get(lane, 0) for lane in place.anchors})
-    lost = [lane for lane, anchor in place.anchors.items() if found.get(lane) != anchor]
+    found = storage.ids_at({lane: place.positions.get(lane, 0) for lane in asked})
+    lost = [lane for lane, anchor in asked.items() if found.get(lane) != anchor]
     if lost:
         raise lost_lanes(storage, place, lost, found)
 

@@ -76,7 +76,7 @@ class StoreSource:
 
         Raises:
             StoreCorrupt: an event is missing.
-            CursorLost: the log ends before the place, or had another event at its start.
+            CursorLost: the log has not the events at the place any more.
         """
         if not self._is_checked:
             check_place(self._session.storage, place)
@@ -84,26 +84,42 @@ class StoreSource:
         page = self._up_to(self._round, place, limit)
         if page.events:
             return page
+        self._round = self._heads(place)
+        return self._up_to(self._round, page.end, limit)
+
+    def _heads(self, place: Place) -> dict[int, int]:
+        """Return where the lanes end; no lane ends before the place."""
         heads = self._session.storage.heads()
         lost = [lane for lane, at in place.positions.items() if heads.get(lane, 0) < at]
         if lost:
             raise lost_lanes(self._session.storage, place, lost, {})
-        self._round = heads
-        return self._up_to(heads, page.end, limit)
+        return heads
 
     def _up_to(self, heads: dict[int, int], place: Place, limit: int) -> Page[Place]:
-        before = place.positions
+        """Return the next events up to the lanes' heads.
+
+        Meanwhile the database may have been put back, or another server may have taken over. So
+        the lanes that were read are compared last: the events come from a log that had the place.
+        """
+        storage, before = self._session.storage, place.positions
         ends = {lane: max(end, before.get(lane, 0)) for lane, end in heads.items()}
-        found: list[Recorded] = []
-        if any(end > before.get(lane, 0) for lane, end in ends.items()):
-            found = list(self._session.storage.feed(before, limit, heads))
+        ahead = {lane: end for lane, end in ends.items() if end > before.get(lane, 0)}
+        try:
+            found = list(storage.feed(before, limit, heads)) if ahead else []
+        except StoreCorrupt:
+            now = self._heads(place)
+            if all(now.get(lane, 0) >= end for lane, end in ahead.items()):
+                raise
+            self._round = {}  # what the round was to read was taken back, and not yet read
+            return Page((), place, place)
         if len(found) == limit:
             ends = {lane: end for lane, end in ends.items() if lane < found[-1].lane}
         after = place.after(found) if found else place
         # Where the last event is another tenant's, its id was not read.
         passed = {lane: end for lane, end in ends.items() if end != after.positions.get(lane)}
         if passed:
-            after = after.joined(Place.at(self._session.storage, passed))
+            after = after.joined(Place.at(storage, passed))
+        check_place(storage, place, ahead)
         return Page(found, place, after)
 
     def cursor(self, place: Place, returned: Sequence[Recorded]) -> Cursor:
@@ -135,7 +151,6 @@ class ConversationSource:
         session.check_open()
         self._session = session
         self._id = conversation_id
-        self._is_checked = False
         self.start = ConversationCursor.of(after)
 
     @property
@@ -148,7 +163,7 @@ class ConversationSource:
 
         Raises:
             StoreCorrupt: an event is missing.
-            CursorLost: the conversation had another event at its start.
+            CursorLost: the conversation has not the event at the place any more.
         """
         found: list[Recorded] = []
         end = int(place)
@@ -165,8 +180,8 @@ class ConversationSource:
         return Page(found, place, self.cursor(place, found))
 
     def _after(self, place: ConversationCursor) -> Iterator[Recorded]:
-        """Return the events after a place; the first time, compare the event there."""
-        if self._is_checked or place.event_id is None:
+        """Return the events after a place, read together with the event there, to compare that."""
+        if place.event_id is None:
             return self._session.events(self._id, int(place))
         events = self._session.events(self._id, place - 1)
         there = next(events, None)
@@ -174,7 +189,6 @@ class ConversationSource:
         if found != place.event_id:
             self._session.storage.forget()
             raise CursorLost([LostPlace(self._id, int(place), place.event_id, found)], "0")
-        self._is_checked = True
         return events
 
     def cursor(self, place: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:

@@ -3,7 +3,7 @@
 1. A subscription reads a page of events after its place, and hands them out one by one.
 2. In a lane, and in a conversation, each event's place is the last one's plus one. If one is
    missing, `StoreCorrupt` is raised: a subscription proves that it missed nothing.
-   At its start, and where the log has become shorter, `CursorLost` is raised.
+   Where its place is not in the log any more, `CursorLost` is raised.
 3. When nothing is left to hand out, it waits; see `notifications.watcher`.
 """
 

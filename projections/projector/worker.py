@@ -15,8 +15,8 @@ The rule:
 6. An event that cannot be read, applied or stored is parked, with the later events of its
    conversation; the checkpoint passes over them. They are applied by `retry`, in a transaction
    that advances the revision and leaves the position.
-7. A checkpoint has the id of the event there, of whatever tenant, as a cursor has. Before a lane
-   goes on, that event must still be in the log.
+7. A checkpoint has the id of the event there, of whatever tenant, as a cursor has. That event must
+   still be in the log after the next ones were read: else they come from a log that was put back.
 
 From this follow: an event is applied once, or parked once, whatever is killed and when (1, 3, 5).
 Any number of workers may share a lane: of those that hold the same revision one wins (3, 4).
@@ -226,14 +226,17 @@ class Worker(Generic[S]):
         """Apply events, or park them for a `problem`; return how many, and the position after."""
 
         def pages(state: LaneState[S]) -> Pages:
-            self._check_log(lane, state, goal.position)
-            if state.lane.position >= goal.position:
+            position, last = state.lane.position, state.lane.totals.last
+            if position > goal.position:  # perhaps another worker was faster
+                self._check_end(lane, position)
+            if position >= goal.position:
                 return
             for events in self._pages(self._feed(lane, state.lane.position, limit)):
                 if problem is not None:
                     parked = {r.conversation_id: park(r, problem) for r in events}
                     state.parked = parked | state.parked
                 yield events
+            self._check_event(lane, position, last)
 
         state, count, last = self._fold(generation, lane, pages)
         if state.lane.position >= goal.position:
@@ -320,18 +323,18 @@ class Worker(Generic[S]):
         remaining = iter(events)
         return iter(lambda: list(islice(remaining, self._settings.page_events)), [])
 
-    def _check_log(self, lane: int, state: LaneState[S], goal: int) -> None:
-        """Refuse a log that does not hold what was projected."""
-        position = state.lane.position
-        last_position, last_id = state.lane.totals.last
-        if position > goal:  # perhaps another worker was faster
-            if position > dict(self._store.end().positions).get(lane, 0):
-                raise self._restored(lane, position)
-        elif last_position and goal > position:
-            try:
-                next(self._feed(lane, last_position, 0, ((lane, last_id),)), None)
-            except CursorLost as lost:
-                raise self._restored(lane, position) from lost
+    def _check_end(self, lane: int, position: int) -> None:
+        """Refuse a log that ends before what was projected."""
+        if position > dict(self._store.end().positions).get(lane, 0):
+            raise self._restored(lane, position)
+
+    def _check_event(self, lane: int, position: int, last: tuple[int, str]) -> None:
+        """Refuse a log without the event that was projected last, after the next were read."""
+        at, event_id = last
+        try:
+            next(self._feed(lane, at, 0, ((lane, event_id),) if at else ()), None)
+        except CursorLost as lost:
+            raise self._restored(lane, position) from lost
 
     def _restored(self, lane: int, position: int) -> StorageError:
         head = dict(self._store.end().positions).get(lane, 0)

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.losses import put_back
 from typer.testing import CliRunner
 
 from eventstore import (
@@ -41,17 +42,6 @@ def store(url: str) -> Iterator[EventStore]:
     """Return a store that stays open while its log is put back."""
     with EventStore.open(url) as store:
         yield store
-
-
-def put_back(path: Path, position: int) -> None:
-    """Take back the events after a position, as a failover to a standby that lags does."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for table, place in (("events", "position"), ("conversations", "conversation")):
-            connection.execute(
-                f"DELETE FROM toolledger_{table} WHERE {place} > ?",  # noqa: S608 - ours
-                (position,),
-            )
-        connection.execute("UPDATE toolledger_lanes SET position = ?", (position,))
 
 
 Accept = Callable[[str], None]

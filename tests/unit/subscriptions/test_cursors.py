@@ -6,12 +6,13 @@ import asyncio
 import json
 import pickle
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support import projected_logs as projecting
+from support.losses import put_back, put_back_on
 
 from eventstore import (
     AsyncEventStore,
@@ -24,11 +25,13 @@ from eventstore import (
     Recorded,
     StoreCorrupt,
 )
+from eventstore.session import SessionSettings
+from eventstore.storage.factory import open_storage
 from eventstore.testing import message
 from eventstore.testing.appending import text_of
 
 if TYPE_CHECKING:
-    from support.servers import Server
+    from support.servers import PostgreSQL, Server
 
 EPOCH = "00112233445566ff"
 ONE, TWO = "0192a0c1b2d37e4f8a5b6c7d8e9f0a1b", "ff" * 16
@@ -349,3 +352,77 @@ def test_other_events_on_a_server_are_noticed(server: Server) -> None:
                 next(events)
             (place,) = lost.value.lost
             assert place == LostPlace(lane, at, dict(end.anchors)[lane], b"0123456789abcdef".hex())
+
+
+# a log that is put back while it is followed
+
+
+def grow(url: str, *said: str, name: str = "chat") -> None:
+    """Append as another process does, which has never seen what was lost."""
+    with EventStore.open(url) as other:
+        say(other, *said, name=name)
+
+
+@pytest.mark.parametrize("further", [("C",), ("C", "D", "E")])
+def test_a_running_follower_notices(url: str, path: Path, further: Sequence[str]) -> None:
+    """Its place is compared when new events come, whatever stands there by then."""
+    with EventStore.open(url) as store:
+        say(store, "a", "b", "c")
+        follow, chat = store.follow(timeout=0), store.conversation("chat").follow(timeout=0)
+        assert texts(follow) == texts(chat) == ["a", "b", "c"]
+        put_back(path, 2)
+        grow(url, "B", name="other")
+        assert texts(follow) == []
+        grow(url, *further)
+        with pytest.raises(CursorLost, match="position 3 of lane 0") as lost:
+            next(follow)
+        assert texts(store.read(lost.value.restart)) == ["a", "b", "B", *further]
+        with pytest.raises(CursorLost, match="version 3 of conversation 'chat'") as lost:
+            next(chat)
+        again = store.conversation("chat").follow(lost.value.restart, timeout=0)
+        assert texts(again) == ["a", "b", *further]
+
+
+def test_a_running_follower_of_asyncio_notices(url: str, path: Path) -> None:
+    """It is the same comparison."""
+
+    async def follow() -> None:
+        async with AsyncEventStore.open(url) as store:
+            await store.conversation("chat").append(*map(message, "abc"))
+            every, chat = store.follow(timeout=0), store.conversation("chat").follow(timeout=0)
+            assert len([r async for r in every]) == len([r async for r in chat]) == 3
+            put_back(path, 2)
+            await asyncio.to_thread(grow, url, "C", "D")
+            for events in (every, chat):
+                with pytest.raises(CursorLost):
+                    await anext(events)
+
+    asyncio.run(follow())
+
+
+def test_a_follower_that_had_not_come_so_far_goes_on(url: str, path: Path) -> None:
+    """It read none of the events that were taken back, though it knew that they were there."""
+    settings = SessionSettings(page_events=2)
+    with EventStore(open_storage(url, "", "full", 30.0), settings=settings) as store:
+        say(store, *"abcdef")
+        follow = store.follow(timeout=0)
+        assert texts(next(follow) for _ in range(2)) == ["a", "b"]
+        put_back(path, 3)
+        assert texts(follow) == ["c"]
+        grow(url, "D")
+        assert texts(follow) == ["D"]
+
+
+def test_followers_notice_a_server_that_was_promoted(postgresql: PostgreSQL) -> None:
+    """Their connections are lost; on the next ones other events have taken the positions."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        say(store, "a", "b", "c")
+        follow, chat = store.follow(timeout=0), store.conversation("chat").follow(timeout=0)
+        assert texts(follow) == texts(chat) == ["a", "b", "c"]
+        lane, end = next(place for place in follow.cursor.positions if place[1])
+        put_back_on(postgresql, url, lane, end - 1)
+        grow(url, "C", "D")
+        for events in (follow, chat):
+            with pytest.raises(CursorLost):
+                next(events)

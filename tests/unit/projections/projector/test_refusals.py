@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.losses import put_back
 from support.projected_logs import check, execute, run
 
 from eventstore import (
@@ -157,6 +158,24 @@ def test_a_restored_log_that_has_grown_again_is_noticed(
         run(store, "b", 5)
         with pytest.raises(StorageError, match="older copy, and the tables were not; rebu"):
             projector.catch_up()
+        projector.rebuild()
+        check(projector, store)
+
+
+def test_a_log_put_back_under_a_running_projector_is_noticed(
+    store: EventStore, path: Path, tmp_path: Path
+) -> None:
+    """Nothing of the other log is applied."""
+    with Projector(store, f"sqlite:///{tmp_path}/tables.db") as projector:
+        run(store, "a", 2)
+        projector.catch_up()
+        put_back(path, 3)
+        with EventStore.open(f"sqlite:///{path}") as other:
+            run(other, "b", 5)
+        with pytest.raises(StorageError, match="older copy, and the tables were not") as refused:
+            projector.catch_up()
+        assert isinstance(refused.value.__cause__, CursorLost)
+        assert {name for name, _ in projector.tools()} == {"a"}
         projector.rebuild()
         check(projector, store)
 
