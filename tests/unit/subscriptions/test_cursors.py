@@ -365,7 +365,7 @@ def grow(url: str, *said: str, name: str = "chat") -> None:
 
 @pytest.mark.parametrize("further", [("C",), ("C", "D", "E")])
 def test_a_running_follower_notices(url: str, path: Path, further: Sequence[str]) -> None:
-    """Its place is compared when new events come, whatever stands there by then."""
+    """The place is compared when new events come, whatever stands there by then."""
     with EventStore.open(url) as store:
         say(store, "a", "b", "c")
         follow, chat = store.follow(timeout=0), store.conversation("chat").follow(timeout=0)
@@ -384,7 +384,7 @@ def test_a_running_follower_notices(url: str, path: Path, further: Sequence[str]
 
 
 def test_a_running_follower_of_asyncio_notices(url: str, path: Path) -> None:
-    """It is the same comparison."""
+    """The comparison is the same."""
 
     async def follow() -> None:
         async with AsyncEventStore.open(url) as store:
@@ -401,7 +401,7 @@ def test_a_running_follower_of_asyncio_notices(url: str, path: Path) -> None:
 
 
 def test_a_follower_that_had_not_come_so_far_goes_on(url: str, path: Path) -> None:
-    """It read none of the events that were taken back, though it knew that they were there."""
+    """None of the events that were taken back had been read."""
     settings = SessionSettings(page_events=2)
     with EventStore(open_storage(url, "", "full", 30.0), settings=settings) as store:
         say(store, *"abcdef")
@@ -414,7 +414,7 @@ def test_a_follower_that_had_not_come_so_far_goes_on(url: str, path: Path) -> No
 
 
 def test_followers_notice_a_server_that_was_promoted(postgresql: PostgreSQL) -> None:
-    """Their connections are lost; on the next ones other events have taken the positions."""
+    """Connections are lost; on the next ones other events have taken the positions."""
     url = postgresql.database(migrated=True)
     with EventStore.open(url) as store:
         say(store, "a", "b", "c")
