@@ -1,4 +1,4 @@
-"""Moving a database's schema to a newer or an older revision."""
+"""Moving a database's schema to a newer or an older revision, and its events into partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eventstore.storage.migrations import (
     upgrade,
 )
 
-__all__ = ["REVISIONS", "move"]
+__all__ = ["REVISIONS", "move", "partition"]
 
 
 def move(
@@ -26,6 +26,7 @@ def move(
         SchemaTooNew, StorageError: The schema is left as it was.
     """
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.partitions import refuse_partitioned
 
     with migrating(url) as connection:
         before = revision(connection)
@@ -33,5 +34,29 @@ def move(
         if to is None:
             upgrade(connection, progress=progress)
         else:
+            if to != "base":
+                refuse_partitioned(connection)
             downgrade(connection, to, progress)
         return before, revision(connection)
+
+
+def partition(url: str, count: int) -> int:
+    """Put a server's events into `count` partitions by lane; return how many there were.
+
+    With 1 they are in one table again. The schema is brought up to date first. Processes that have
+    the store open wait meanwhile, and go on.
+
+    Raises:
+        ValueError: the store has fewer lanes, or is a SQLite file.
+        SchemaTooNew, StorageError: the tables are left as they were.
+    """
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.partitions import partition as divide
+    from eventstore.storage.sql.partitions import partitions
+
+    move(url)
+    with migrating(url) as connection:
+        before = partitions(connection)
+        if before != count:
+            divide(connection, count)
+        return before

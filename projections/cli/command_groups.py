@@ -15,13 +15,14 @@ from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
 from projections.cli.commands.fork import fork
 from projections.cli.commands.import_ import import_
+from projections.cli.commands.migrate import migrate
 from projections.cli.commands.pytest_ import pytest_
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
 from projections.cli.commands.show import prompt, show, stats, tools
-from projections.cli.commands.verify import migrate, verify
+from projections.cli.commands.verify import verify
 from projections.cli.commands.what_if import what_if
 from projections.cli.commands.why import why
 

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.servers import MariaDB, PostgreSQL, Server
 from support.storages import open_limited
 
+from eventstore import EventStore, StorageError
+from eventstore.migrate import move, partition
 from eventstore.storage.interface import Storage
 from eventstore.testing import OpenStorage, SharedEventStoreContract, SharedStorageContract
+from projections.cli import app
 
-TABLES = ("conversations", "event_ids", "events", "fingerprints", "lanes")
+if TYPE_CHECKING:
+    from support.servers import MariaDB, PostgreSQL
+
 PARTITIONS = 4
-
-
-def partition_postgresql(server: PostgreSQL, url: str) -> None:
-    """Put partitioned tables with the same columns, keys and rows in the place of the tables."""
-    for name in TABLES:
-        table, plain = f"toolledger_{name}", f"toolledger_{name}_plain"
-        server.execute(
-            f"ALTER TABLE {table} RENAME TO {plain}",
-            f"CREATE TABLE {table} (LIKE {plain} INCLUDING ALL) PARTITION BY HASH (lane)",
-            *(
-                f"CREATE TABLE {table}_{part} PARTITION OF {table} "
-                f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part})"
-                for part in range(PARTITIONS)
-            ),
-            f"INSERT INTO {table} SELECT * FROM {plain}",  # noqa: S608 - constants
-            f"DROP TABLE {plain}",
-            database=url,
-        )
-
-
-def partition_mariadb(server: MariaDB, url: str) -> None:
-    """Partition the tables where they are."""
-    for name in TABLES:
-        change = f"ALTER TABLE toolledger_{name} PARTITION BY HASH (lane) PARTITIONS {PARTITIONS}"
-        server.execute(change, database=url)
 
 
 MakeUrl = Callable[[], str]
@@ -47,7 +31,7 @@ MakeUrl = Callable[[], str]
 def partitioned_postgresql(postgresql: PostgreSQL) -> MakeUrl:
     """Return a function that gives the URL of a new store with partitioned tables."""
     template = postgresql.database(migrated=True)
-    partition_postgresql(postgresql, template)
+    assert partition(template, PARTITIONS) == 1
     name = template.rpartition("/")[2].partition("?")[0]
 
     def make() -> str:
@@ -64,22 +48,10 @@ def partitioned_mariadb(mariadb: MariaDB) -> MakeUrl:
 
     def make() -> str:
         url = mariadb.database(migrated=True)
-        partition_mariadb(mariadb, url)
+        assert partition(url, PARTITIONS) == 1
         return url
 
     return make
-
-
-def partitions(server: Server, url: str) -> int:
-    """Return how many partitions the table of events has."""
-    counted = (
-        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'toolledger_events'::regclass"
-        if isinstance(server, PostgreSQL)
-        else "SELECT count(*) FROM information_schema.partitions "
-        "WHERE table_schema = DATABASE() AND table_name = 'toolledger_events'"
-    )
-    ((count,),) = server.execute(counted, database=url)
-    return int(count)
 
 
 @pytest.mark.slow
@@ -93,7 +65,7 @@ class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
     def open_storage(self, request: pytest.FixtureRequest, kind: str) -> Iterator[OpenStorage]:
         """Return a function that opens storages on one database."""
         url: str = request.getfixturevalue(f"partitioned_{kind}")()
-        assert partitions(request.getfixturevalue(kind), url) == PARTITIONS
+        assert partition(url, PARTITIONS) == PARTITIONS
         opened: list[Storage] = []
 
         def open_storage(tenant: str = "") -> Storage:
@@ -103,3 +75,112 @@ class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
         yield open_storage
         for storage in opened:
             storage.close()
+
+
+def grow(url: str, stop: threading.Event) -> list[str]:
+    """Append to conversations in all lanes until told to stop; return what was acknowledged."""
+    done: list[str] = []
+    with EventStore.open(url) as store:
+        while not stop.is_set():
+            text = f"{len(done)}"
+            store.conversation(f"c{len(done) % 40}").add_message("user", text)
+            done.append(text)
+    return done
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_a_log_is_partitioned_while_others_write(request: pytest.FixtureRequest, kind: str) -> None:
+    """Every append is acknowledged and stored once; the log is whole, divided and joined again."""
+    url = request.getfixturevalue(kind).database(migrated=True)
+    stop = threading.Event()
+    with ThreadPoolExecutor(2) as threads:
+        writers = [threads.submit(grow, url, stop) for _ in range(2)]
+        try:
+            with EventStore.open(url) as store:
+                counts = (16, 3, 1)
+                for count in counts:
+                    before = store.end()
+                    while store.end() == before:  # each form is written to
+                        pass
+                    partition(url, count)
+                    assert partition(url, count) == count
+        finally:
+            stop.set()
+        written = [text for writer in writers for text in writer.result()]
+    with EventStore.open(url) as store:
+        found = [recorded.event.parts[0].text for recorded in store.read()]
+        assert sorted(found) == sorted(written)
+        assert list(store.verify()) == []
+
+
+@pytest.mark.server
+def test_the_command_divides_and_joins(
+    postgresql: PostgreSQL, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`toolledger migrate --partitions` says what it did."""
+    url = postgresql.database(migrated=True)
+
+    def run(*more: str) -> tuple[int, str]:
+        status = app.run(["migrate", "--url", url, "--partitions", *more])
+        output = capsys.readouterr()
+        return status, output.out + output.err
+
+    assert run("4") == (0, "the events went from 1 partition to 4\n")
+    assert run("4") == (0, "the events are in 4 partitions: nothing to do\n")
+    status, joined = run("1", "--json")
+    assert (status, json.loads(joined)) == (0, {"before": 4, "partitions": 1})
+    assert "the store has 16 lanes" in run("17")[1]
+    assert "pass it without --down" in run("2", "--down", "0001")[1]
+
+
+@pytest.mark.server
+def test_partitions_keep_the_owner_and_the_grants(postgresql: PostgreSQL) -> None:
+    """A role that may read the log may read it afterwards, and each lane has its partition."""
+    url = postgresql.database(migrated=True)
+    reader = postgresql.new_name("reader")
+    postgresql.execute(f"CREATE ROLE {reader}")
+    postgresql.execute(f"GRANT SELECT ON toolledger_events TO {reader}, PUBLIC", database=url)
+    partition(url, 5)
+    granted = postgresql.execute(
+        "SELECT grantee FROM information_schema.table_privileges "
+        "WHERE table_name = 'toolledger_events' AND privilege_type = 'SELECT'",
+        database=url,
+    )
+    assert {reader, "PUBLIC"} <= {name for (name,) in granted}
+    with EventStore.open(url) as store:
+        for number in range(100):
+            store.conversation(f"c{number}").add_message("user", "hi")
+    counted = postgresql.execute(
+        "SELECT tableoid::regclass::text, min(lane), max(lane) FROM toolledger_events GROUP BY 1",
+        database=url,
+    )
+    assert sorted((low, high) for _, low, high in counted) == [
+        (0, 2),
+        (3, 5),
+        (6, 8),
+        (9, 11),
+        (12, 15),
+    ]
+    with pytest.raises(StorageError, match="run `toolledger migrate --partitions 1` first"):
+        move(url, "0001")
+    assert partition(url, 1) == 5
+    postgresql.execute(f"DROP OWNED BY {reader}", database=url)
+    postgresql.execute(f"DROP ROLE {reader}")
+
+
+def test_partitions_of_a_file_are_refused(tmp_path: Path) -> None:
+    """A SQLite file has one lane."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    EventStore.open(url).close()
+    with pytest.raises(ValueError, match="a SQLite store has one lane"):
+        partition(url, 4)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("count", [0, 17, -1])
+def test_a_count_that_makes_no_sense_is_refused(postgresql: PostgreSQL, count: int) -> None:
+    """The error names the count and the lanes."""
+    url = postgresql.database(migrated=True)
+    with pytest.raises(ValueError, match=f"partitions is {count}: the store has 16 lanes"):
+        partition(url, count)

@@ -1,4 +1,4 @@
-"""`verify` and `migrate`: whether the log is undamaged, and the revision of its schema."""
+"""`verify`: whether the log is undamaged, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Annotated
 
 import msgspec
 import typer
 
 from eventstore import EventStore, StoreCorrupt, UnknownEvent
-from eventstore.migrate import REVISIONS, move
-from projections.cli.options import URL, Json, Url, open_store, progress_bar
+from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, print_json, say
 from projections.formatting import plural
 
 MAX_LISTED = 20
 """Findings that are listed for people; `--json` has all."""
-
-Down = Annotated[
-    str | None,
-    typer.Option(
-        "--down", metavar="REVISION", help="Take the schema down to this revision; `base` drops it."
-    ),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Confirm that the log and its events may be dropped.")
-]
 
 
 class LogDefect(msgspec.Struct, frozen=True):
@@ -119,37 +107,3 @@ def _notes(url: str) -> list[str]:
     from eventstore.engines import backend_for  # loads SQLAlchemy
 
     return list(backend_for(url).driver_problems())
-
-
-def migrate(down: Down = None, url: Url = URL, *, yes: Yes = False, as_json: Json = False) -> None:
-    """Bring the schema up to date and show its revision; --down takes it back."""
-    if down is not None and down not in (*REVISIONS, "base"):
-        known = ", ".join(("base", *REVISIONS))
-        raise typer.BadParameter(f"{down!r}: pass one of {known}", param_hint="--down")
-    if down is None:
-        with progress_bar("migrating") as show:
-            before, after = move(url, progress=show)
-    else:
-        epoch = _refuse_loss(url, down, yes=yes)
-        with progress_bar("migrating") as show:
-            before, after = move(url, down, show)
-        if after is None:
-            from projections.projector.database import forget  # loads SQLAlchemy
-
-            forget(url, epoch)
-    if as_json:
-        print_json({"before": before, "revision": after, "known": REVISIONS[-1]})
-    elif before == after:
-        say(f"the schema is at revision {after or 'none'}: nothing to do")
-    else:
-        say(f"the schema went from revision {before or 'none'} to {after or 'none'}")
-
-
-def _refuse_loss(url: str, down: str, *, yes: bool) -> str:
-    """Return the epoch of the log, after checking that its events may be dropped."""
-    with open_store(url) as store:
-        end = store.end()
-    count = sum(position for _, position in end.positions)
-    if down == "base" and count and not yes:
-        raise ValueError(f"this deletes the log with its {count:,} events: pass --yes to do it")
-    return end.epoch
