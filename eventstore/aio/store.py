@@ -139,6 +139,11 @@ class AsyncEventStore:
         return f"<Async{repr(self._store)[1:]}"
 
     @property
+    def sync_store(self) -> EventStore:
+        """The store that this one composes, for blocking code in a thread; closed with this one."""
+        return self._store
+
+    @property
     def url(self) -> str:
         """The URL of the log, with the password; see `EventStore.url`."""
         return self._store.url

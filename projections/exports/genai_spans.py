@@ -74,8 +74,8 @@ class GenAISpan(msgspec.Struct, eq=False):
     """A span; times are microseconds since 1970 UTC.
 
     `version` is that of the event that began it, 0 for the first root. `is_client` tells requests
-    to a model from what runs here. `duration` (microseconds) is there where the operation's own
-    time is known and it came to its end; the span itself may last longer.
+    to a model from what runs here. `duration` (microseconds) is there where the operation came
+    to its end in a time that is known; the span itself may last longer.
     """
 
     name: str
@@ -147,6 +147,7 @@ class ConversationSpans:
             case ToolPaused(attempt=attempt) as event if attempt:
                 span = self._end(recorded, event.call_id)
                 span.attributes["toolledger.paused"] = True
+                span.duration = None
                 return [span]
             case ToolCompleted() as event:
                 ended = self._complete(recorded, event)
@@ -227,7 +228,7 @@ class ConversationSpans:
         call = self._calls.get(call_id)
         if call is not None and call.attempt is not None:
             span, call.attempt = call.attempt, None
-            span.duration = duration
+            span.duration = max(recorded.time - span.start, 0) if duration is None else duration
         elif call is not None:
             arguments = call.call.arguments
             span = self._tool_span(recorded, call_id, call.call.name, arguments)

@@ -15,7 +15,7 @@ from eventstore.providers import registry
 from eventstore.storage import factory
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ELSEWHERE = {"integrations.md", "projections-in-tables.md"}
+ELSEWHERE = {"integrations.md", "opentelemetry.md", "projections-in-tables.md"}
 """Pages that another test runs, because they need more than the packages."""
 PAGES = [
     page

@@ -40,6 +40,7 @@ _TABLES = (
 INTEGRATIONS = {
     "agents": "openai_agents",
     "mcp": "mcp",
+    "opentelemetry": "opentelemetry",
     "pydantic_ai": "pydantic_ai",
     "strands": "strands",
 }

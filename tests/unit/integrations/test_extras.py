@@ -15,6 +15,7 @@ EXTRAS = {
     "anthropic": ("anthropic", "anthropic"),
     "openai": ("openai", "openai"),
     "mcp": ("mcp", "mcp"),
+    "opentelemetry": ("opentelemetry", "opentelemetry"),
     "strands": ("strands", "strands"),
 }
 
