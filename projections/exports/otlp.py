@@ -36,9 +36,9 @@ def otlp_trace(events: Iterable[Recorded], *, content: bool = False) -> dict[str
         ValueError: there is no event, or they are of several conversations.
     """
     conversation_id, (root, *others) = spans_of_log(events, content=content)
-    spans = [{"events": [], **_span(conversation_id, root)}]
-    parent = spans[0]["spanId"]
-    spans += [{**_span(conversation_id, span), "parentSpanId": parent} for span in others]
+    trunk: dict[str, Any] = {"events": [], **_span(conversation_id, root)}
+    below = {"parentSpanId": trunk["spanId"]}
+    spans = [trunk, *({**_span(conversation_id, span), **below} for span in others)]
     scope = {"scope": {"name": "toolledger"}, "spans": spans, "schemaUrl": SCHEMA_URL}
     service = _attributes({"service.name": service_name(root)})
     return {"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [scope]}]}
