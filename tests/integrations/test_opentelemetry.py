@@ -253,7 +253,7 @@ def test_usage_that_is_recorded_after_the_last_message_is_of_its_run(store: Even
 
 
 def test_a_run_that_began_earlier_is_told_from_here(store: EventStore) -> None:
-    """What was before is known, and not told; the attempt under way has its real start."""
+    """Events of before are known, and not told; the attempt under way has its real start."""
     chat = store.conversation("support-42")
     refund(store, chat)
     call = ask(store, chat)
@@ -371,7 +371,7 @@ def test_appends_of_others_are_told(tmp_path: Path) -> None:
 def test_a_store_that_is_closed_first_ends_the_telemetry(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What is open is told, and closing goes on as ever."""
+    """A warning says that the last events are missing; closing may be repeated."""
     backend = Backend()
     with EventStore.open("sqlite://") as store:
         telemetry = backend.telemetry(store)
