@@ -6,12 +6,18 @@ the conversation's own events spread over the whole log. The ratio is the long l
 by the short one's: what a prompt costs must not depend on what else is in the log. The fold alone
 is `model_history` over events that were read before, without rendering.
 
+Again: `model_history(chat).render("openai")` by a handle that has made a prompt before, after one
+more event. The ratio is its time divided by that of the handle's first prompt, which reads all.
+
 Both logs are read in turn; the clock is CPU time, the figures are medians.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import logs
@@ -24,6 +30,9 @@ EVENTS_PER_CONVERSATION = 1000
 """Events of each other conversation."""
 
 CALLS = 50
+GROWN = 50
+"""The most events that the conversation grows by."""
+
 APPENDS = 10
 """The appends that write the conversation, spread over the log."""
 
@@ -52,9 +61,27 @@ def log(path: Path, events: int) -> Conversation:
     return EventStore.open(logs.url(path)).conversation("ours")
 
 
+def first_and_again(path: Path, events: Iterator[Event]) -> Iterator[tuple[float, float]]:
+    """Yield the times of a handle's first prompt, and of the next after each of `events`."""
+    now = time.process_time
+    with EventStore.open(logs.url(path)) as store:
+        for event in events:
+            chat = store.conversation("ours")
+            first = timed(now, partial(kept_prompt, chat))
+            chat.append(event)
+            again = timed(now, partial(kept_prompt, chat))
+            assert kept_prompt(chat) == prompt(chat)
+            yield first, again
+
+
 def prompt(chat: Conversation) -> object:
     """Return what is sent to the model next."""
     return model_history(chat.events()).render("openai")
+
+
+def kept_prompt(chat: Conversation) -> object:
+    """Return the same, from what the handle keeps."""
+    return model_history(chat).render("openai")
 
 
 def main() -> None:
@@ -73,6 +100,8 @@ def main() -> None:
         ]
         events = list(short.events())
         folds = [timed(now, lambda: model_history(events)) for _ in range(rounds)]
+        more = islice(logs.endless_conversation(0), len(events), len(events) + min(rounds, GROWN))
+        kept = list(first_and_again(Path(name) / "short.db", more))
     report(
         __file__,
         options,
@@ -80,6 +109,9 @@ def main() -> None:
             Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.5),
             Figure("in 10,000 events", median(a for a, _ in times) * 1e3, "ms"),
             Figure(f"in {large:,} events", median(b for _, b in times) * 1e3, "ms"),
+            Figure("again / first", median(b / a for a, b in kept), "", 0.1),
+            Figure("the first of a handle", median(a for a, _ in kept) * 1e3, "ms"),
+            Figure("again, after one more event", median(b for _, b in kept) * 1e3, "ms"),
             Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms", 0.5),
         ],
     )

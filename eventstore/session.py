@@ -53,6 +53,14 @@ class Session(Protocol):
         """Return the version of a conversation now."""
         ...
 
+    def tool(self, conversation_id: str, call_id: str) -> Tool:
+        """Return one call as it stands now.
+
+        Raises:
+            UnknownCall: the conversation has no such call.
+        """
+        ...
+
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""
         ...
@@ -156,6 +164,11 @@ class LogSession:
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""
         return self.storage.known_ids(conversation_id, event_ids)
+
+    def tool(self, conversation_id: str, call_id: str) -> Tool:
+        """Return one call as it stands now; see `tool_now`."""
+        _, tool = self.tool_now(conversation_id, call_id)
+        return tool
 
     def tool_now(self, conversation_id: str, call_id: str) -> tuple[int, Tool]:
         """Return the version of a conversation, and one of its calls as it stands now.

@@ -38,6 +38,7 @@ from projections.formatting import (
     arguments_text,
     hooks_text,
     offer_text,
+    plural,
     response_text,
     utc_text,
 )
@@ -205,7 +206,10 @@ def _call_id(recorded: Recorded) -> str | None:
 
 
 def _describe_message(event: MessageAdded) -> str:
-    return f"{event.role}: {' '.join(map(_part, event.parts))}"
+    said = " ".join(map(_part, event.parts))
+    if event.calls:
+        said = f"{said} ({plural(event.calls, 'call')})".lstrip()
+    return f"{event.role}: {said}"
 
 
 def _part(part: Part) -> str:

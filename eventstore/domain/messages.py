@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import msgspec
@@ -80,8 +80,11 @@ def _are_several(content: object) -> TypeGuard[Iterable[object]]:
 
 
 def result_parts(result: Any) -> tuple[Part, ...]:
-    """Return the parts of a tool's result of text, images and documents; otherwise nothing."""
-    items = result if type(result) in (list, tuple) else (result,)
+    """Return the parts of a tool's result of text, images and documents; otherwise nothing.
+
+    The bytes of an image or a PDF are one.
+    """
+    items = [_read_as_media(item) for item in (result if _is_sequence(result) else (result,))]
     kinds = {*map(type, items)}
     if kinds.isdisjoint(_RESULT_PARTS) or not kinds <= {str, *_RESULT_PARTS}:
         return ()
@@ -89,6 +92,27 @@ def result_parts(result: Any) -> tuple[Part, ...]:
         return as_parts(items)
     except (TypeError, ValueError):  # the result is kept all the same, as data
         return ()
+
+
+def _is_sequence(result: object) -> TypeGuard[Sequence[object]]:
+    return type(result) in (list, tuple)
+
+
+def _read_as_media(item: object) -> object:
+    """Return the image or the PDF that bytes are, by how they begin; anything else as it is."""
+    if type(item) is not bytes:
+        return item
+    for pattern, media_type in _BEGINNINGS.items():
+        if re.match(pattern, item, re.DOTALL):
+            data = _as_base64(item)
+            return Document(data=data) if media_type == PDF else Image(None, data, media_type)
+    return item
+
+
+def _as_base64(content: bytes) -> str:
+    from base64 import b64encode  # only needed for images
+
+    return b64encode(content).decode()
 
 
 def _checked_part(value: object) -> Part:
@@ -167,6 +191,15 @@ def is_base64(text: str) -> bool:
     except ValueError:
         return False
 
+
+_BEGINNINGS = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"RIFF....WEBP": "image/webp",
+    rb"%PDF-": PDF,
+}
+"""How the files begin that models take, with their types."""
 
 _DATA_ADDRESS = "data:([^,;]*)(?:;[^,]*)?;base64,(.*)"
 _BASE64_REMEDY = "data=base64.b64encode(content).decode()"

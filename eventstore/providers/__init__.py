@@ -12,16 +12,19 @@ from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
 from eventstore.providers.crossing import Reasoning
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
+from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
 from eventstore.providers.models import ModelFact
 from eventstore.providers.parsing import parse, parse_in_place
 from eventstore.providers.parts import (
+    answer_text,
     copy,
     plain_text,
     references_server_call,
     shown_text,
     stored_parts,
 )
+from eventstore.providers.preparation import LaterSystem
 from eventstore.providers.registry import (
     PROVIDERS,
     AnyProvider,
@@ -32,7 +35,7 @@ from eventstore.providers.registry import (
     list_key,
     register,
 )
-from eventstore.providers.rendering import LaterSystem, render
+from eventstore.providers.rendering import LastRequest, render
 from eventstore.providers.rule_book import RuleBook
 from eventstore.providers.to_events import Finding, events_of_history
 from eventstore.providers.validation import Violation, is_valid, validate
@@ -47,6 +50,8 @@ __all__ = [
     "Finding",
     "ForeignForm",
     "FormatSignature",
+    "KeptMessages",
+    "LastRequest",
     "LaterSystem",
     "ModelFact",
     "ProviderAdapter",
@@ -59,6 +64,7 @@ __all__ = [
     "Turn",
     "Violation",
     "adapter_of",
+    "answer_text",
     "copy",
     "events_of_history",
     "is_continued",

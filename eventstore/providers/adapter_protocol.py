@@ -13,6 +13,7 @@ import msgspec
 from eventstore.domain.foreign_errors import Path
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part
+from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio
 from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
@@ -100,6 +101,14 @@ class ProviderAdapter(Protocol):
     def render(self, turns: Sequence[Turn]) -> Rendered:
         """Return the request for `turns`, valid and with every visible call answered."""
         ...
+
+    def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
+        """Return what `render` returns; `kept` is of the last request, and for the next one.
+
+        By default every message is made anew.
+        """
+        del kept
+        return self.render(turns)
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
         """Mend what only a whole request shows, such as that it ends with the assistant's words.

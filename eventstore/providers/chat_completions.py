@@ -12,6 +12,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter, ResultTest
 from eventstore.providers.identifiers import tool_name
+from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import url_of
 from eventstore.providers.model import (
     Answer,
@@ -139,9 +140,24 @@ class ChatCompletionsAdapter(ProviderAdapter):
 
     def render(self, turns: Sequence[Turn]) -> Rendered:
         """Return the messages for `turns`, every call answered right after its turn."""
+        return self.render_next(turns, KeptMessages())
+
+    def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
+        """Return the messages for `turns`, which begin with those that are `kept`."""
         changes: list[Change] = []
-        messages: list[JsonObject] = []
         ids = self.request_ids(turns, changes)
+        new: list[JsonObject] = []
+        messages = kept.continued(new, turns, ids, changes, self._add_turns)
+        self.finish(turns, messages, changes)
+        return Rendered({"messages": messages}, changes)
+
+    def _add_turns(
+        self,
+        messages: list[JsonObject],
+        turns: Sequence[Turn],
+        ids: Sequence[list[str]],
+        changes: list[Change],
+    ) -> None:
         for turn, names in visible_turns(turns, ids, changes):
             shown = visible_calls(turn, names) if names else []
             message = self.render_turn(turn, shown, messages, changes)
@@ -153,8 +169,6 @@ class ChatCompletionsAdapter(ProviderAdapter):
                     message = self.render_turn(media_turn, [], messages, changes)
                     if message is not None:
                         messages.append(message)
-        self.finish(turns, messages, changes)
-        return Rendered({"messages": messages}, changes)
 
     @abstractmethod
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> Sequence[list[str]]:

@@ -55,6 +55,8 @@ def _with_sources(turn: Turn, provider: str, changes: list[Change]) -> tuple[Par
     """Return the parts of a turn, with the addresses of what it cites under its last words."""
     cited = [_citations(part) if _is_foreign(part, provider) else None for part in turn.parts]
     beside = [members_of(_native(turn)).get(key) for key in _BESIDE_TEXT]
+    if not any(cited) and not any(beside):  # as nearly every turn: nothing to look through
+        return turn.parts
     sources = list(dict.fromkeys(_sources([*cited, *beside])))
     words = [n for n, part in enumerate(turn.parts) if _said(part) is not None]
     if not sources or not words:

@@ -143,6 +143,15 @@ def refuse_foreign(
     return False
 
 
+def is_foreign(message: JsonObject) -> bool:
+    """Return whether a message that says nothing as it is may say something to another provider.
+
+    It has a speaker, or is a call or a result in another form; an event of a stream, which has a
+    type, is neither.
+    """
+    return "role" in message or "type" not in message or any(_signs_in(message))
+
+
 def provider_of(messages: Iterable[object]) -> str | None:
     """Return the only provider that writes such messages; None where several may."""
     adapters = [adapter_of(name) for name in PROVIDERS]

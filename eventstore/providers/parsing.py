@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from operator import length_hint
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
-from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
-from eventstore.providers.model import ParsedItem
+from eventstore.providers.detection import MESSAGE_PLACE, is_foreign, listed, refuse_foreign
+from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.parts import as_text
 from eventstore.providers.registry import adapter_of, list_key
 from eventstore.providers.sdk_objects import is_json, plain
+
+_FRAME: Final = frozenset(
+    {
+        *("id", "role", "type", "status", "name", "call_id", "tool_call_id"),
+        *("model", "usage", "stop_reason", "stop_sequence", "stop_details", "finish_reason"),
+        *("done_reason", "service_tier", "system_fingerprint", "object", "created", "created_at"),
+    }
+)
+"""Members of a message, or of a whole response, that say nothing by themselves."""
 
 
 def parse(
@@ -53,8 +67,8 @@ def _parsed(
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
 ) -> list[ParsedItem]:
-    tests = (is_error or bears_error_mark, is_rejection or _never)
-    return list(adapter_of(name).parse(iter(given), *tests))
+    messages = iter(given)
+    return _in_place(given, messages, messages, name, is_error, is_rejection)[0]
 
 
 def _plain_list(messages: object, name: str) -> list[JsonValue]:
@@ -65,16 +79,71 @@ def parse_in_place(
     messages: list[Any], name: str, is_error: ResultTest | None = None
 ) -> tuple[list[ParsedItem], list[int]]:
     """Return the items of messages, and for each the message that it comes from; see `parse`."""
-    given = iter(messages)  # every adapter takes one message after the other
+    given = iter(messages)
+    known = {*map(type, messages)} == {dict} and is_json([*messages])
+    return _in_place(messages, given, given if known else map(plain, given), name, is_error, None)
+
+
+def _in_place(
+    messages: Sequence[Any],
+    given: Iterator[Any],
+    taken: Iterator[JsonValue],
+    name: str,
+    is_error: ResultTest | None,
+    is_rejection: ResultTest | None,
+) -> tuple[list[ParsedItem], list[int]]:
+    """Return the items of `messages`, over which `given` goes, and `taken` as JSON."""
     last = len(messages) - 1
-    known = {*map(type, messages)} <= {dict} and is_json(messages)
     items: list[ParsedItem] = []
     places: list[int] = []
-    taken = given if known else map(plain, given)
-    for item in adapter_of(name).parse(taken, is_error or bears_error_mark, _never):
+    tests = (is_error or bears_error_mark, is_rejection or _never)
+    for item in adapter_of(name).parse(taken, *tests):
         items.append(item)
-        places.append(last - length_hint(given))
+        places.append(last - length_hint(given))  # every adapter takes one after the other
+    if len({*places}) < len(messages) or any(map(_is_silent, items)):
+        spoken = (place for item, place in zip(items, places, strict=True) if not _is_silent(item))
+        for place in sorted({*range(len(messages))}.difference(spoken), reverse=True):
+            _keep_as_text(messages[place], place, items, places)
     return items, places
+
+
+def _is_silent(item: ParsedItem) -> bool:
+    if item.well_formed or item.parts:
+        return False
+    return not (item.text if isinstance(item, ParsedResult) else item.calls)
+
+
+def _keep_as_text(message: object, place: int, items: list[ParsedItem], places: list[int]) -> None:
+    """Put the text of a message in its place, if its members are those of another provider."""
+    given = plain(message)
+    if not isinstance(given, dict) or not is_foreign(given):
+        return
+    told = {key: value for key, value in given.items() if key not in _FRAME and _has_text(value)}
+    if not told:
+        return
+    text = as_text(next(iter(told.values())) if len(told) == 1 else told)
+    start, end = bisect_left(places, place), bisect_right(places, place)
+    made = next((each for each in items[start:end] if isinstance(each, ParsedResult)), None)
+    if made is not None:
+        items[start:end] = [msgspec.structs.replace(made, text=text)]
+    else:
+        role = "assistant" if given.get("role") in ("assistant", "model") else "user"
+        items[start:end] = [ParsedMessage(role, (Text(text),))]
+    places[start:end] = [place]
+
+
+def _has_text(value: JsonValue) -> bool:
+    """Return whether there is a text in a value that is more than a name."""
+    open_values = [value]
+    while open_values:
+        each: JsonValue = open_values.pop()
+        if isinstance(each, str) and each.strip():
+            return True
+        if isinstance(each, list):
+            open_values += each
+        elif isinstance(each, dict):
+            open_values += [inner for key, inner in each.items() if key not in _FRAME]
+    return False
 
 
 def bears_error_mark(result: JsonObject) -> bool:

@@ -15,6 +15,7 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.media import MEDIA
 from eventstore.providers.model import Answer, Call, Change, Turn
 
+_COMPACTIONS = frozenset({"compaction", "compaction_summary"})
 SILENT_KINDS = frozenset(
     {
         "additional_tools",
@@ -106,7 +107,12 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
         return str(data["refusal"])
-    if kind in SILENT_KINDS and not _is_text(data.get("content")):  # a compaction may be a summary
+    is_summary = _is_text(data.get("content"))
+    if kind in _COMPACTIONS and data.get("encrypted_content") and not is_summary:
+        why = f"only {part.provider} can read the summary in {named}"
+        changes.append(Change("wrapped", "foreign-part", why))
+        return f"[A summary of what came before stands here. Only {part.provider} can read it.]"
+    if kind in SILENT_KINDS and not is_summary:  # a compaction may be one
         changes.append(Change("dropped", "foreign-part", f"{named} is only for {part.provider}"))
         return None
     changes.append(Change("wrapped", "foreign-part", f"{named} of {part.provider} became text"))
@@ -218,7 +224,10 @@ def _is_shown_by_user(part: Part, provider: str) -> bool:
 
 
 def answer_text(answer: Answer) -> str:
-    """Return the text of an answer for a tool message without an error flag."""
+    """Return an answer as one text, for a tool message without an error flag.
+
+    An error is the object `{"error": "..."}`. The line that the library adds comes last.
+    """
     text = _encode({"error": answer.text}).decode() if answer.is_error else answer.text
     return f"{text}\n{answer.note}" if answer.note else text
 

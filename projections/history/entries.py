@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, gc=False):
     `misplaced_result` are the parts of a result that the lifecycle has no place for.
     `results_message` is the message in which the results of the calls came. `may_be_server_call`
     marks the result of a call that the provider's server may keep, `is_continued` one in a request
-    which says that it does.
+    which says that it does. `revision` counts what was changed in it since it was made.
     """
 
     role: str
@@ -54,3 +54,4 @@ class Entry(msgspec.Struct, gc=False):
     results_message: MessageAdded | None = None
     may_be_server_call: bool = False
     is_continued: bool = False
+    revision: int = 0

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eventstore.domain.json_types import JsonObject
-from eventstore.providers import AnyProvider, Change, Reasoning, Rendered, Turn, render
+from eventstore.providers import (
+    AnyProvider,
+    Change,
+    LastRequest,
+    Reasoning,
+    Rendered,
+    Turn,
+    render,
+)
 from projections.formatting import NotebookText, plural
 from projections.history.collapse import collapsed_calls
 from projections.history.entries import Entry, Repair
 from projections.history.explanation import explanation
 from projections.history.options import HistoryOptions
+from projections.history.shown_turns import ShownTurns, copied
 from projections.history.trace import Trace
-from projections.history.turns import turn_of
 from projections.history.window import Cut, apply_window
 
 _DEFAULTS = HistoryOptions()
@@ -27,16 +35,18 @@ class ModelHistory(NotebookText):
         repairs: list[Repair],
         trace: Trace,
         options: HistoryOptions = _DEFAULTS,
+        last: LastRequest | None = None,
     ) -> None:
         self._turns = turns
+        self._last = last
         self._trace = trace
         self._options = options
         self.repairs = repairs
 
     @property
     def turns(self) -> list[Turn]:
-        """The neutral turns, in order."""
-        return [turn for turn in self._turns if not turn.hidden]
+        """The neutral turns, in order: copies, which may be changed."""
+        return [copied(turn) for turn in self._turns if not turn.hidden]
 
     def render(
         self,
@@ -84,6 +94,7 @@ class ModelHistory(NotebookText):
             cache=cache,
             later_system=options.later_system,
             reasoning=reasoning or options.reasoning,
+            last=self._last,
         )
 
     def repairs_for(self, provider: AnyProvider, *, model: str | None = None) -> list[Repair]:
@@ -136,21 +147,37 @@ def _repairs_of(changes: Iterable[Change]) -> list[Repair]:
     ]
 
 
+class KeptView:
+    """What views of one growing history hand on: turns as they are shown, and as they are sent."""
+
+    def __init__(self) -> None:
+        self.shown = ShownTurns()
+        self.request = LastRequest()
+
+
 def history_to_show(
-    entries: Sequence[Entry], repairs: Sequence[Repair], options: HistoryOptions, trace: Trace
+    entries: Sequence[Entry],
+    repairs: Sequence[Repair],
+    options: HistoryOptions,
+    trace: Trace,
+    kept: KeptView | None,
 ) -> ModelHistory:
     """Return what the model sees of `entries`, which took `repairs` to collect.
+
+    `kept` is what views of them hand on, None for a view that no other follows.
 
     Raises:
         NonResolvedToolError: a call is open and `open_calls` is "raise".
     """
     made = list(repairs)
     notes = collapsed_calls(entries, options.collapse, made)
-    turns = [turn_of(entry, options, notes, made) for entry in entries]
+    shown = (ShownTurns() if kept is None else kept.shown).of(entries, options, notes)
+    turns = [each.turn for each in shown]
+    made += [repair for each in shown for repair in each.repairs]
     if options.has_window:
         cuts = apply_window(turns, [_last_version(entry) for entry in entries], options)
         made += [_cut_off(entries, cut, options.summary) for cut in cuts]
-    return ModelHistory(turns, made, trace, options)
+    return ModelHistory(turns, made, trace, options, None if kept is None else kept.request)
 
 
 def _last_version(entry: Entry) -> int:

@@ -13,11 +13,12 @@ The rule of what is then shown is in the package's docstring.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, Self, get_args
+from typing import Any, Final, Self, get_args
 
 import msgspec
 
 from eventstore import (
+    Conversation,
     Event,
     IllegalTransition,
     MessageAdded,
@@ -37,11 +38,12 @@ from eventstore import (
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
-from projections.history.model_history import ModelHistory, history_to_show
+from projections.history.model_history import KeptView, ModelHistory, history_to_show
 from projections.history.options import Collapse, HistoryOptions, OpenCalls, Results
 from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
+from projections.kept_folds import KeptFolds
 from projections.projection import NO_CALL_ID
 
 _TOOL_EVENTS = frozenset(get_args(ToolEvent))
@@ -49,8 +51,9 @@ _ANSWERS = (ToolCompleted, ToolFailed, ToolRejected)
 
 
 def model_history(  # noqa: PLR0913 - each with a default
-    events: Iterable[Recorded],
+    events: Iterable[Recorded] | Conversation,
     *,
+    cached: bool = True,
     open_calls: OpenCalls = "answer",
     collapse: Collapse = "earlier",
     result_limits: ResultLimitsByTool | None = None,
@@ -67,6 +70,10 @@ def model_history(  # noqa: PLR0913 - each with a default
     reasoning: Reasoning = "drop",
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
+
+    Of a `Conversation` it reads what was appended since the handle was last asked, and takes up
+    what it made then; the history is the one that `conversation.events()` gives. The handle keeps
+    the events and turns in memory. With `cached=False` all is read again, and nothing is kept.
 
     A call without a result is answered with what the log knows; `open_calls="raise"` refuses
     instead, `"drop"` leaves the call out. `collapse="failed"` leaves out failed calls that a later
@@ -116,7 +123,11 @@ def model_history(  # noqa: PLR0913 - each with a default
         model=model,
         reasoning=reasoning,
     )
-    return History().extend(events).view_with(options)
+    if not isinstance(events, Conversation):
+        return History().extend(events).last_view(options)
+    if not cached:
+        return History().extend(events.events()).last_view(options)
+    return _HISTORIES.ask(events, lambda history: history.view_with(options))
 
 
 class History:
@@ -132,7 +143,9 @@ class History:
         self._entries: list[Entry] = []
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
+        self._entry_of_call: dict[str, Entry] = {}
         self._trace = Trace()
+        self._kept = KeptView()
         self._is_continued = is_continued
         self._has_references = is_continued  # to calls that the provider's server keeps
 
@@ -178,6 +191,7 @@ class History:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
             entry.message = event if entry.message is None else _joined(entry.message, event)
+            entry.revision += 1
             return
         entry = Entry(event.role, event, version)
         self._entries.append(entry)
@@ -204,6 +218,7 @@ class History:
             self._add_repair("merged", "results", why, None, version)
         if not event.parts or self._entries[-1] is entry:
             entry.results_message = event
+            entry.revision += 1
 
     def _add_call(
         self, version: int, event: ToolPending, at: int | None, fingerprint: str | None
@@ -228,6 +243,8 @@ class History:
             self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns[event.turn] = entry
+        self._entry_of_call[call_id] = entry
+        entry.revision += 1
         entry.calls.append(call)
         if len(entry.calls) > 1 and entry.calls[-2].tool.index > tool.index:
             entry.calls.sort(key=lambda each: each.tool.index)
@@ -244,6 +261,7 @@ class History:
         if call is None:  # never: `evolve` refuses a step of a call that is not there
             return
         call.versions.append(version)
+        self._entry_of_call[event.call_id].revision += 1
         if event.hooks:
             self._trace.add_answers(event.call_id, event.hooks)
         if tool is call.tool:
@@ -313,7 +331,14 @@ class History:
 
     def view_with(self, options: HistoryOptions) -> ModelHistory:
         """Return what the model sees; see `view`."""
-        return history_to_show(self._entries, self.repairs, options, self._trace.copy())
+        return history_to_show(self._entries, self.repairs, options, self._trace.copy(), self._kept)
+
+    def last_view(self, options: HistoryOptions) -> ModelHistory:
+        """Return what the model sees, and keep nothing of it for a next view; see `view`."""
+        return history_to_show(self._entries, self.repairs, options, self._trace.copy(), None)
+
+
+_HISTORIES: Final = KeptFolds(History)
 
 
 def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:

@@ -102,7 +102,7 @@ def repair_messages(  # noqa: PLR0913 - each with a default
             return RepairedMessages(copy(whole), None, [])
     history = History(is_continued=continued)
     repairs = _read(history, given, provider, is_error, with_fingerprints=collapse != "none")
-    arguments, more = history.view_with(options).rendered(target)
+    arguments, more = history.last_view(options).rendered(target)
     made = arguments[list_key(target)]
     system = adapter_of(target).system_text(arguments)
     repairs += more

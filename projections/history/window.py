@@ -58,11 +58,11 @@ def apply_window(
 
 
 def _cut_before(
-    start: int, turns: Sequence[Turn], stay: Sequence[bool], window: str, cuts: list[Cut]
+    start: int, turns: list[Turn], stay: Sequence[bool], window: str, cuts: list[Cut]
 ) -> None:
     outside = _outside(turns, stay, start)
     for place in outside:
-        turns[place].hidden = True
+        turns[place] = msgspec.structs.replace(turns[place], hidden=True)
     if outside:
         cuts.append(Cut(outside, window))
 

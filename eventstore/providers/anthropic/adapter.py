@@ -28,6 +28,7 @@ from eventstore.providers.anthropic.server_calls import (
     pair_server_calls,
 )
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
+from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -106,10 +107,31 @@ class AnthropicAdapter(ProviderAdapter):
 
     def render(self, turns: Sequence[Turn]) -> Rendered:
         """Return the request for `turns`, every call answered right after its message."""
+        return self.render_next(turns, KeptMessages())
+
+    def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
+        """Return the request for `turns`, which begins with the messages that are `kept`."""
         changes: list[Change] = []
-        system: list[str] = []
-        messages: list[JsonObject] = []
         ids = call_ids(turns, _MAX_ID, changes, per_turn=False)
+        new: tuple[list[str], list[JsonObject]] = [], []
+        system, messages = kept.continued(new, turns, ids, changes, self._add_turns)
+        pair_server_calls(messages, changes)
+        if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
+            changes.append(Change("added", "AN12", "a conversation starts with the user"))
+            messages.insert(0, {"role": "user", "content": _OPENING})
+        arguments: JsonObject = {"messages": messages}
+        if any(system):
+            arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
+        return Rendered(arguments, changes)
+
+    def _add_turns(
+        self,
+        made: tuple[list[str], list[JsonObject]],
+        turns: Sequence[Turn],
+        ids: Sequence[list[str]],
+        changes: list[Change],
+    ) -> None:
+        system, messages = made
         for turn, names in visible_turns(turns, ids, changes):
             shown = visible_calls(turn, names) if names else []
             if turn.role == "assistant":
@@ -121,14 +143,6 @@ class AnthropicAdapter(ProviderAdapter):
                 _add_user(messages, turn, changes)
             if shown:
                 messages.append(_results_message(self, turn, shown, changes))
-        pair_server_calls(messages, changes)
-        if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
-            changes.append(Change("added", "AN12", "a conversation starts with the user"))
-            messages.insert(0, {"role": "user", "content": _OPENING})
-        arguments: JsonObject = {"messages": messages}
-        if any(system):
-            arguments = {"system": "\n\n".join(text for text in system if text), **arguments}
-        return Rendered(arguments, changes)
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
         """Let the user speak last: newer models do not go on from the assistant's words.
@@ -350,7 +364,13 @@ def _is_well_formed_result(block: JsonObject) -> bool:
         return bool(content and content.strip()) or not block.get("is_error")
     if not isinstance(content, list) or (not content and block.get("is_error")):
         return False
-    return all(isinstance(item, dict) and _is_well_formed_block(item) for item in content)
+    return all(map(_is_well_formed_in_result, content))
+
+
+def _is_well_formed_in_result(block: JsonValue) -> bool:
+    """Return whether a result may hold a block."""
+    kind: JsonValue = block.get("type") if isinstance(block, dict) else None
+    return _is_well_formed_block(block) and kind not in ("tool_use", "tool_result")
 
 
 def _is_well_formed_block(block: JsonValue, role: str = "user") -> bool:

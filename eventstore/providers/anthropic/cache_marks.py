@@ -16,7 +16,6 @@ from eventstore.providers.model import Change
 
 MAX_MARKS: Final = 4
 MARK: Final = "cache_control"
-_NEW_MARK: Final = {MARK: {"type": "ephemeral"}}
 
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
@@ -60,7 +59,7 @@ def place_cache_marks(arguments: JsonObject) -> None:
     """Mark the system text and the ends of the last two requests, and nothing else."""
     system = arguments.get("system")
     if isinstance(system, str):
-        arguments["system"] = [{"type": "text", "text": system, **_NEW_MARK}]
+        arguments["system"] = [{"type": "text", "text": system, **_new_mark()}]
     messages = [_unmarked(message) for message in arguments["messages"]]
     for place in ends_of_requests(messages):
         messages[place] = _marked(messages[place])
@@ -69,7 +68,7 @@ def place_cache_marks(arguments: JsonObject) -> None:
 
 def with_marked_end(tools: list[JsonObject]) -> list[JsonObject]:
     """Return tools of which the last one is marked."""
-    return [*tools[:-1], *({**tool, **_NEW_MARK} for tool in tools[-1:])]
+    return [*tools[:-1], *({**tool, **_new_mark()} for tool in tools[-1:])]
 
 
 def _unmarked(message: JsonObject) -> JsonObject:
@@ -95,4 +94,9 @@ def _marked(message: JsonObject) -> JsonObject:
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    return {**message, "content": [*content[:-1], {**content[-1], **_NEW_MARK}]}
+    return {**message, "content": [*content[:-1], {**content[-1], **_new_mark()}]}
+
+
+def _new_mark() -> JsonObject:
+    """Return a mark, an object of its own: the caller may change the request."""
+    return {MARK: {"type": "ephemeral"}}

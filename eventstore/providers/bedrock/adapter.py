@@ -20,6 +20,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.bedrock.shapes import BLOCKS
 from eventstore.providers.cache_ends import ends_of_requests
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
 from eventstore.providers.media import plain_image
@@ -50,6 +51,7 @@ from eventstore.providers.parts import (
     results_message_for,
     without_media,
 )
+from eventstore.providers.shapes import misshapen
 from eventstore.providers.tool_definition import ToolDefinition
 
 NAME: Final = "bedrock"
@@ -57,7 +59,6 @@ _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
 _MAX_CACHE_POINTS: Final = 4
-_CACHE_POINT: Final[JsonObject] = {"cachePoint": {"type": "default"}}
 _OPENING: Final = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
 DOCUMENT = "[document]"
@@ -156,17 +157,17 @@ class BedrockAdapter(ProviderAdapter):
         """Put a `cachePoint` after the system text, and at the ends of the last two requests."""
         arguments = rendered.arguments
         if "system" in arguments:
-            arguments["system"] = [*arguments["system"], _CACHE_POINT]
+            arguments["system"] = [*arguments["system"], _cache_point()]
         messages = [_without_cache_points(message) for message in arguments["messages"]]
         messages = [message for message in messages if message["content"]]
         for place in ends_of_requests(messages):
-            content = [*messages[place]["content"], _CACHE_POINT]
+            content = [*messages[place]["content"], _cache_point()]
             messages[place] = {**messages[place], "content": content}
         arguments["messages"] = messages
 
     def mark_tools_for_cache(self, tools: list[JsonObject]) -> list[JsonObject]:
         """Return the tools with a `cachePoint` after them."""
-        return [*tools, _CACHE_POINT] if tools else []
+        return [*tools, _cache_point()] if tools else []
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
         """Return one of the tools of the request's `toolConfig`."""
@@ -303,11 +304,17 @@ def _unpacked_object(value: JsonObject, depth: int = _DEPTH) -> JsonObject:
     unpacked: JsonObject = {**value}
     item: JsonValue
     for key, item in value.items():
-        if key in _BLOBS and _is_marked(item):
+        if key in _DOCUMENTS:
+            unpacked[key] = copy(item)
+        elif key in _BLOBS and _is_marked(item):
             unpacked[key] = _decoded(item[BYTES])
         elif isinstance(item, (dict, list)):
             unpacked[key] = _unpacked(item, depth - 1)
     return unpacked
+
+
+_DOCUMENTS = frozenset({"input", "json"})
+"""Members that hold any JSON, which has no bytes."""
 
 
 def _is_marked(value: JsonValue) -> TypeGuard[JsonObject]:
@@ -430,11 +437,19 @@ def _result_text(content: JsonValue) -> str:
     return "\n".join(map(_block_text, content))
 
 
+_SHOWN = ("image", "document", "video", "audio", "cachePoint")
+"""Blocks of a result that are not text."""
+
+
 def _block_text(block: JsonValue) -> str:
-    kind, body = next(iter(block.items()), (None, None)) if isinstance(block, dict) else _NONE
-    if kind in ("text", "json"):
-        return as_text(body)
-    return f"[{kind}]" if isinstance(kind, str) else as_text(block)
+    """Return the text of a result's block; of an image or a document, that it is one."""
+    if not isinstance(block, dict):
+        return as_text(block)
+    for kind in ("text", "json"):
+        if kind in block:
+            return as_text(block[kind])
+    shown = next((kind for kind in _SHOWN if kind in block), None)
+    return as_text(block) if shown is None else f"[{shown}]"
 
 
 def _is_well_formed_result(inner: JsonObject) -> bool:
@@ -451,7 +466,7 @@ def _is_well_formed_piece(block: JsonValue) -> bool:
     """Return whether a result may hold the block."""
     if isinstance(block, dict) and len(block) == 1 and "json" in block:
         return isinstance(block["json"], dict)
-    return _is_well_formed_block(block) and not block.keys() & {"toolUse", "toolResult"}
+    return _is_well_formed_block(block) and not block.keys() & _NOT_IN_RESULTS
 
 
 def _is_well_formed_call(inner: JsonObject) -> bool:
@@ -471,10 +486,12 @@ def _is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
     kind, body = next(iter(block.items()))
     if kind == "text":
         return isinstance(body, str) and bool(body.strip())
-    if not isinstance(kind, str) or not isinstance(body, dict) or kind == "json":
+    if not isinstance(kind, str) or not isinstance(body, dict) or kind in _NOT_IN_MESSAGES:
         return False
     if kind not in ("toolUse", "toolResult"):
-        return True
+        if kind == "document":  # it gets a legal name
+            body = {**body, "name": as_text(body.get("name")) or kind}
+        return kind not in BLOCKS or misshapen(body, BLOCKS[kind]) is None
     # The service alone writes the ids of the tools that it runs.
     legal = _is_client_block(block, kind) or _is_legal_id(body.get("toolUseId"))
     return legal and (_is_well_formed_call if kind == "toolUse" else _is_well_formed_result)(body)
@@ -485,6 +502,11 @@ def _is_accepted_from(block: JsonObject, role: str) -> bool:
     return not block.keys() & (_OF_USERS if role == "assistant" else _OF_ASSISTANTS)
 
 
+_NOT_IN_MESSAGES = frozenset(
+    {"json", "functionCall", "functionResponse", "inlineData", "fileData", "thoughtSignature"}
+)
+"""Members that only a result's block has, or a part of Gemini's."""
+_NOT_IN_RESULTS = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint"})
 _OF_USERS = frozenset({"image", "document", "video"})
 _OF_ASSISTANTS = frozenset({"reasoningContent"})
 
@@ -560,6 +582,11 @@ def _let_user_begin(messages: list[JsonObject], changes: list[Change]) -> None:
     if messages and messages[0]["role"] != "user":
         changes.append(Change("added", "BE03", "a conversation starts with the user"))
         messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
+
+
+def _cache_point() -> JsonObject:
+    """Return a mark, an object of its own: the caller may change the request."""
+    return {"cachePoint": {"type": "default"}}
 
 
 def _limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from eventstore.providers.bedrock.shapes import BLOCKS
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -40,6 +41,7 @@ from eventstore.providers.rules_reader import (
     repeated,
     text_or_none,
 )
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,6 +106,11 @@ _ROLE_OF_OTHERS: Final = {
     "document": "user",
     "video": "user",
 }
+_GEMINIS: Final = frozenset(
+    {"functionCall", "functionResponse", "inlineData", "fileData", "thoughtSignature"}
+)
+"""Members of Gemini's parts, which have one member too."""
+_NOT_IN_RESULTS: Final = frozenset({"reasoningContent", "cachePoint"})
 _SHOWN: Final = frozenset({"image", "document", "video", "searchResult"})
 _MAX_CACHE_POINTS: Final = 4
 _LATE_POINT: Final = (
@@ -348,15 +355,17 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path} must be a ContentBlock, but is {quoted(block.raw)}."
     elif block.kind == "text" and not isinstance(block.value, str):
         yield block.place, f"{block.path}.text must be a string, but is {quoted(block.value)}."
+    elif block.kind in _GEMINIS:
+        yield block.place, f"Unknown parameter in {block.path}: {block.kind!r}."
     elif len(members_of(block.raw)) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
-    elif block.kind == "document" and not isinstance(block.body.get("name", ""), str):
-        yield block.place, f"{block.path}.document.name must be a string."
     elif block.kind not in ("text", "json") and not is_object(block.value):
         yield (
             block.place,
             f"{block.path}.{block.kind} must be an object, but is {quoted(block.value)}.",
         )
+    elif block.kind in BLOCKS and (fault := misshapen(block.value, BLOCKS[block.kind])):
+        yield block.place, f"{block.path}.{block.kind}{fault.place}: {fault.detail}."
 
 
 def _malformed_result(result: _Block) -> Iterator[Fault]:
@@ -373,7 +382,7 @@ def _malformed_result(result: _Block) -> Iterator[Fault]:
         yield f"{place}.status", f"{path}.status must be success or error."
     for block in _blocks(f"{place}.content", f"{path}.content", content):
         yield from _malformed_block(block)
-        if block.kind in _ROLE_OF_BLOCK:
+        if block.kind in _ROLE_OF_BLOCK or block.kind in _NOT_IN_RESULTS:
             yield block.place, f"{block.path}: a result cannot hold {block.kind}."
 
 

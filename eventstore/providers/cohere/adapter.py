@@ -14,6 +14,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
+from eventstore.providers.cohere.shapes import Citations
 from eventstore.providers.identifiers import call_ids, sanitized, shortened
 from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import Change, NativeMessage, ParsedResult, Turn
@@ -27,6 +28,7 @@ from eventstore.providers.parts import (
     other_members,
     without_media,
 )
+from eventstore.providers.shapes import misshapen
 
 NAME: Final = "cohere"
 _MAX_ID: Final = 64
@@ -102,7 +104,9 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
             return content is not None and _is_content(content, role)
         if content is not None and not _is_content(content, role):
             return False
-        if not isinstance(message.get("tool_plan"), str | None):
+        if not isinstance(message.get("tool_plan"), str | None) or misshapen(
+            message.get("citations"), Citations
+        ):
             return False
         calls: JsonValue = message.get("tool_calls")
         if not calls:

@@ -28,6 +28,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
+from eventstore.providers.cohere.shapes import Citations
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -39,6 +40,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,6 +173,8 @@ def _mistyped_calls(message: ChatMessage) -> Iterator[Fault]:
     plan, calls = message.body.get("tool_plan"), message.body.get("tool_calls")
     if not isinstance(plan, (str, type(None))):
         yield f"{message.place}.tool_plan", f"expected text, but got {quoted(plan)}"
+    if fault := misshapen(message.body.get("citations"), Citations):
+        yield f"{message.place}.citations{fault.place}", fault.detail
     if calls is None:
         return
     if not is_list(calls):

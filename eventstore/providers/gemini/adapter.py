@@ -26,6 +26,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.gemini.shapes import PartShape
 from eventstore.providers.identifiers import call_ids, shortened, tool_name
 from eventstore.providers.media import Audio, document_of, image_of, plain_image
 from eventstore.providers.model import (
@@ -54,6 +55,7 @@ from eventstore.providers.parts import (
     plain_text,
     results_message_for,
 )
+from eventstore.providers.shapes import misshapen
 from eventstore.providers.tool_definition import ToolDefinition
 
 NAME: Final = "gemini"
@@ -464,7 +466,7 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
     name = fields.get("name")
     response: JsonValue = fields.get("response")
     well_formed = isinstance(name, str) and bool(name) and isinstance(response, dict)
-    well_formed = well_formed and isinstance(fields.get("id", ""), str | None)
+    well_formed = well_formed and misshapen(part, PartShape) is None
     well_formed = well_formed and len(part.keys() - _BESIDE_RESPONSES) == 1
     return ParsedResult(
         _id(fields),
@@ -507,7 +509,7 @@ def _is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
         return False
     if all(part[key] is None for key in part if key in _DATUM_OF):
         return False
-    if not isinstance(part.get("text", ""), str | None):
+    if misshapen(part, PartShape) is not None:
         return False
     call = _of(part, CALL)
     if call is None:
@@ -517,7 +519,6 @@ def _is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
         and isinstance(call.get("name"), str)
         and bool(call["name"])
         and isinstance(call.get("args", {}), dict | None)
-        and isinstance(call.get("id", ""), str | None)
     )
 
 

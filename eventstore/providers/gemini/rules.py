@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from eventstore.providers.gemini.shapes import PartShape
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -34,6 +35,7 @@ from eventstore.providers.rules_reader import (
     quoted,
     repeated,
 )
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -424,8 +426,8 @@ def _malformed_part(part: _Part) -> Iterator[Fault]:
         yield part.place, "required oneof field 'data' must have one initialized field"
     elif len(data) > 1:
         yield part.place, f"oneof field 'data' is already set. Cannot set '{data[1]}'"
-    elif not isinstance(part.raw.get("text", ""), str | None):
-        yield f"{part.place}.text", f"expected text, but got {quoted(part.raw.get('text'))}"
+    elif fault := misshapen(part.raw, PartShape):
+        yield f"{part.place}{fault.place}", fault.detail
 
 
 def _mixed(contents: list[_Content]) -> Iterator[Fault]:

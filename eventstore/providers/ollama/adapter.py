@@ -35,6 +35,10 @@ _UNNAMED: Final = "unnamed_tool"
 _NOT_IN_RESULTS: Final = ("images", "thinking", "tool_calls", "tool_call_id")
 
 
+_SAYING = frozenset({"content", "thinking", "images", "tool_calls"})
+"""Members of which a message has at least one."""
+
+
 class OllamaAdapter(chat.ChatCompletionsAdapter):
     """Reads and writes the messages of Ollama's chat."""
 
@@ -103,7 +107,8 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         images: JsonValue = message.get("images")
         calls: JsonValue = message.get("tool_calls")
         return (
-            isinstance(content, str | None)
+            not message.keys().isdisjoint(_SAYING)
+            and isinstance(content, str | None)
             and isinstance(thinking, str | None)
             and isinstance(message.get("tool_name"), str | None)
             and (images is None or (isinstance(images, list) and _are_text(images)))

@@ -18,6 +18,7 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
+from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio, document_of, file_name, image_of, plain_image, url_of
 from eventstore.providers.model import (
     Call,
@@ -223,12 +224,12 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         """Return the image or document that a part shows."""
         return _media(part)
 
-    def render(self, turns: Sequence[Turn]) -> Rendered:
+    def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
         """Return the messages for `turns`, of which none makes more calls than the API takes."""
         if max([len(turn.calls) for turn in turns], default=0) <= _MAX_CALLS:
-            return super().render(turns)
+            return super().render_next(turns, kept)
         split = [part for turn in turns for part in _with_few_calls(turn)]
-        rendered = super().render(split)
+        rendered = super().render_next(split, kept)
         if len(split) > len(turns):
             why = f"a message has at most {_MAX_CALLS} calls"
             rendered.changes.append(Change("moved", "OA04", why))

@@ -36,6 +36,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
+from eventstore.providers.openai_responses.shapes import PARTS, STATUSES
 from eventstore.providers.parts import (
     answer_text,
     as_text,
@@ -52,6 +53,7 @@ from eventstore.providers.parts import (
     other_members,
     part_label,
 )
+from eventstore.providers.shapes import misshapen
 from eventstore.providers.tool_definition import ToolDefinition
 
 NAME: Final = "openai-responses"
@@ -84,6 +86,8 @@ GIVEN = (
     "summary_text",
     "encrypted_content",
 )
+_KNOWN = {"assistant": SAID, "tool": SHOWN}
+"""Role to the parts that its messages have, or its outputs; the others have those of `GIVEN`."""
 PREFIXES = {
     "function_call": ("fc_",),
     "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
@@ -252,35 +256,58 @@ ADAPTER: Final = OpenAIResponsesAdapter()
 
 
 def _item(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> Iterator[ParsedItem]:
+    """Yield what an item says; one that two items were merged into says what both said."""
     if _is_event(item):
         held: JsonValue = item.get("item")
         if item["type"] != "response.output_item.done" or not isinstance(held, dict):
             return
         item = held
-    kind, role = _kind(item), item.get("role")
-    if kind in OUTPUTS.values() or _is_output(item, kind):
+    kind = _kind(item)
+    is_call = _is_call(item)
+    is_result = kind in OUTPUTS.values() or _is_output(item, kind)
+    if is_call or (is_result and "output" in item):
+        yield from _said_beside(item)
+    if is_call:
+        yield _call(item)
+    if is_result or (is_call and "output" in item):
         yield _result(item, is_error, is_rejection)
-    elif _is_call(item):
-        call_id = item.get("call_id")
-        call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
-        given = call_id if isinstance(call_id, str) and call_id else None
-        made = (ParsedCall(given, call),)
+    elif not is_call and (kind == "message" or kind in CALLS):
+        yield from _message_item(item)
+    elif not is_call and item:
+        part = Opaque(NAME, item) if kind is not None else Text(as_text(item))
         yield ParsedMessage(
-            "assistant", (), made, [item], _is_well_formed(item), is_continuation=True
+            "assistant", (part,), (), [item], _is_well_formed(item), is_continuation=True
         )
-    elif kind not in ("message", *CALLS):
-        if item:
-            part = Opaque(NAME, item) if kind is not None else Text(as_text(item))
-            yield ParsedMessage(
-                "assistant", (part,), (), [item], _is_well_formed(item), is_continuation=True
-            )
-    else:
-        name = _ROLES.get(role, "user") if isinstance(role, str) else "user"
-        parts, well_formed = _parts(item.get("content")), name == role and _is_well_formed(item)
-        if name == "assistant" and (parts or well_formed):
-            yield ParsedMessage("assistant", parts, (), [item], well_formed, is_continuation=True)
-        elif parts or well_formed:
-            yield ParsedMessage(name, parts, (), item, well_formed)
+
+
+def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
+    """Yield the message that an item holds beside a call or an output."""
+    if parts := _parts(item.get("content")):
+        yield ParsedMessage(_speaker(item), parts)
+
+
+def _call(item: JsonObject) -> ParsedMessage:
+    call_id = item.get("call_id")
+    call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
+    given = call_id if isinstance(call_id, str) and call_id else None
+    made = (ParsedCall(given, call),)
+    return ParsedMessage("assistant", (), made, [item], _is_well_formed(item), is_continuation=True)
+
+
+def _message_item(item: JsonObject) -> Iterator[ParsedMessage]:
+    name = _speaker(item)
+    parts, well_formed = _parts(item.get("content")), name == item.get("role")
+    well_formed = well_formed and _is_well_formed(item)
+    if name == "assistant" and (parts or well_formed):
+        yield ParsedMessage("assistant", parts, (), [item], well_formed, is_continuation=True)
+    elif parts or well_formed:
+        yield ParsedMessage(name, parts, (), item, well_formed)
+
+
+def _speaker(item: JsonObject) -> str:
+    """Return the role of a message: the user's where it is not known."""
+    role = item.get("role")
+    return _ROLES.get(role, "user") if isinstance(role, str) else "user"
 
 
 def _is_event(item: JsonObject) -> bool:
@@ -380,9 +407,8 @@ def _media(part: JsonObject) -> Image | Document | None:
     if part.get("type") not in ("input_image", "image_url"):
         return None
     detail = part.get("detail")
-    return image_of(
-        part.get("image_url"), None if detail == "auto" else detail
-    )  # every SDK adds "auto"
+    known = detail if isinstance(detail, str) and detail != "auto" else None  # every SDK adds it
+    return image_of(part.get("image_url"), known)
 
 
 def _is_well_formed(item: JsonObject) -> bool:
@@ -394,19 +420,23 @@ def _is_well_formed(item: JsonObject) -> bool:
         name = item.get("name")
         return (
             isinstance(item.get("call_id"), str)
+            and not item.get("content")
+            and not item.get("output")
             and isinstance(item.get(CALLS[kind]), str)
             and isinstance(name, str)
             and sanitized(name, _MAX_NATIVE_NAME) == name
             and (kind != "function_call" or chat.is_json_object(item["arguments"]))
         )
     if kind in OUTPUTS.values():
-        return isinstance(item.get("call_id"), str) and _is_content(item.get("output"), SHOWN)
+        legal = isinstance(item.get("call_id"), str) and not item.get("content")
+        return legal and _is_content(item.get("output"), SHOWN)
     if kind == "message":
         role = item.get("role")
         own = isinstance(role, str) and _ROLES.get(role) == role
         known = SAID if role == "assistant" else GIVEN
-        return own and item.get("type") in (None, kind) and _is_content(item.get("content"), known)
-    return kind in TYPES
+        own = own and item.get("type") in (None, kind) and item.get("status") in STATUSES
+        return own and _is_content(item.get("content"), known)
+    return kind in TYPES and isinstance(item.get("encrypted_content"), str | None)
 
 
 def _is_legal_id(kind: str | None, item_id: object) -> bool:
@@ -423,9 +453,14 @@ def _is_legal_id(kind: str | None, item_id: object) -> bool:
 def _is_content(content: JsonValue, known: tuple[str, ...]) -> bool:
     if isinstance(content, str):
         return True
-    return isinstance(content, list) and all(
-        isinstance(part, dict) and part.get("type") in known for part in content
-    )
+    return isinstance(content, list) and all(_is_part(part, known) for part in content)
+
+
+def _is_part(part: JsonValue, known: tuple[str, ...]) -> bool:
+    kind: JsonValue = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str) or kind not in known:
+        return False
+    return kind not in PARTS or misshapen(part, PARTS[kind]) is None
 
 
 # writing
@@ -442,7 +477,7 @@ def _message(role: str, parts: tuple[Part, ...], changes: list[Change]) -> list[
 
 
 def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
-    kind = "output_text" if role == "assistant" else "input_text"
+    kind = _text_kind(role)
     if isinstance(part, Text):
         return {"type": kind, "text": part.text}
     if isinstance(part, Image | Document) and role == "assistant":
@@ -454,10 +489,24 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None
         return {"type": "input_image", "image_url": url_of(part), "detail": detail}
     if isinstance(part, Document):
         return _file(part)
-    if part.provider == NAME and part.data.get("type") in (GIVEN if role != "assistant" else SAID):
+    return _own_part(part, role, changes)
+
+
+def _text_kind(role: str) -> str:
+    return "output_text" if role == "assistant" else "input_text"
+
+
+def _own_part(part: Opaque, role: str, changes: list[Change]) -> JsonObject | None:
+    """Return a part that came in this API's form or in another's, as a message of `role` has it."""
+    known = _KNOWN.get(role, GIVEN)
+    if part.provider == NAME and _is_part(part.data, known):
         return native_part(part)
+    shown = _media(part.data) if part.provider == NAME else None
+    if shown is not None:
+        changes.append(Change("rewritten", "OR05", "a file's members are not of the right types"))
+        return _rendered(shown, role, changes)
     text = foreign_text(part, changes)
-    return {"type": kind, "text": text} if text else None
+    return {"type": _text_kind(role), "text": text} if text else None
 
 
 def _file(document: Document) -> JsonObject:
@@ -665,7 +714,7 @@ def _output(call: Call, name: str) -> JsonObject:
             shown = (Text(text), *(part for part in shown if not isinstance(part, Text)))
         elif answer.note:
             shown = (*shown, Text(answer.note))
-        output = [made for part in shown if (made := _rendered(part, "user", [])) is not None]
+        output = [made for part in shown if (made := _rendered(part, "tool", [])) is not None]
     return {"type": "function_call_output", "call_id": name, "output": output}
 
 

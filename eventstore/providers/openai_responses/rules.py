@@ -21,6 +21,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from eventstore.providers.openai_responses.shapes import PARTS, STATUSES
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -32,6 +33,7 @@ from eventstore.providers.rules_reader import (
     quoted,
     text_or_none,
 )
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,16 +307,23 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
             yield from _malformed_call(item, _CALLS[item.kind])
         elif item.kind in _OUTPUTS:
             yield from _malformed_call_id(item)
+            if item.body.get("content"):
+                yield f"{item.place}.content", "Unknown parameter."
             output = item.body.get("output")
             yield from _malformed_parts(f"{item.place}.output", output, _OUTPUT_PARTS)
         elif item.kind == "reasoning" and not isinstance(item.body.get("summary"), list):
             yield f"{item.place}.summary", "Missing required parameter."
+        elif not isinstance(item.body.get("encrypted_content"), str | None):
+            yield f"{item.place}.encrypted_content", "expected a string."
 
 
 def _malformed_message(item: _Item) -> Iterator[Fault]:
     role = item.body.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         yield f"{item.place}.role", f"{quoted(role)} is not one of {', '.join(sorted(_ROLES))}."
+    status = item.body.get("status")
+    if status not in STATUSES:
+        yield f"{item.place}.status", f"{quoted(status)} is not a status of a message."
     supported = _ASSISTANT_PARTS if role == "assistant" else _INPUT_PARTS
     yield from _malformed_parts(f"{item.place}.content", item.body.get("content"), supported)
 
@@ -324,6 +333,9 @@ def _malformed_call(item: _Item, input_member: str) -> Iterator[Fault]:
     name, value = item.body.get("name"), item.body.get(input_member)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield f"{item.place}.name", f"{quoted(name)} does not match '^[a-zA-Z0-9_-]+$'."
+    for member in ("content", "output"):
+        if item.body.get(member):
+            yield f"{item.place}.{member}", "Unknown parameter."
     if not isinstance(value, str):
         place = f"{item.place}.{input_member}"
         yield place, f"expected a string, but got {quoted(value)} instead."
@@ -350,6 +362,8 @@ def _malformed_parts(place: str, content: object, supported: tuple[str, ...]) ->
         elif kind not in supported:
             values = ", ".join(supported)
             yield f"{place}[{index}]", f"{quoted(kind)}. Supported values are: {values}."
+        elif kind in PARTS and (fault := misshapen(part, PARTS[kind])):
+            yield f"{place}[{index}]{fault.place}", f"{fault.detail}."
 
 
 def _malformed_call_id(item: _Item) -> Iterator[Fault]:

@@ -166,7 +166,7 @@ LOOP.append(LOOP)
         UnknownEvent("tag", 1, None),  # type: ignore[arg-type]
         UnknownEvent(7, 1, "{}"),  # type: ignore[arg-type]
         UnknownEvent("tag", "1", "{}"),  # type: ignore[arg-type]
-        UnknownEvent("tag", 2**40, "{}"),
+        UnknownEvent("tag", 2**32, "{}"),
         UnknownEvent("tag", -1, "{}"),
     ],
 )
@@ -201,6 +201,12 @@ def test_a_recursion_error_of_the_reader_does_not_make_a_sound_event_unknown() -
     finally:
         sys.setrecursionlimit(limit)
     assert event == rejected()
+
+
+def test_a_payload_with_few_brackets_is_flat() -> None:
+    """Their number is an upper limit of how deep it is; readers can nest 100 deep."""
+    assert codec._is_flat("[{" * 50)
+    assert not codec._is_flat(b"[{" * 50 + b"{")
 
 
 def test_an_event_nested_too_deeply_is_kept_as_unknown() -> None:

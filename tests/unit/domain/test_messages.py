@@ -6,12 +6,22 @@ import base64
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import Document, EventStore, Image, MessageAdded, Opaque, Part, Text
-from eventstore.domain.messages import as_parts
+from eventstore import (
+    Document,
+    EventStore,
+    Image,
+    MessageAdded,
+    Opaque,
+    Part,
+    Text,
+    ToolCompleted,
+)
+from eventstore.domain.messages import as_parts, result_parts
 from eventstore.providers import PROVIDERS
 from projections import model_history
 
@@ -167,3 +177,36 @@ def test_a_log_with_parts_that_are_refused_today_is_read_and_rendered(provider: 
         (recorded,) = chat.events()
         assert recorded.event == MessageAdded("user", parts)
         assert "see" in str(model_history(chat.events()).rendered(provider))
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"\x89PNG\r\n\x1a\n\xff", Image(data="iVBORw0KGgr/", media_type="image/png")),
+        (b"\xff\xd8\xff\xe0", Image(data="/9j/4A==", media_type="image/jpeg")),
+        (b"GIF89a\xff", Image(data="R0lGODlh/w==", media_type="image/gif")),
+        (b"RIFF\n\x00\xff\x00WEBP", Image(data="UklGRgoA/wBXRUJQ", media_type="image/webp")),
+        (b"%PDF-1.7", Document(data="JVBERi0xLjc=")),
+    ],
+)
+def test_a_result_of_bytes_is_the_image_that_they_are(content: bytes, part: Part) -> None:
+    """The model sees it, alone or beside words; nothing of it is lost."""
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation("drawings")
+        for result in (content, ["the chart", content]):
+            call = chat.request("draw")
+            chat.start(call.id)
+            chat.complete(call.id, result)
+            completed = list(chat.events())[-1].event
+            assert isinstance(completed, ToolCompleted)
+            assert (completed.in_parts, completed.lossy) == (True, False)
+            assert completed.response.result[-1] == msgspec.to_builtins(part)
+        prompt = model_history(chat.events()).render("anthropic")
+        assert str(prompt).count(part.data) == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG", b"RIFF\n\x00\xff\x00WAVE", b"\xff"])
+def test_a_result_of_other_bytes_stays_data(content: bytes) -> None:
+    """A list with one of them does, too."""
+    assert result_parts(content) == ()
+    assert result_parts(["the chart", content]) == ()

@@ -95,7 +95,7 @@ def test_a_sound_that_the_target_cannot_play_is_told_of(source: Any, part: Any) 
     assert "[" in str(made.messages[0][next(iter({"parts", "content"} & made.messages[0].keys()))])
     assert "input_audio" not in made.messages[0]
     assert validate(made.messages, target) == []
-    assert [repair.what for repair in made.repairs] == ["wrapped"]
+    assert {repair.what for repair in made.repairs} - {"rewritten"} == {"wrapped"}
 
 
 @pytest.mark.parametrize("target", ["anthropic", "bedrock", "cohere", "ollama", "openai-responses"])

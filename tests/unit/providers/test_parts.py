@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from eventstore import Opaque
+from eventstore.providers import Answer, answer_text
 from eventstore.providers.model import Change
 from eventstore.providers.parts import foreign_text
 from eventstore.providers.registry import PROVIDERS, adapter_of
@@ -132,3 +133,17 @@ def test_a_later_system_message_keeps_its_text(target: str) -> None:
     shown = repair_messages(chat, "anthropic", target).messages
     if target != "anthropic":
         assert "[system]" not in json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Answer("paid"), "paid"),
+        (Answer("the line is lost", is_error=True), '{"error":"the line is lost"}'),
+        (Answer("paid", note="[shortened]"), "paid\n[shortened]"),
+        (Answer("no", is_error=True, note="[shortened]"), '{"error":"no"}\n[shortened]'),
+    ],
+)
+def test_an_answer_is_one_text_for_a_framework(answer: Answer, text: str) -> None:
+    """Without an error flag the text itself says that it is an error."""
+    assert answer_text(answer) == text

@@ -159,6 +159,15 @@ def test_a_failed_call_that_is_repeated_is_replaced_by_a_note(chat: Conversation
     assert answers(chat, collapse="earlier") == noted
 
 
+def test_a_note_gives_three_reasons(chat: Conversation) -> None:
+    """Each is given once; all failures are counted."""
+    for reason in ("one", "two", "two", "three", "four"):
+        ran(chat, "f", {"a": 1}, fails(reason))
+    ran(chat, "f", {"a": 1}, gives("OK"))
+    noted = ["OK\n[5 other attempts failed: one; two; three]"]
+    assert answers(chat, collapse="failed") == noted
+
+
 def test_collapse_stops_where_the_user_speaks(chat: Conversation) -> None:
     """A failure that the user may have commented on stays in the history."""
     ran(chat, "f", {}, fails("timeout"))

@@ -48,6 +48,7 @@ RESULT = "messages[2].content[0].toolResult"
 
 POINT = {"cachePoint": {"type": "default"}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}}
+DOCUMENT = {"document": {"format": "pdf", "name": "a", "source": {"bytes": b"x"}}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"x"}}}
 
 BROKEN = [
@@ -138,7 +139,7 @@ BROKEN = [
         id="text instead of blocks",
     ),
     pytest.param("BE02", ["messages[0].content"], [{"role": "user"}], id="no content"),
-    pytest.param("BE02", ["messages[0].content"], [user({"document": {}})], id="a document alone"),
+    pytest.param("BE02", ["messages[0].content"], [user(DOCUMENT)], id="a document alone"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": " \n"})], id="blank text"),
     pytest.param("BE02", ["messages[0].content[1]"], [user(TEXT, {"text": ""})], id="empty text"),
     pytest.param("BE02", ["messages[0].content[0]"], [user({"text": 1})], id="a number as text"),

@@ -25,6 +25,7 @@ from eventstore.providers.parts import UNSIGNED
 from projections import model_history, repair_messages
 
 Content = dict[str, Any]
+FILE = {"inlineData": {"mimeType": "a/b", "data": ""}}
 PIXEL = "iVBORw0KGgo-_w8="
 
 
@@ -78,7 +79,12 @@ HISTORIES = [
         [
             user(text()),
             model({"text": "hm", "thought": True}, text("so"), call()),
-            user(result(response={"a": [1], "$ref": "x"}, parts=[{"inlineData": {}}])),
+            user(
+                result(
+                    response={"a": [1], "$ref": "x"},
+                    parts=[FILE],
+                )
+            ),
         ],
         id="thoughts and parts",
     ),
@@ -494,7 +500,7 @@ def test_images_travel_and_uploaded_files_stay() -> None:
     kinds = [part["type"] for part in repaired.messages[0]["content"]]
     shown, words = ["image_url"], ["text"]
     assert kinds == [*shown * 2, *words * 2, *shown, *words * 2, *shown]
-    assert len(repaired.repairs) == 5
+    assert len(repaired.repairs) == 6
     back = repair_messages(repaired.messages[:1], "openai", "gemini").messages[0]["parts"]
     assert back[:2] == [
         {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo+/w8="}},

@@ -41,6 +41,7 @@ def result(name: object = "search", **more: object) -> Content:
     return {"functionResponse": {"name": name, "response": {"output": "12C"}, **more}}
 
 
+FILE = {"inlineData": {"mimeType": "a/b", "data": ""}}
 ASK = user(text())
 
 
@@ -287,7 +288,11 @@ SOUND = [
         id="known",
     ),
     pytest.param("GE07", [{"parts": [text()]}], id="no role, but alone"),
-    pytest.param("GE07", [user(text("")), model({"inlineData": {}})], id="any part"),
+    pytest.param(
+        "GE07",
+        [user(text("")), model(FILE)],
+        id="any part",
+    ),
     pytest.param("GE08", [ASK, model(call()), user(result()), user(text())], id="words apart"),
 ]
 

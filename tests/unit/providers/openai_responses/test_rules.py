@@ -43,6 +43,7 @@ def custom(kind: str = "custom_tool_call", **more: object) -> Item:
     return {"type": kind, "call_id": "call_1", **more}
 
 
+SAID = {"type": "output_text", "text": "said"}
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 UUID = "76f8b89e-4a41-46fb-86ae-546cc1e4ba6c"
 
@@ -98,7 +99,7 @@ BROKEN = [
     pytest.param(
         "OR05",
         ["input[0].content[1]"],
-        [says("assistant", [{"type": "output_text"}, {"type": "input_text"}])],
+        [says("assistant", [SAID, {"type": "input_text"}])],
         id="what an assistant does not say",
     ),
     pytest.param(
@@ -178,11 +179,11 @@ SOUND = [
     pytest.param("OR05", [says("developer"), says(content=[{"type": "input_file"}])], id="any"),
     pytest.param(
         "OR05",
-        [call(), output(output=[{"type": "input_text"}, {"type": "input_image"}])],
+        [call(), output(output=[{"type": "input_text", "text": "t"}, {"type": "input_image"}])],
         id="what an output shows",
     ),
     pytest.param(
-        "OR05", [says("assistant", [{"type": "output_text"}, {"type": "refusal"}])], id="said"
+        "OR05", [says("assistant", [SAID, {"type": "refusal", "refusal": "no"}])], id="said"
     ),
     pytest.param(
         "OR06",

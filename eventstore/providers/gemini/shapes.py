@@ -1,0 +1,75 @@
+"""The types of the members of Gemini's parts, in both spellings that its API takes.
+
+Source: the REST reference of `Part`, `Blob`, `FileData`, `FunctionCall` and `FunctionResponse`, and
+the types of google-genai.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from eventstore.providers.rules_reader import members_of
+from eventstore.providers.shapes import require_data
+
+__all__ = ["PartShape"]
+
+
+class _Blob(msgspec.Struct, rename="camel"):
+    mime_type: str | None = None
+    data: Any = None
+    spelled: str | None = msgspec.field(default=None, name="mime_type")
+
+    def __post_init__(self) -> None:
+        if not (self.mime_type or self.spelled):
+            raise ValueError("Object missing required field `mimeType`")
+        require_data(self.data, "data")
+
+
+class _File(msgspec.Struct, rename="camel"):
+    file_uri: str | None = None
+    mime_type: str | None = None
+    spelled: str | None = msgspec.field(default=None, name="file_uri")
+    spelled_type: str | None = msgspec.field(default=None, name="mime_type")
+
+    def __post_init__(self) -> None:
+        if not (self.file_uri or self.spelled):
+            raise ValueError("Object missing required field `fileUri`")
+
+
+class _ResponsePart(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    inline_data: _Blob | None = None
+    file_data: _File | None = None
+    spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
+    spelled_file: _File | None = msgspec.field(default=None, name="file_data")
+
+
+class _Response(msgspec.Struct):
+    id: str | None = None
+    parts: list[_ResponsePart] | None = None
+
+
+class PartShape(msgspec.Struct, rename="camel"):
+    """A part of a content."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: Any = None
+    inline_data: _Blob | None = None
+    file_data: _File | None = None
+    function_call: Any = None
+    function_response: _Response | None = None
+    spelled_signature: Any = msgspec.field(default=None, name="thought_signature")
+    spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
+    spelled_file: _File | None = msgspec.field(default=None, name="file_data")
+    spelled_call: Any = msgspec.field(default=None, name="function_call")
+    spelled_response: _Response | None = msgspec.field(default=None, name="function_response")
+
+    def __post_init__(self) -> None:
+        for signature in (self.thought_signature, self.spelled_signature):
+            if signature is not None:
+                require_data(signature, "thoughtSignature")
+        for call in (self.function_call, self.spelled_call):  # GE05 names one that is no object
+            if not isinstance(members_of(call).get("id"), str | None):
+                raise TypeError("Expected `str | null` in `functionCall.id`")

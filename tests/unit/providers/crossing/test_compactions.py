@@ -1,0 +1,59 @@
+"""Compactions: a summary that stands for what came before, in place of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eventstore import Conversation, validate
+from eventstore.providers import PROVIDERS, AnyProvider
+from projections import model_history, repair_messages
+
+OF_ANTHROPIC = {"type": "compaction", "content": "The user asked for the weather in Rome."}
+ENCRYPTED = {"type": "compaction", "content": None, "encrypted_content": "gAAAA"}
+ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+
+
+def of_anthropic(block: dict[str, Any]) -> list[Any]:
+    """Return a history of Anthropic that begins with a compaction."""
+    said = {"role": "assistant", "content": [block, {"type": "text", "text": "Go on?"}]}
+    return [{"role": "user", "content": "hi"}, said, {"role": "user", "content": "go on"}]
+
+
+HISTORIES: list[tuple[AnyProvider, list[Any]]] = [
+    ("anthropic", of_anthropic(OF_ANTHROPIC)),
+    ("anthropic", of_anthropic(ENCRYPTED)),
+    ("openai-responses", [ITEM, {"role": "user", "content": "go on"}]),
+]
+
+
+@pytest.mark.parametrize(("provider", "messages"), HISTORIES)
+def test_its_own_provider_gets_a_compaction_back(
+    provider: AnyProvider, messages: list[Any], chat: Conversation
+) -> None:
+    """Through a list and through a log it comes back as it was."""
+    repaired = repair_messages(messages, provider)
+    assert (repaired.messages, repaired.repairs) == (messages, [])
+    chat.import_messages(messages, provider)
+    arguments = model_history(chat).render(provider)
+    assert messages in arguments.values()
+
+
+@pytest.mark.parametrize("target", sorted(PROVIDERS))
+@pytest.mark.parametrize(("provider", "messages"), HISTORIES)
+def test_another_provider_reads_the_summary_or_that_there_is_one(
+    provider: AnyProvider, messages: list[Any], target: AnyProvider
+) -> None:
+    """The model must not think that the conversation has no beginning."""
+    if target == provider:
+        return
+    crossed = repair_messages(messages, provider, target)
+    assert validate(crossed.messages, target) == []
+    told = str(crossed.messages)
+    if messages == of_anthropic(OF_ANTHROPIC):
+        assert OF_ANTHROPIC["content"] in told
+    else:
+        assert f"Only {provider} can read it" in told
+        assert "gAAAA" not in told
+    assert [repair.what for repair in crossed.repairs if repair.rule == "foreign-part"] != []
