@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
+    from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
     from eventstore.history_import import Imported
     from eventstore.providers.registry import AnyProvider
@@ -75,10 +76,13 @@ class AsyncConversation:
         """The version of the last event; 0 before the first. To be awaited."""
         return self.session.call(lambda: self._blocking.version)
 
-    @property
-    def tools(self) -> Coroutine[Any, Any, dict[str, Tool]]:
-        """Every call by its id, as it stands in the log now. To be awaited."""
-        return self.session.call(lambda: self._blocking.tools)
+    async def tools(self) -> dict[str, Tool]:
+        """Return every call by its id, as it stands in the log now."""
+        return await self.session.call(lambda: self._blocking.tools)
+
+    async def tool(self, call_id: str) -> Tool:
+        """Return one call, as it stands in the log now; see `Conversation.tool`."""
+        return await self.session.call(lambda: self._blocking.tool(call_id))
 
     def follow(
         self,
@@ -144,6 +148,12 @@ class AsyncConversation:
         """Record that the model asks for a call: pending."""
         return await self.session.run(commands.request(self.id, name, arguments, call_id))
 
+    async def turn(
+        self, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall] = ()
+    ) -> list[Tool]:
+        """Record what the model said and the calls that it made; see `Conversation.turn`."""
+        return await self.session.run(commands.turn(self.id, content, calls))
+
     async def approve(
         self,
         call_id: str,
@@ -194,6 +204,16 @@ class AsyncConversation:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
         return await self.session.run(commands.fail(self.id, call_id, error, delay))
 
+    async def begin(self, call_id: str, attempt: int | None = None) -> AsyncAttempt:
+        """Start a call, and return the attempt, for another hook to end; see `Conversation.begin`.
+
+        If the task is cancelled while the start is being recorded, it is recorded that nothing has
+        run.
+        """
+        command = commands.start(self.id, call_id, attempt)
+        tool = await self.session.run(command, self._record_not_run)
+        return AsyncAttempt(self.session, self.id, tool)
+
     @asynccontextmanager
     async def running(
         self, call_id: str, attempt: int | None = None, *, pauses: Pauses = ()
@@ -204,9 +224,7 @@ class AsyncConversation:
         recorded does not enter the block, and it is recorded that nothing has run.
         """
         checked_pauses(pauses)
-        command = commands.start(self.id, call_id, attempt)
-        tool = await self.session.run(command, self._record_not_run)
-        run = AsyncAttempt(self.session, self.id, tool)
+        run = await self.begin(call_id, attempt)
         try:
             yield run
         except BaseException as error:
@@ -243,12 +261,13 @@ class AsyncConversation:
         *,
         is_error: Callable[[Any], bool] | None = None,
         is_rejection: Callable[[Any], bool] | None = None,
+        imported: bool = True,
     ) -> list[Tool]:
         """Record messages, as one append; see `Conversation.record_messages`."""
         from eventstore.history_import import record_messages  # loads the providers
 
         return await self.session.run(
-            record_messages(self.id, messages, provider, is_error, is_rejection)
+            record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
         )
 
     async def import_messages(

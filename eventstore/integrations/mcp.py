@@ -51,7 +51,7 @@ class RemoteTool(FunctionTool[..., Any]):
 
     def __init__(self, session: Client | ClientSession, tool: ServerTool, **options: Any) -> None:
         async def call(**arguments: Any) -> object:
-            return _result_of(await session.call_tool(tool.name, arguments))
+            return result_of(await session.call_tool(tool.name, arguments))
 
         super().__init__(
             call,
@@ -120,7 +120,7 @@ async def _listed(session: Client | ClientSession) -> list[ServerTool]:
     return listed
 
 
-def _result_of(answer: CallToolResult) -> object:
+def result_of(answer: CallToolResult) -> object:
     """Return what is recorded of an answer.
 
     Raises:

@@ -267,7 +267,7 @@ class Ledger(SessionABC):
     async def _prepare_replay(self) -> None:
         """Let the next request be answered with the last response, if calls of it are open."""
         turns = await self._calls.turns()
-        tools = await self.chat.tools
+        tools = await self.chat.tools()
         last = turns[-1] if turns else None
         open_calls = [] if last is None else [tools[call.id] for call in last.calls]
         if last is None or not any(isinstance(t.status, Pending | Approved) for t in open_calls):

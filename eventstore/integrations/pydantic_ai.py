@@ -102,7 +102,7 @@ class Ledger(AbstractCapability[Any]):
         The calls of the last turn that may start run first. Then the model is asked.
         """
         turns = await self._calls.turns()
-        tools = await self.chat.tools
+        tools = await self.chat.tools()
         history = list(_messages(turns))
         last = [tools[call.id].status for call in turns[-1].calls] if turns else []
         if any(isinstance(status, Pending | Approved) for status in last):

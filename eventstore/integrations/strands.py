@@ -90,7 +90,7 @@ class Ledger(Plugin):
         `interrupts` still waits for a person. `options` go to `agent.invoke_async`.
         """
         turns = await self._calls.turns()
-        tools = await self.chat.tools
+        tools = await self.chat.tools()
         messages = await self.history()
         last = [tools[call.id].status for call in turns[-1].calls] if turns else []
         if any(isinstance(status, Pending | Approved) for status in last):

@@ -36,6 +36,7 @@ from eventstore import (
     Pending,
     Rejected,
     Running,
+    Tool,
     ToolPending,
     ToolRunning,
     validate,
@@ -67,6 +68,11 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "openai": ("openai", frozenset()),
     "mcp": ("mcp", frozenset({"a call fails and is asked again"})),
     "strands": ("strands", frozenset()),
+    "google_adk": ("google-adk", frozenset()),
+    "claude_agent_sdk": (
+        "claude-agent-sdk",
+        frozenset({"a call fails and is asked again", "kill -9, then resume"}),
+    ),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
 
@@ -334,7 +340,7 @@ def check(url: str, chat: Conversation, ran: list[str]) -> None:
         if isinstance(recorded.event, ToolRunning):
             assert pending[recorded.call_id] < recorded.version
     for name, _, statuses in effects:  # at the moment of the effect, on disk
-        by_name = {t.provider_call_id: t.call.name for t in chat.tools.values()}
+        by_name = {t.provider_call_id: _plain_name(t) for t in chat.tools.values()}
         assert "Running" in [s for call, s in statuses.items() if by_name[call] == name]
     turns: dict[int | None, set[str | None]] = {}
     for tool in chat.tools.values():
@@ -347,6 +353,11 @@ def check(url: str, chat: Conversation, ran: list[str]) -> None:
     history = model_history(chat.events())
     assert validate(history.render("openai")["messages"], "openai") == []
     assert validate(history.render("anthropic")["messages"], "anthropic") == []
+
+
+def _plain_name(tool: Tool) -> str:
+    """Return the name of a call's function, without that of the server which Claude Code adds."""
+    return tool.call.name.rpartition("__")[2]
 
 
 def effects_of(url: str) -> list[tuple[str, Any, dict[str, str]]]:

@@ -63,7 +63,7 @@ def test_the_next_run_gets_the_history(tmp_path: Path) -> None:
         assert "Lost." in str(shown[3])
         assert shown[4:] == ["Thanks."]
         said = [r.event.role async for r in ledger.chat.events() if r.event.tag == "message"]
-        assert (said.count("user"), len((await ledger.chat.tools).values())) == (2, 1)
+        assert (said.count("user"), len((await ledger.chat.tools()).values())) == (2, 1)
 
     with_ledger(url_in(tmp_path), scene)
 
@@ -77,7 +77,7 @@ def test_a_handoff_does_not_stay_open(tmp_path: Path) -> None:
         model = ScriptedModel([[function_call(name, "{}", call_id="h")]])
         result = await ledger.run(Agent("support", model=model, handoffs=[other]), "Refund it.")
         assert result.final_output == "Refunded."
-        assert isinstance((await ledger.chat.tools)["h"].status, Completed)
+        assert isinstance((await ledger.chat.tools())["h"].status, Completed)
 
     with_ledger(url_in(tmp_path), scene)
 
@@ -94,7 +94,7 @@ def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
         model = ScriptedModel([[function_call("strict", '{"number": "x"}', call_id="a")]])
         with pytest.raises(ModelBehaviorError):
             await ledger.run(Agent("support", model=model, tools=[strict]), "Order x?")
-        status = (await ledger.chat.tools)["a"].status
+        status = (await ledger.chat.tools())["a"].status
         assert isinstance(status, Failed)
         assert status.failure.kind == "validation"
 

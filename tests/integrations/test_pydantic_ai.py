@@ -87,7 +87,7 @@ def test_a_call_to_an_output_tool_does_not_stay_open(tmp_path: Path) -> None:
     async def scene(ledger: Ledger) -> None:
         agent = Agent(TestModel(), output_type=Order)
         await agent.run("Order 7?", capabilities=[ledger])
-        (call,) = (await ledger.chat.tools).values()
+        (call,) = (await ledger.chat.tools()).values()
         assert isinstance(call.status, Completed)
 
     with_ledger(url_in(tmp_path), scene)
@@ -99,7 +99,7 @@ def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
     async def scene(ledger: Ledger) -> None:
         agent = Agent(says(ToolCallPart("nope", "{}", "call_a")), tools=[lost])
         await agent.run("Order 7?", capabilities=[ledger])
-        status: Any = (await ledger.chat.tools)["call_a"].status
+        status: Any = (await ledger.chat.tools())["call_a"].status
         assert status.failure.kind == "validation"
 
     with_ledger(url_in(tmp_path), scene)
@@ -117,7 +117,7 @@ def test_ids_that_a_model_repeats_are_told_apart(tmp_path: Path) -> None:
         for number in (7, 8):
             agent = Agent(says(ToolCallPart("lost", {"number": number}, "call_a")), tools=[lost])
             await agent.run("Order?", capabilities=[ledger])
-        results = [tool.response.result for tool in (await ledger.chat.tools).values()]
+        results = [tool.response.result for tool in (await ledger.chat.tools()).values()]
         assert results == ["order 7 is lost", "order 8 is lost"]
 
     with_ledger(url_in(tmp_path), scene)
@@ -140,7 +140,7 @@ def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
     async def ask(ledger: Ledger) -> None:
         result = await agent.run("Refund it.", capabilities=[ledger])
         assert isinstance(result.output, DeferredToolRequests)
-        assert (await ledger.chat.tools)["call_a"].is_paused
+        assert (await ledger.chat.tools())["call_a"].is_paused
         again = await ledger.resume(agent)  # no person has decided
         assert isinstance(again.output, DeferredToolRequests)
 
@@ -195,7 +195,7 @@ def test_run_stream_records_the_response_before_its_tools(tmp_path: Path, early:
         agent = Agent(FunctionModel(stream_function=stream), tools=[lost])
         async with agent.run_stream("Order 7?", capabilities=[ledger]) as result:
             await result.get_output()
-        tools = await ledger.chat.tools
+        tools = await ledger.chat.tools()
         assert list(tools) == ["call_a"]
         tags = [recorded.event.tag async for recorded in ledger.chat.events()]
         assert tags[:5] == ["message", "message", "pending", "running", "completed"]

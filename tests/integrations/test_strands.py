@@ -64,7 +64,7 @@ def test_a_retry_by_a_hook_is_another_attempt(tmp_path: Path) -> None:
         agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
         agent.add_hook(retry, AfterToolCallEvent)
         await agent.invoke_async("Order 7?")
-        call = (await ledger.chat.tools)["call_a"]
+        call = (await ledger.chat.tools())["call_a"]
         assert (call.attempts, type(call.status)) == (2, Completed)
         tags = [recorded.event.tag async for recorded in ledger.chat.events()]
         assert tags.count("running") == 2
@@ -89,7 +89,7 @@ def test_a_call_that_a_hook_cancels_is_rejected(tmp_path: Path) -> None:
         agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
         agent.add_hook(cancel, BeforeToolCallEvent)
         await agent.invoke_async("Order 7?")
-        call = (await ledger.chat.tools)["call_a"]
+        call = (await ledger.chat.tools())["call_a"]
         assert isinstance(call.status, Rejected)
         assert (call.attempts, call.status.reason) == (0, "not today")
 
@@ -112,20 +112,20 @@ def test_a_tool_that_interrupts_runs_again_with_the_answer_alone(tmp_path: Path)
     async def interrupted(ledger: Ledger) -> None:
         result = await agent_of(ledger).invoke_async("Order 7?")
         assert [each.name for each in result.interrupts] == ["which-shop"]
-        assert (await ledger.chat.tools)["call_a"].is_paused
+        assert (await ledger.chat.tools())["call_a"].is_paused
 
     async def answered(ledger: Ledger) -> None:
         agent = agent_of(ledger)
         (asked,) = (await agent.invoke_async("Order 7?")).interrupts
         reply = {"interruptResponse": {"interruptId": asked.id, "response": "Lyon"}}
         await agent.invoke_async([reply])
-        call: Any = (await ledger.chat.tools)["call_a"]
+        call: Any = (await ledger.chat.tools())["call_a"]
         assert call.response.result == "order 7 is lost in Lyon"
 
     async def restarted(ledger: Ledger) -> None:
         result = await ledger.resume(agent_of(ledger))
         assert [each.name for each in result.interrupts] == ["toolledger-approval"]
-        assert (await ledger.chat.tools)["call_a"].is_paused
+        assert (await ledger.chat.tools())["call_a"].is_paused
 
     played(url_in(tmp_path), interrupted)
     played(url_in(tmp_path), restarted)
@@ -141,7 +141,7 @@ def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
     async def scene(ledger: Ledger) -> None:
         agent = Agent(scripted(CALL), plugins=[ledger], callback_handler=None)
         await agent.invoke_async("Order 7?")
-        status: Any = (await ledger.chat.tools)["call_a"].status
+        status: Any = (await ledger.chat.tools())["call_a"].status
         assert status.failure.kind == "validation"
 
     played(url_in(tmp_path), scene)
@@ -159,7 +159,7 @@ def test_the_agent_is_called_without_asyncio(tmp_path: Path) -> None:
         model = scripted(CALL)
         agent = Agent(model, tools=[lost], plugins=[ledger], callback_handler=None)
         await asyncio.to_thread(agent, "Order 7?")
-        call: Any = (await ledger.chat.tools)["call_a"]
+        call: Any = (await ledger.chat.tools())["call_a"]
         assert call.response.result == {"order": 7}
         history = await ledger.history()
         again = Agent(model, messages=history, plugins=[ledger], callback_handler=None)

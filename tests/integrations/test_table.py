@@ -20,6 +20,8 @@ MODULES = {
     "openai": "openai.types.responses",
     "mcp": "mcp.server.mcpserver",
     "strands": "strands.middleware",
+    "google_adk": "google.adk.apps.app",
+    "claude_agent_sdk": "claude_agent_sdk",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 

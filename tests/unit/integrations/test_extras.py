@@ -15,8 +15,11 @@ EXTRAS = {
     "anthropic": ("anthropic", "anthropic"),
     "openai": ("openai", "openai"),
     "mcp": ("mcp", "mcp"),
+    "mcp_server": ("mcp", "mcp"),
     "opentelemetry": ("opentelemetry", "opentelemetry"),
     "strands": ("strands", "strands"),
+    "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
+    "google_adk": ("google.adk", "google-adk"),
 }
 
 
@@ -26,7 +29,7 @@ def test_a_missing_framework_gives_one_line(name: str, monkeypatch: pytest.Monke
     module, extra = EXTRAS[name]
     integration = f"eventstore.integrations.{name}"
     monkeypatch.delitem(sys.modules, integration, raising=False)
-    for loaded in [name for name in sys.modules if name.partition(".")[0] == module]:
+    for loaded in [name for name in sys.modules if f"{name}.".startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as refused:

@@ -1,0 +1,452 @@
+"""google-adk: a plugin that records a runner's runs, and gives a new session its history.
+
+    ledger = Ledger(store.conversation("support-42"))
+    runner = InMemoryRunner(app=App(name="shop", root_agent=agent, plugins=[ledger]))
+
+1. A response is recorded when ADK makes its event: the ids of its calls are set, no tool has run.
+2. A call is started in `before_tool_callback`, and ends in one of the two callbacks after a tool.
+   Arguments of wrong types are refused before the start, for ADK would pass them on.
+3. A call of a tool in `needs_approval`, or with `require_confirmation`, asks for ADK's confirmation
+   before it starts. It goes on with that, or with a decision in the log.
+4. `resume` says the user's last words again. Responses that the log has come from the log, and so
+   do the answers to calls that ran; ADK itself runs the calls that are open.
+5. An agent that is run as a tool has a session of its own, which is part of the call.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections import deque
+from contextlib import AsyncExitStack, aclosing
+from contextvars import ContextVar
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import Approved, Pending
+from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    may_run,
+    shown_text,
+    validation_failure,
+)
+
+try:
+    from google.adk.models import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools import BaseTool, FunctionTool
+    from google.adk.tools.tool_confirmation import ToolConfirmation
+    from google.genai import types
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+except ImportError as error:
+    raise missing_extra("google-adk", error) from error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Collection
+
+    from google.adk.agents import InvocationContext
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.events import Event
+    from google.adk.models import LlmRequest
+    from google.adk.runners import Runner
+    from google.adk.sessions import Session
+    from google.adk.tools import ToolContext
+
+    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
+
+PROVIDER: Final = "gemini"
+"""The form of the contents of ADK, whichever model it asks."""
+
+_MINTED: Final = "adk-"  # begins the id of a call to which the model gave none
+_CONTROL: Final = "adk_request_"  # begins the names of ADK's own calls, which ask the host
+_TRANSFER: Final = "transfer_to_agent"  # changes nothing but the run, and so is done again
+_REPLAYED: Final = "toolledger_replayed"
+_REFUSED: Final = "Invoking `{}()` failed"  # begins what ADK answers to arguments that it refuses
+_WAITS: Final = "This call waits for a decision."
+
+
+_RUNS_A_CALL: ContextVar[Ledger | None] = ContextVar("toolledger_adk_call", default=None)
+"""The ledger whose call the current task runs."""
+
+
+class Ledger(BasePlugin):
+    """A plugin that records every call of a runner's agents in a conversation.
+
+    `chat` is a conversation of an `AsyncEventStore`; its sessions run one after the other.
+    `needs_approval` names the tools whose calls wait for a decision.
+
+    Raises:
+        TypeError: `chat` is a conversation of an `EventStore`.
+    """
+
+    def __init__(self, chat: AsyncConversation, *, needs_approval: Collection[str] = ()) -> None:
+        super().__init__("toolledger")
+        if not isinstance(chat, AsyncConversation):
+            raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
+        self.chat = chat
+        self._calls = AsyncRecordedCalls(chat, "google-adk")
+        self._needs_approval = frozenset(needs_approval)
+        self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}
+        self._session = ""
+        self._history: list[types.Content] = []  # what was said before the session
+        self._replay: deque[tuple[types.Content, list[Tool]]] | None = None  # given again
+
+    async def resume(
+        self, runner: Runner, *, user_id: str, session_id: str, **options: Any
+    ) -> AsyncGenerator[Event, None]:
+        """Let a runner go on after a crash, or after a decision; yield its events.
+
+        The calls of the last turn that may start run first. Then the model is asked. Nothing is
+        done if the model has had the last word. A session that is lost is made anew; one that is
+        kept is rewound to before the user's last words. `options` go to `runner.run_async`.
+        """
+        contents = await self._contents()
+        if not _waits_for_the_model(contents):
+            return
+        said = _words_in(contents)[-1]
+        message = contents[said]
+        session = await _rewound(runner, user_id, session_id, message)
+        self._session, self._history = session.id, _before(session, contents[:said])
+        self._replay = _responses(contents[said:], list((await self.chat.tools()).values()))
+        if session.state:
+            options["state_delta"] = {**session.state, **(options.get("state_delta") or {})}
+        run = runner.run_async(
+            user_id=user_id, session_id=session_id, new_message=message, **options
+        )
+        try:
+            async with aclosing(run) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._replay = None
+
+    # what ADK calls
+
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> None:
+        """Record the user's words, or the late answer to a long-running call."""
+        session = invocation_context.session
+        if session.id != self._session:
+            if _RUNS_A_CALL.get() is self:  # an agent that is run as a tool
+                return
+            self._session = session.id
+            self._history = _before(session, await self._contents())
+        if self._replay is not None:
+            return
+        answers = [p.function_response for p in _parts(user_message) if p.function_response]
+        for answer in answers:
+            call = await self._calls.find(answer.id or "")
+            if call is not None:
+                await self._record_answer(call, answer)
+        if not answers:
+            await self.chat.record(user_message, PROVIDER)
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Give a response that the log has; else put what was said before into the request."""
+        if not self._is_own(callback_context.session):
+            return None
+        if self._replay:
+            response, tools = self._replay.popleft()
+            self._calls.know(tools)
+            return LlmResponse(content=response, custom_metadata={_REPLAYED: True})
+        llm_request.contents[:0] = [_without_minted_ids(said) for said in self._history]
+        return None
+
+    async def on_event_callback(
+        self, *, invocation_context: InvocationContext, event: Event
+    ) -> None:
+        """Record a response with its calls, before any of them runs."""
+        if event.partial or not self._is_own(invocation_context.session):
+            return
+        asked = event.actions.requested_tool_confirmations
+        for answer in event.get_function_responses():
+            call = await self._calls.find(answer.id or "")
+            if call is not None and answer.id not in asked and not call.is_paused:
+                await self._record_answer(call, answer)
+        if _is_response(event):
+            self._calls.know(await self.chat.record(event.content, PROVIDER))
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Start a call that may run; else give its answer."""
+        call = await self._call(tool_context)
+        if call is None or type(tool) is BaseTool:  # ADK answers to a name that no tool has
+            return None
+        decided = await self._decided(await self._checked(call, tool), tool, tool_context)
+        if decided is None:
+            tool_context.request_confirmation(hint=f"May {tool.name}() run?")
+            tool_context.actions.skip_summarization = True
+            return {"error": _WAITS}
+        call = decided
+        if not may_run(call):
+            return None if tool.name == _TRANSFER else await self._answered(call)
+        if isinstance(call.status, Approved) and tool_context.tool_confirmation is None:
+            tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
+        stack = AsyncExitStack()
+        attempt = await stack.enter_async_context(self.chat.running(call.id))
+        self._open[call.id] = attempt, stack
+        _RUNS_A_CALL.set(self)
+        if call.edit is not None:
+            tool_args.clear()
+            tool_args.update(attempt.arguments)
+        return None
+
+    async def after_tool_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        result: object,
+    ) -> None:
+        """Record what a tool returned, or that it paused."""
+        del tool_args
+        call = await self._call(tool_context)
+        if call is None or call.id not in self._open:
+            return
+        attempt, stack = self._open.pop(call.id)
+        async with stack:
+            asked = tool_context.actions.requested_tool_confirmations.get(
+                tool_context.function_call_id or ""
+            )
+            if asked is not None:
+                await attempt.pause(reason=asked.hint)
+            elif tool_context.actions.requested_auth_configs:
+                await attempt.pause(reason="credentials")
+            elif tool.is_long_running:
+                await attempt.pause(reason="long-running")
+            elif (refused := _refusal(tool, result)) is not None:
+                await attempt.fail(refused)
+            else:
+                await attempt.complete(result)
+
+    async def on_tool_error_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        error: BaseException,
+    ) -> dict[str, Any] | None:
+        """Record a tool's own exception, and let the model read it."""
+        del tool, tool_args
+        call = await self._call(tool_context)
+        if call is None or call.id not in self._open:
+            return None
+        attempt, stack = self._open.pop(call.id)
+        async with stack:
+            await attempt.fail(error)
+        return None if isinstance(error, CancelledError) else await self._answered(attempt.tool)
+
+    def _is_own(self, session: Session) -> bool:
+        """Return whether a session is recorded; that of an agent that is run as a tool is not.
+
+        Raises:
+            RuntimeError: two sessions run at once.
+        """
+        if session.id == self._session or _RUNS_A_CALL.get() is self:
+            return session.id == self._session
+        raise RuntimeError(
+            f"session {session.id!r} runs beside {self._session!r}: give each a runner with a "
+            "ledger of its own conversation"
+        )
+
+    # the log
+
+    async def _contents(self) -> list[types.Content]:
+        """Return what was said so far; each call has its answer."""
+        items = await self._calls.items(PROVIDER)
+        return [types.Content.model_validate(item) for item in items]
+
+    async def _call(self, context: ToolContext) -> Tool | None:
+        """Return the call of a tool's context; None if it is one of another session."""
+        if not self._is_own(context.session) or not context.function_call_id:
+            return None
+        return await self._calls.find(context.function_call_id)
+
+    async def _checked(self, call: Tool, tool: BaseTool) -> Tool:
+        """Return a call, failed if its tool does not take its arguments."""
+        if isinstance(call.status, Pending | Approved):
+            wrong = _wrong_argument(tool, call.effective_call.arguments)
+            if wrong is not None:
+                return await self.chat.fail(call.id, validation_failure(wrong))
+        return call
+
+    async def _decided(self, call: Tool, tool: BaseTool, context: ToolContext) -> Tool | None:
+        """Return a call once it is decided on, or needs no decision; None while it waits."""
+        if not isinstance(call.status, Pending) or (call.is_paused and tool.is_long_running):
+            return call
+        confirmation = context.tool_confirmation
+        if confirmation is None:
+            waits = (
+                call.is_paused
+                or tool.name in self._needs_approval
+                or await tool.check_require_confirmation(call.effective_call.arguments, context)
+            )
+            return None if waits else call
+        if confirmation.confirmed:
+            return await self.chat.approve(call.id, reason="by the host")
+        return await self.chat.reject(call.id, "by the host")
+
+    async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
+        """Record an answer that no tool gave in a run: its call is refused, or ran for long."""
+        if not isinstance(call.status, Pending | Approved):
+            return
+        given = answer.response or {}
+        if "error" in given:
+            await self.chat.fail(call.id, Failure(ErrorKind.VALIDATION, str(given["error"])))
+        else:
+            await self.chat.complete(call.id, given.get("result", given), synthetic=True)
+
+    async def _answered(self, call: Tool) -> dict[str, Any]:
+        """Return the recorded answer of a call, as ADK gives a tool's answer."""
+        answer = await self._calls.answer(call)
+        result = None if call.response is None else call.response.result
+        if isinstance(result, dict) and not answer.is_error:
+            return result
+        return {"error" if answer.is_error else "result": shown_text(answer)}
+
+
+# sessions
+
+
+async def _rewound(
+    runner: Runner, user_id: str, session_id: str, message: types.Content
+) -> Session:
+    """Return a session as it was before its last message, if that is `message`; its state stays."""
+    names = {"user_id": user_id, "session_id": session_id}
+    service = runner.session_service
+    kept = await service.get_session(app_name=runner.app_name, **names)
+    if kept is None:
+        return await service.create_session(app_name=runner.app_name, **names)
+    words = _words_of(kept)
+    if not words or _text(words[-1].content) != _text(message):
+        return kept  # the crash came before ADK had the message
+    await runner.rewind_async(rewind_before_invocation_id=words[-1].invocation_id, **names)
+    again = await service.get_session(app_name=runner.app_name, **names)
+    return kept if again is None else again.model_copy(update={"state": kept.state})
+
+
+def _words_of(session: Session) -> list[Event]:
+    """Return the messages of a session's user that have not been rewound."""
+    events: list[Event] = []
+    for event in session.events:
+        undone = event.actions.rewind_before_invocation_id
+        if undone is not None:
+            ids = [earlier.invocation_id for earlier in events]
+            del events[ids.index(undone) if undone in ids else len(ids) :]
+        events.append(event)
+    return [
+        event
+        for event in events
+        if event.author == "user" and event.content and not event.get_function_responses()
+    ]
+
+
+def _before(session: Session, contents: list[types.Content]) -> list[types.Content]:
+    """Return what was said before a session, whose messages are the last of `contents`."""
+    words = _words_in(contents)
+    own = len(_words_of(session))
+    return contents[: words[max(len(words) - own, 0)]] if own and words else contents
+
+
+# contents
+
+
+def _words_in(contents: list[types.Content]) -> list[int]:
+    """Return the places of the user's words, which are no answers to calls."""
+    return [
+        place
+        for place, content in enumerate(contents)
+        if content.role == "user" and not any(part.function_response for part in _parts(content))
+    ]
+
+
+def _waits_for_the_model(contents: list[types.Content]) -> bool:
+    """Return whether a run has begun, and the model has not had the last word."""
+    if not _words_in(contents):
+        return False
+    last = contents[-1]
+    return last.role != "model" or any(part.function_call for part in _parts(last))
+
+
+def _responses(
+    contents: list[types.Content], tools: list[Tool]
+) -> deque[tuple[types.Content, list[Tool]]]:
+    """Return the model's responses with their calls; those in a row are one."""
+    responses = [
+        types.Content(role="model", parts=[part for content in run for part in _parts(content)])
+        for role, run in groupby(contents, lambda content: content.role)
+        if role == "model"
+    ]
+    counts = [sum(part.function_call is not None for part in _parts(r)) for r in responses]
+    calls = iter(tools[len(tools) - sum(counts) :])
+    return deque(
+        (response, list(islice(calls, count)))
+        for response, count in zip(responses, counts, strict=True)
+    )
+
+
+def _is_response(event: Event) -> bool:
+    """Return whether an event is a response that the log does not have yet."""
+    if event.content is None or event.content.role != "model" or not event.content.parts:
+        return False
+    if (event.custom_metadata or {}).get(_REPLAYED):
+        return False
+    return not any((call.name or "").startswith(_CONTROL) for call in event.get_function_calls())
+
+
+def _without_minted_ids(content: types.Content) -> types.Content:
+    """Return a copy without the ids that ADK gave to calls, which no model knows."""
+    copy = content.model_copy(deep=True)
+    for part in _parts(copy):
+        for body in (part.function_call, part.function_response):
+            if body is not None and (body.id or "").startswith(_MINTED):
+                body.id = None
+    return copy
+
+
+def _text(content: types.Content | None) -> list[str | None]:
+    """Return the words of a message."""
+    return [part.text for part in _parts(content)]
+
+
+def _parts(content: types.Content | None) -> list[types.Part]:
+    return (content and content.parts) or []
+
+
+# arguments
+
+
+def _wrong_argument(tool: BaseTool, arguments: JsonObject) -> ValidationError | None:
+    """Return why a function does not take a value; ADK itself checks only that none is missing."""
+    if not isinstance(tool, FunctionTool):
+        return None
+    try:
+        hints = get_type_hints(tool.func)
+    except (NameError, TypeError):  # a name that is only known to type checkers, or no function
+        return None
+    for name in hints.keys() & arguments.keys():
+        try:
+            TypeAdapter(hints[name]).validate_python(arguments[name])
+        except ValidationError as wrong:
+            return wrong
+        except PydanticUserError:  # pydantic has no schema for the type
+            continue
+    return None
+
+
+def _refusal(tool: BaseTool, result: object) -> Failure | None:
+    """Return the failure that ADK tells as a result: an argument is missing or wrong."""
+    told = result.get("error") if isinstance(result, dict) else None
+    if isinstance(told, str) and told.startswith(_REFUSED.format(tool.name)):
+        return Failure(ErrorKind.VALIDATION, told)
+    return None

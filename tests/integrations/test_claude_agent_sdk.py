@@ -1,0 +1,172 @@
+"""The Claude Agent SDK plays the scenes with its own Claude Code, and what it has is kept.
+
+Each process of Claude Code takes a second: what needs several of them is for the long tier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integrations.scenes import (
+    DONE,
+    FIND_7,
+    REFUND,
+    Play,
+    Said,
+    Scenes,
+    Tools,
+    check,
+    effects_of,
+    url_in,
+)
+from support.frameworks import required
+from support.tiers import LONG
+
+required("claude_agent_sdk")
+
+from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
+from integrations.claude_model import served
+from integrations.play_claude_agent_sdk import options_of
+
+from eventstore import AsyncEventStore, Completed, EventStore, Failed, Rejected, Running
+from eventstore.integrations.claude_agent_sdk import Ledger
+from projections import model_history, usage_statistics
+
+long_tier = pytest.mark.skipif(not LONG, reason="takes several seconds: set TOOLLEDGER_LONG=1")
+
+
+class TestClaudeAgentSDK(Scenes):
+    """The scenes with the queries of a `Ledger`."""
+
+    framework = "claude_agent_sdk"
+    attempts_of_bad_arguments = 1
+
+    def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
+        """The error's text is kept, which is all that Claude Code gives, and the usage."""
+        script = (
+            Said("flaky", ((*FIND_7, "call_a"), (*REFUND, "call_b"))),
+            Said("", ((*FIND_7, "call_c"),)),
+            Said(DONE),
+        )
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation("support-42")
+            failed, refunded, found = chat.tools.values()
+            assert isinstance(failed.status, Failed)
+            assert failed.status.failure.message == "carrier down"
+            assert refunded.response is not None
+            assert refunded.response.result == "refunded 1.5"
+            assert isinstance(found.status, Completed)
+            total = usage_statistics(chat.events()).overall
+            assert (total.responses, total.usage.input_tokens, total.usage.output_tokens) == (
+                3,
+                27,
+                12,
+            )
+            check(url, chat, ["find_order", "find_order", "refund"])
+
+    @long_tier
+    def test_bad_arguments_start_nothing(self, tmp_path: Path) -> None:
+        """Arguments that do not fit the tool are a failure of kind validation."""
+        super().test_bad_arguments_start_nothing(tmp_path)
+
+    @long_tier
+    def test_an_approval_is_granted_elsewhere(self, tmp_path: Path) -> None:
+        """The deferred call goes on in another process with the decision."""
+        super().test_an_approval_is_granted_elsewhere(tmp_path)
+
+    @long_tier
+    def test_a_rejected_call_never_runs(self, tmp_path: Path) -> None:
+        """The model reads that a person refused the deferred call."""
+        super().test_a_rejected_call_never_runs(tmp_path)
+
+    @long_tier
+    def test_a_killed_run_is_resumed(self, tmp_path: Path) -> None:
+        """No call runs again; the third, which Claude Code gives up, has failed as not run."""
+        find_8 = ("find_order", '{"number": 8}', "call_c")
+        calls = ((*FIND_7, "call_a"), (*REFUND, "call_b"), find_8)
+        script = (Said("Let me look.", calls), Said(DONE))
+        url = url_in(tmp_path)
+        killed = self._process(Play(url=url, script=script, kill=True))
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        again = self._play_elsewhere(Play(url=url, script=script, prompt=None))
+        assert again.text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation("support-42")
+            found, refunded, given_up = chat.tools.values()
+            assert [type(found.status), type(refunded.status)] == [Completed, Running]
+            assert isinstance(given_up.status, Failed)
+            assert (given_up.status.failure.code, given_up.attempts) == ("not_run", 0)
+            assert "outcome unknown" in str(model_history(chat.events()).render("openai"))
+            check(url, chat, ["find_order", "refund"])
+
+
+@long_tier
+def test_one_call_of_a_turn_is_deferred(tmp_path: Path) -> None:
+    """The first goes on with its decision; the second has failed at once, and never runs."""
+    url = url_in(tmp_path)
+    calls = (("mail", '{"to": "ann"}', "call_m"), ("mail", '{"to": "bob"}', "call_n"))
+    play = Play(url=url, script=(Said("", calls), Said(DONE)))
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url) as store:
+            chat = store.conversation("support-42")
+            ledger = Ledger(chat, needs_approval=["mcp__shop__mail"])
+            with served(play.script, tmp_path) as env:
+                options = options_of(Tools(play), tmp_path, env)
+                async for _ in ledger.query("Mail both.", options):
+                    pass
+                await chat.approve("call_m", {"to": "grace"})
+                async for _ in ledger.resume(options):
+                    pass
+
+    asyncio.run(main())
+    with EventStore.open(url) as store:
+        tools = store.conversation("support-42").tools
+    assert isinstance(tools["call_m"].status, Completed)
+    assert isinstance(tools["call_n"].status, Failed)
+    assert tools["call_n"].status.failure.code == "not_run"
+    assert [(name, to) for name, to, _ in effects_of(url)] == [("mail", "grace")]
+
+
+def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
+    """An edit that it allows is what runs; what it denies has been rejected, and never ran."""
+    url = url_in(tmp_path)
+    calls = ((*FIND_7, "call_a"), (*REFUND, "call_b"))
+    play = Play(url=url, script=(Said("", calls), Said(DONE)))
+    paused: list[bool] = []
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url) as store:
+            ledger = Ledger(store.conversation("support-42"))
+
+            async def decide(name: str, given: dict[str, Any], context: Any) -> Any:
+                paused.append((await ledger.chat.tools())[context.tool_use_id].is_paused)
+                if name == "mcp__shop__refund":
+                    return PermissionResultDeny(message="too much")
+                return PermissionResultAllow(updated_input={"number": 8})
+
+            with served(play.script, tmp_path) as env:
+                options = options_of(Tools(play), tmp_path, env, can_use_tool=decide)
+                async for _ in ledger.query("Order 7?", options):
+                    pass
+
+    asyncio.run(main())
+    assert paused == [True, True]
+    with EventStore.open(url) as store:
+        tools = store.conversation("support-42").tools
+    assert isinstance(tools["call_a"].status, Completed)
+    assert isinstance(tools["call_b"].status, Rejected)
+    assert tools["call_b"].status.reason == "too much"
+    assert [(name, number) for name, number, _ in effects_of(url)] == [("find_order", 8)]
+
+
+def test_a_conversation_of_the_blocking_store_is_refused() -> None:
+    """The error names the store to open."""
+    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
+        Ledger(store.conversation("c"))  # type: ignore[arg-type]
