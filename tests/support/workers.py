@@ -7,7 +7,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
@@ -16,18 +16,21 @@ from uuid import uuid4
 
 from support import tiers
 
-from eventstore import EventStore
+from eventstore import Conversation, EventStore, Recorded
 from eventstore.append.conversation_state import ConversationState
 from eventstore.errors import EventStoreError, IllegalTransition
 from eventstore.testing import (
     Acknowledgement,
+    Place,
     Reading,
     acknowledged,
     check_history,
     message,
     places,
+    refused,
     unknown,
 )
+from eventstore.testing.appending import text_of
 
 LONG = 10 if tiers.LONG else 1
 """How many times as long the torture takes."""
@@ -153,27 +156,39 @@ def open_and_append(url: str, worker: int) -> str:
         return store.read().cursor.epoch
 
 
+def append_noted(url: str, writer: str, count: int) -> list[Acknowledgement]:
+    """Append messages to the one conversation and to an own one; return what was told."""
+    notes: list[Acknowledgement] = []
+    with EventStore.open(url) as store:
+        note_appends(store, notes, writer, count)
+    return notes
+
+
+def note_appends(store: EventStore, notes: list[Acknowledgement], writer: str, count: int) -> None:
+    """Append messages of one writer, one or three at a time, and note each append."""
+    for number in range(count):
+        chat = store.conversation("chat" if number % 2 else writer)
+        texts = [f"{writer}.{number}.{n}" for n in range(1 + 2 * (number % 3 == 0))]
+        noted(notes, writer, chat, *texts)
+
+
 def append_interrupted(url: str, rounds: int, longest: float = 0.004) -> int:
     """Append with Ctrl-C at random moments, at most `longest` seconds apart.
 
     Return how many appends returned.
     """
     chance = random.Random(11)
-    sure: list[str] = []
-    maybe: set[str] = set()
+    notes: list[Acknowledgement] = []
 
     def append_on(number: int) -> None:
         for n in range(100):  # Python may swallow the Ctrl-C, in a callback of its own
-            text = f"{number}.{n}"
-            maybe.add(text)
-            chat.append(message(text))
-            sure.append(text)
+            noted(notes, "main", chat, f"{number}.{n}")
 
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
         for number in range(rounds):
-            if not sure:  # a slow machine
+            if not any(note.places for note in notes):  # a slow machine
                 longest *= 1.1
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, longest))
@@ -182,24 +197,23 @@ def append_interrupted(url: str, rounds: int, longest: float = 0.004) -> int:
             except KeyboardInterrupt:
                 pass
             check_what_is_remembered(store)
-            stored: list[Any] = [recorded.event for recorded in chat.events()]
-            texts = [event.parts[0].text for event in stored]
-            assert len(set(texts)) == len(texts)
-            assert set(sure) <= set(texts) <= maybe
+        check_messages(store, notes)
         check_nothing_is_locked(store)
-        assert list(store.verify()) == []
-    return len(sure)
+    return sum(1 for note in notes if note.places)
 
 
 def append_in_handler(url: str, rounds: int) -> list[str]:
     """Append from a signal handler at random moments of other appends; return each outcome."""
     chance = random.Random(5)
     outcomes: list[str] = []
+    notes: list[Acknowledgement] = []
 
     def handler(*_: object) -> None:
+        text = f"handler {len(outcomes)}"
         try:
-            chat.append(message("handler"))
+            noted(notes, "handler", chat, text)
         except EventStoreError:
+            notes.append(refused("handler", [text]))
             outcomes.append("refused")
         else:
             outcomes.append("stored")
@@ -211,13 +225,34 @@ def append_in_handler(url: str, rounds: int) -> list[str]:
         for number in range(rounds):
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.002))
             while len(outcomes) == number:
-                chat.append(message("main"))
+                noted(notes, "main", chat, f"main {appended}")
                 appended += 1
         assert chat.version == appended + outcomes.count("stored")
         check_what_is_remembered(store)
+        check_messages(store, notes)
         check_nothing_is_locked(store)
-        assert list(store.verify()) == []
     return outcomes
+
+
+# notes of appends of messages that are all different
+
+
+def noted(
+    notes: list[Acknowledgement], writer: str, chat: Conversation, *texts: str, **options: Any
+) -> None:
+    """Append messages, and note it before and after."""
+    notes.append(unknown(writer, texts))
+    recorded = chat.append(*map(message, texts), **options)
+    notes.append(acknowledged(writer, by_text(recorded)))
+
+
+def by_text(events: Iterable[Recorded]) -> tuple[Place, ...]:
+    """Return the places of messages, named by their texts: what is known before they are stored."""
+    return tuple(
+        place._replace(event_id=text_of(recorded))
+        for recorded in events
+        for place in places([recorded])
+    )
 
 
 # checks
@@ -231,6 +266,16 @@ def check_log(
     rows = places(store.read())
     assert check_history(notes, readings, rows) == []
     return len(rows)
+
+
+def check_messages(
+    store: EventStore, notes: Sequence[Acknowledgement], seen: Sequence[Recorded] = ()
+) -> None:
+    """Assert that a log of noted messages is whole, and that followers missed nothing of it."""
+    assert list(store.verify()) == []
+    rows = by_text(store.read())
+    readings = [Reading("reader", rows)] + [Reading("follower", by_text(seen))] * bool(seen)
+    assert check_history(notes, readings, rows) == []
 
 
 def check_what_is_remembered(store: EventStore) -> None:

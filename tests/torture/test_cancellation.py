@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import workers
 
-from eventstore import AsyncEventStore, EventStore, IllegalTransition
-from eventstore.testing import message, run_concurrently
+from eventstore import AsyncConversation, AsyncEventStore, EventStore, IllegalTransition
+from eventstore.testing import Acknowledgement, acknowledged, message, run_concurrently, unknown
+from eventstore.testing.appending import text_of
 
 if TYPE_CHECKING:
     from support.servers import Server
@@ -25,11 +25,11 @@ TASKS = 12
 
 
 class AppendReport:
-    """The appends that tasks asked for, and those that were acknowledged."""
+    """The appends that writers asked for, and what they were told of them."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, list[str]] = defaultdict(list)
-        self.sure: set[str] = set()
+        self.notes: list[Acknowledgement] = []
+        self._recorded: set[str] = set()
 
     async def work(self, store: AsyncEventStore, worker: str, chance: random.Random) -> None:
         """Append until cancelled, with every method that appends."""
@@ -41,41 +41,36 @@ class AppendReport:
             chat = chance.choice([own, one])
             with suppress(TimeoutError):
                 async with asyncio.timeout(chance.choice([None, 0, 0.0005, 0.005])):
-                    await self.append(chat, worker, text, chance)
+                    await self.append(chat, worker, text, chance.randrange(4))
 
-    async def append(self, chat: Any, worker: str, text: str, chance: random.Random) -> None:
-        """Append two events or one."""
-        self.asked[chat.id, worker].append(text)  # type: ignore[index]
-        way = chance.randrange(4)
-        if way == 0:  # one that goes alone
+    async def append(self, chat: AsyncConversation, worker: str, text: str, way: int) -> None:
+        """Append one event or two, and note it before and after."""
+        texts = (text, f"{text}b") if way > 1 else (text,)
+        self.notes.append(unknown(worker, texts))
+        if way == 0:  # one that goes alone, and returns no places
             await chat.record({"role": "user", "content": text})
-        elif way == 1:
-            await chat.add_message("user", text)
+            self._recorded.add(text)
+            return
+        if way == 1:
+            recorded = [await chat.add_message("user", text)]
         else:
-            await chat.append(message(text), message(f"{text}b"))
-        self.sure.add(text)
+            recorded = await chat.append(*map(message, texts))
+        self.notes.append(acknowledged(worker, workers.by_text(recorded)))
 
     def check(self, store: EventStore) -> None:
         """Assert every guarantee on the stored events."""
-        stored: dict[tuple[str, str], list[str]] = defaultdict(list)
-        versions: dict[str, int] = defaultdict(int)
-        before = ""
+        workers.check_messages(store, self.notes)
+        # Those of cancelled tasks are in their order, too, in each conversation.
+        asked: dict[str, tuple[str, int]] = {}
+        for number, note in enumerate(self.notes):
+            asked.setdefault(note.event_ids[0], (note.writer, number))
+        assert self._recorded <= {text_of(recorded) for recorded in store.read()}
+        last: dict[tuple[str, str], int] = {}
         for recorded in store.read():
-            versions[recorded.conversation_id] += 1
-            assert recorded.version == versions[recorded.conversation_id]
-            text = recorded.event.parts[0].text  # type: ignore[union-attr]
-            if text.endswith("b"):
-                assert text == f"{before}b"  # whole
-            else:
-                stored[recorded.conversation_id, text.partition(".")[0]].append(text)
-            before = text
-        for key, texts in stored.items():
-            asked = self.asked[key]  # type: ignore[index]
-            there = set(texts)
-            assert len(there) == len(texts)
-            assert texts == [text for text in asked if text in there]  # in their order
-        assert self.sure <= {text for texts in stored.values() for text in texts}
-        assert list(store.verify()) == []
+            writer, number = asked.get(text_of(recorded), ("", 0))
+            if writer:
+                assert last.get((recorded.conversation_id, writer), -1) < number
+                last[recorded.conversation_id, writer] = number
 
 
 async def cancelled_at_random(
@@ -92,7 +87,7 @@ async def cancelled_at_random(
     for number in range(TASKS, TASKS + 60 * workers.LONG):
         for _ in range(chance.randrange(12)):
             await asyncio.sleep(0)
-        await store.conversation("pace").append(message(f"pace-{loop}.{number}"))
+        await report.append(store.conversation("pace"), f"pace-{loop}", f"pace-{loop}.{number}", 2)
         place = chance.randrange(TASKS)
         tasks[place].cancel()
         if chance.random() < 0.5:
@@ -130,8 +125,7 @@ def check_cancelled(url: str) -> None:
             number = 0
             while not enough.is_set():
                 number += 1
-                store.conversation("one").append(message(f"thread.{number}"))
-                report.asked["one", "thread"].append(f"thread.{number}")  # type: ignore[index]
+                workers.noted(report.notes, "thread", store.conversation("one"), f"thread.{number}")
 
         def all_loops() -> None:
             try:
@@ -140,10 +134,6 @@ def check_cancelled(url: str) -> None:
                 enough.set()
 
         assert run_concurrently(all_loops, write) == [None, None]
-        for loop in range(2):
-            report.asked["pace", f"pace-{loop}"] = [  # type: ignore[index]
-                f"pace-{loop}.{n}" for n in range(TASKS, TASKS + 60 * workers.LONG)
-            ]
         report.check(store)
         asyncio.run(shared.close())
 
@@ -204,7 +194,7 @@ def test_an_attempt_cancelled_at_any_moment_has_a_true_record(store: EventStore)
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            tool = (await chat.tools)[call.id]
+            tool = (await chat.tools())[call.id]
             code = getattr(getattr(tool.status, "failure", None), "code", None)
             seen.add((tool.status.name, code))
             if "ran" in done:
@@ -235,7 +225,7 @@ def test_a_cancelled_start_fails_no_attempt_of_another_worker(store: EventStore)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await chat.tools)[call.id].status.name == "Running"
+        assert (await chat.tools())[call.id].status.name == "Running"
         with pytest.raises(IllegalTransition):
             await chat.start(call.id)
 

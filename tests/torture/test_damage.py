@@ -223,12 +223,17 @@ OPEN: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
     path: Path, what: str
 ) -> None:
-    """SQLite itself would write to a file that no other process sees."""
+    """SQLite itself would write to, and read from, a file that no other process sees."""
     damage, told = OPEN[what]
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("chat")
         chat.append(message())
+        followers = store.follow(timeout=0), chat.follow(timeout=0)
+        assert all(list(follower) for follower in followers)
         workers.at_once([_Damage(damage, path)])
+        for follower in followers:
+            with pytest.raises(StoreCorrupt, match=f"{path} {told}"):
+                next(follower)
         with pytest.raises(StoreCorrupt, match=f"{path} {told}"):
             chat.append(message())
         with pytest.raises(StorageError, match=str(path)):

@@ -16,6 +16,7 @@ from support.tiers import rounds
 
 from eventstore import EventStore, EventStoreError, ToolPending, ToolRunning
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import message
 from projections import resume_plan
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 FLIPS = 400
 TABLES = ("conversations", "event_ids", "events", "fingerprints", "lanes", "store")
+
+
+Cell = tuple[str, list[str], Any, int]
+"""A table, its columns, a row and the number of the column."""
 
 
 def fill(url: str) -> None:
@@ -41,6 +46,7 @@ def fill(url: str) -> None:
                         chat.complete(tool.id, {"ok": True})
                 given = [random.Random(f"{name} {n}").randbytes(16).hex() for n in range(2)]
                 chat.append(message("Thanks."), message("Bye."), event_ids=given)
+            store.accept_loss()
 
 
 def is_told(url: str) -> bool:
@@ -130,25 +136,33 @@ def rows(url: str) -> Iterator[tuple[str, list[str], Any]]:
     engine.dispose()
 
 
+def test_flips_reach_every_table_of_a_log() -> None:
+    """Tables of projections and of the search of texts are left out: the log makes them again."""
+    assert {f"toolledger_{name}" for name in TABLES} == set(metadata.tables)
+
+
 @pytest.mark.slow
 def test_every_flipped_bit_of_a_servers_rows_is_told(server: Server) -> None:
     """In each column of each table, as long as the server takes the value."""
-    url = server.database()
+    check_flipped_cells(server.database(), rounds(FLIPS // 10, FLIPS))
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_of_sqlites_rows_is_told(tmp_path: Path) -> None:
+    """In each column of each table."""
+    check_flipped_cells(f"sqlite:///{tmp_path / 'log.db'}", rounds(FLIPS // 4, FLIPS))
+
+
+def check_flipped_cells(url: str, flips: int) -> None:
+    """Flip a bit in a cell of each column, and in others until there are as many as asked for."""
     fill(url)
     assert not is_told(url)
     chance = random.Random(3)
-    cells = [
-        (table, columns, row, place)
-        for table, columns, found in rows(url)
-        for row in found
-        for place in range(len(columns))
-        if row[place] is not None and row[place] != ""
-    ]
     silent: list[Any] = []
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         quote = engine.dialect.identifier_preparer.quote
-        for table, columns, row, place in chance.sample(cells, rounds(FLIPS // 10, FLIPS)):
+        for table, columns, row, place in chosen_cells(url, flips, chance):
             old, new = row[place], flipped(row[place], chance)
             if old == new:
                 continue
@@ -171,6 +185,22 @@ def test_every_flipped_bit_of_a_servers_rows_is_told(server: Server) -> None:
     engine.dispose()
     assert silent == []
     assert not is_told(url)
+
+
+def chosen_cells(url: str, flips: int, chance: random.Random) -> list[Cell]:
+    """Return a cell of each column, and others."""
+    cells = [
+        (table, columns, row, place)
+        for table, columns, found in rows(url)
+        for row in found
+        for place in range(len(columns))
+        if row[place] is not None and row[place] != ""
+    ]
+    chance.shuffle(cells)
+    one_of_each = {
+        (table, place): (table, columns, row, place) for table, columns, row, place in cells
+    }
+    return [*one_of_each.values(), *cells][:flips]
 
 
 DAMAGES: dict[str, Callable[[sqlite3.Connection], object]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from eventstore import EventStore
 from eventstore.errors import IllegalTransition
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
-from eventstore.testing import message
+from eventstore.testing import Acknowledgement
 
 if TYPE_CHECKING:
     from support.servers import Server
@@ -38,19 +38,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore
         yield store
 
 
-def append_and_check(store: EventStore, append: Callable[[], object], *lines: int) -> int:
+def append_and_check(store: EventStore, notes: list[Acknowledgement], *lines: int) -> int:
     """Make one interrupted append, and assert everything that has to hold after it.
 
     Return how many interrupts came.
     """
     chat = store.conversation("chat")
     before = chat.version
+    texts = f"a {len(notes)}", f"b {len(notes)}"
+    append = partial(workers.noted, notes, "main", chat, *texts)
     interrupts = interrupt(append, *lines, within=PACKAGE, safe=SAFE)
     workers.check_what_is_remembered(store)
     stored = len(list(chat.events()))
     assert stored in (before, before + 2)
     assert chat.version == stored
-    chat.append(message("sound"), expected_version=stored)
+    workers.noted(notes, "main", chat, f"sound {len(notes)}", expected_version=stored)
     assert store.session.committer.idle
     return interrupts
 
@@ -60,33 +62,30 @@ def test_an_append_interrupted_at_any_line_is_whole_or_nothing(
     store: EventStore, known: bool
 ) -> None:
     """This holds whether its conversation is in memory or not."""
-    chat = store.conversation("chat")
+    notes: list[Acknowledgement] = []
     number = 0
     interrupts = 1
     while interrupts:
         number += 1
         if not known:
             store.session.committer.reset_after_fork()  # it forgets all
-        interrupts = append_and_check(
-            store, lambda: chat.append(message("a"), message("b")), number
-        )
+        interrupts = append_and_check(store, notes, number)
     assert number > 50
+    workers.check_messages(store, notes)
     workers.check_nothing_is_locked(store)
-    assert list(store.verify()) == []
 
 
 def test_an_append_interrupted_twice_is_whole_or_nothing(store: EventStore) -> None:
     """The second Ctrl-C comes while the first one is handled."""
-    chat = store.conversation("chat")
+    notes: list[Acknowledgement] = []
     chance = random.Random(3)
     twice = 0
     for _ in range(150 * workers.LONG):
         lines = chance.randint(1, 120), chance.randint(1, 25)
-        append = partial(chat.append, message("a"), message("b"))
-        twice += append_and_check(store, append, *lines) == len(lines)
+        twice += append_and_check(store, notes, *lines) == len(lines)
     assert twice > 0
+    workers.check_messages(store, notes)
     workers.check_nothing_is_locked(store)
-    assert list(store.verify()) == []
 
 
 def test_a_call_interrupted_at_any_line_starts_once(store: EventStore) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 from support import feeds as feeding
 from support import proxies, workers
 from support.servers import MariaDB, MySQL, PostgreSQL
+from support.storms import Storm
 
 from eventstore import EventStore, IllegalTransition
 from eventstore.errors import StorageError
@@ -416,3 +420,56 @@ def test_a_killed_server_takes_nothing_back(
         readings = stopped(readers)
     with EventStore.open(url) as store:
         assert workers.check_log(store, notes, readings) == 3 * count
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """Return a file system that is just large enough for a server, where its user may go."""
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    with tempfile.TemporaryDirectory(prefix="toolledger-disk-") as name:
+        disk = Path(name)
+        disk.chmod(0o755)
+        options = ["-t", "tmpfs", "-o", "size=400m,mode=755", "tmpfs", disk]
+        if (
+            mount is None
+            or umount is None
+            or subprocess.run([mount, *options], check=False).returncode
+        ):
+            pytest.skip("a small file system can only be mounted by root, on Linux")
+        yield disk
+        subprocess.run([str(umount), "--lazy", disk], check=True)
+
+
+def test_a_storm_over_a_killed_server_on_a_full_disk_loses_nothing(
+    small_disk: Path, own_server: Callable[..., Server]
+) -> None:
+    """MariaDB is killed under followers and a projector, too, then the disk is full, then both."""
+    server = own_server(MariaDB, small_disk)
+    ballast = small_disk / "ballast"
+    with Storm(server.database(migrated=True), busy_timeout=5.0) as storm:
+        for _ in range(workers.LONG):
+            restart(server)
+            storm.wait_for_appends()
+            fill(ballast)
+            storm.wait_for_error("append: StoreFull")
+            ballast.unlink()
+            storm.wait_for_appends()
+            fill(ballast)
+            server.kill()
+            ballast.unlink()
+            server.start()
+            storm.wait_for_appends()
+    storm.check()
+
+
+def restart(server: Server) -> None:
+    """Kill a server, and start it again."""
+    server.kill()
+    server.start()
+
+
+def fill(ballast: Path) -> None:
+    """Write a file until its disk is full."""
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(2**16)):
+            pass

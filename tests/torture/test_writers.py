@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,7 +16,7 @@ from eventstore import EventStore
 from eventstore.domain.lifecycle import evolve
 from eventstore.errors import IllegalTransition
 from eventstore.storage.sqlite import driver as sqlite
-from eventstore.testing import run_concurrently
+from eventstore.testing import Acknowledgement, run_concurrently
 
 
 @pytest.fixture
@@ -51,6 +52,28 @@ def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
         tools = check_every_transition(store)
     results = sorted(tool.response.result for tool in tools.values())
     assert results == sorted([name, n] for name in names + others for n in range(count))
+
+
+def test_all_that_writers_and_a_follower_were_told_is_true(url: str) -> None:
+    """Threads and processes append one and several events; the history that they tell is kept."""
+    count, ended = 20 * workers.LONG, threading.Event()
+    own: list[list[Acknowledgement]] = [[] for _ in range(6)]
+    with EventStore.open(url) as store, ThreadPoolExecutor(2) as pool:
+        follow = store.follow(stop=ended)
+        following = pool.submit(list, follow)
+        jobs = [partial(workers.append_noted, url, f"process-{n}", count) for n in range(4)]
+        processes = pool.submit(workers.at_once, jobs)
+        run_concurrently(
+            *(
+                partial(workers.note_appends, store, notes, f"thread-{n}", count)
+                for n, notes in enumerate(own)
+            )
+        )
+        notes = [note for some in own + processes.result() for note in some]
+        ended.set()
+        seen = [*following.result(), *store.follow(follow.cursor, timeout=0)]
+        workers.check_messages(store, notes, seen)
+    assert len([note for note in notes if note.places]) == 10 * count
 
 
 def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None:
