@@ -136,6 +136,26 @@ def request(
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
+def turn(
+    conversation_id: str, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall]
+) -> Command[list[Tool]]:
+    """Record what the model said and the calls that it made; see `Conversation.turn`."""
+    parts = () if content == "" else as_parts(content)
+    said = MessageAdded("assistant", parts, calls=len(calls))
+    events = (said, *map(_asked_for, calls))
+
+    def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+        return state.placed(events)
+
+    return Command(conversation_id, decide, PendingAppend.tools)
+
+
+def _asked_for(call: object) -> Event:
+    if not isinstance(call, FunctionCall):
+        raise TypeError(f"a call is {call!r}: pass FunctionCall.of(name, arguments)")
+    return check_event(ToolPending(call, call.id))
+
+
 def approve(
     conversation_id: str,
     call_id: str,

@@ -185,8 +185,7 @@ class ConversationState:
         if type(event) is ToolPending:
             turn = event.turn
             if turn is not None and turn >= self.turn:
-                self.index = event.index + 1 if turn == self.turn else 1
-                self.turn = turn
+                self.turn, self.index = turn, event.index + 1
             self.turn_is_open = True
         elif type(event) is MessageAdded and event.turn is not None:
             if event.turn > self.turn:  # otherwise it is a further piece of the same turn

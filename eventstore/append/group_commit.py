@@ -375,8 +375,9 @@ class GroupCommitter:
 
     def _current_state(self, conversation_id: str) -> ConversationState:
         """Return the cached state, brought up to date. The caller holds the lock."""
+        storage = self.opened()
         state = self._take_state(conversation_id)
-        state.extend(self.storage.conversation(conversation_id, state.version))
+        state.extend(storage.conversation(conversation_id, state.version))
         self._keep_state(conversation_id, state)
         return state
 
@@ -397,7 +398,6 @@ class GroupCommitter:
 
     def version(self, conversation_id: str) -> int:
         """Return the version of a conversation now."""
-        self.opened()
         with self._lock:
             return self._current_state(conversation_id).version
 
@@ -407,7 +407,6 @@ class GroupCommitter:
         Raises:
             UnknownCall: the conversation has no such call.
         """
-        self.opened()
         with self._lock:
             state = self._current_state(conversation_id)
             version, entry = state.version, state.open.get(call_id)

@@ -8,8 +8,10 @@ from uuid import uuid4
 import pytest
 
 from eventstore.conversation import Conversation
+from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     Event,
+    MessageAdded,
     Recorded,
     ToolCompleted,
     ToolPending,
@@ -17,6 +19,7 @@ from eventstore.domain.events import (
     UnknownEvent,
 )
 from eventstore.domain.fingerprint import fingerprint
+from eventstore.domain.messages import Text
 from eventstore.domain.statuses import Running
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -89,6 +92,39 @@ class EventStoreContract(ContractFixtures):
         assert (tool.requested_at, tool.started_at) == (7_000_000, 9_000_000)
         with pytest.raises(ValueError, match="occurred_at has 1 times for 2 events"):
             chat.append(running(), message(), occurred_at=[None])
+
+    def test_a_turn_is_one_append(self, chat: Conversation) -> None:
+        """The message says how many calls came with it; they share its turn, and have ids."""
+        chat.request("earlier")
+        calls = [
+            FunctionCall("refund", {"order": 7}, "call_1"),
+            FunctionCall.of("mail", '{"to": 1}'),
+        ]
+        refund, mail = chat.turn("I refund it.", calls)
+        assert (refund.call, refund.provider_call_id) == (calls[0], "call_1")
+        assert (mail.call.arguments, mail.provider_call_id) == ({"to": 1}, None)
+        assert [(tool.turn, tool.index) for tool in (refund, mail)] == [(2, 0), (2, 1)]
+        assert chat.turn("", calls=[FunctionCall("look", {})])[0].turn == 3
+        said = [each.event for each in chat.events() if isinstance(each.event, MessageAdded)]
+        assert said == [
+            MessageAdded("assistant", (Text("I refund it."),), 2, calls=2),
+            MessageAdded("assistant", (), 3, calls=1),
+        ]
+        with pytest.raises(IllegalTransition):
+            chat.turn("Again.", [FunctionCall("other", {}), FunctionCall("mail", {}, "call_1")])
+        with pytest.raises(TypeError):
+            chat.turn("Again.", [{"name": "mail"}])  # type: ignore[list-item]
+        assert chat.version == 6
+
+    def test_one_call_is_read_as_it_stands(self, chat: Conversation) -> None:
+        """An open one, and one that has its end."""
+        done, waiting = chat.request("refund"), chat.request("mail")
+        chat.start(done.id)
+        chat.complete(done.id, "paid")
+        for call in (done, waiting):
+            assert chat.tool(call.id) == chat.tools[call.id]
+        with pytest.raises(UnknownCall, match="has no call 'call_x'"):
+            chat.tool("call_x")
 
     def test_events_are_appended_all_or_none(self, chat: Conversation) -> None:
         """If one is not allowed, the others are not stored."""

@@ -77,6 +77,11 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
                 return
             yield recorded
 
+    def _note_seen(self, found: Sequence[Recorded]) -> None:
+        """Note what is on disk: the rest may be taken back, and was not returned."""
+        end = self._durable_position(found[-1].lane) if found else 0
+        super()._note_seen([recorded for recorded in found if recorded.position <= end])
+
     def _pages(
         self,
         decoders: Decoders,

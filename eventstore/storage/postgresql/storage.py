@@ -137,6 +137,7 @@ class PostgresqlStorage(NotifyingStorage):
         if self._last_written.get(lane) != position - 1:
             self._ours_since[lane] = position - 1
         self._last_written[lane] = position
+        self._seen[lane] = position, draft.event_id.hex()
         self._digests[name] = request.version + 1, digest
         stored = Appended(lane, request.version + 1, position)
         if self._is_unproven or self._notices.unreplicated_commits != heard:
@@ -179,6 +180,9 @@ class PostgresqlStorage(NotifyingStorage):
         """Prove a commit that may have stopped waiting for its standbys."""
         self._is_unproven = watch.heard != self._notices.unreplicated_commits
         if self._is_unproven:
+            for outcome in outcomes:  # it may be taken back, and was not acknowledged
+                if isinstance(outcome, Appended):
+                    self._seen.pop(outcome.lane, None)
             self._note_doubtful(requests, outcomes)
             self._prove(watch.deadline, ids_of(requests))
 

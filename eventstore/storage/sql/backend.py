@@ -135,7 +135,7 @@ class Backend(ABC):
     # what it holds
 
     def check_in_place(self) -> None:
-        """Refuse a write to a database that is no longer the one that was opened."""
+        """Refuse to use a database that is no longer the one that was opened."""
 
     def check_names(self, tenant: str, conversation_id: str) -> None:
         """Refuse ids that the database cannot hold.

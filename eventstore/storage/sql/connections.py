@@ -110,12 +110,17 @@ class Connections:
             if lost:
                 self._writer_connection = None
                 held.invalidate()
+                self._gave_up()
         self._in_transaction = False
+
+    def _gave_up(self) -> None:
+        """Take note that a connection is gone: the next one may find another database there."""
 
     @contextmanager
     def cursor(self) -> Generator[DBAPICursor]:
         """Give a cursor to read with."""
         self._check()
+        self._backend.check_in_place()
         if self._backend.single_connection:
             with self._lock:
                 self._check()
@@ -126,6 +131,7 @@ class Connections:
             yield self._read_cursor(connection)
         except BaseException:
             connection.invalidate()  # gone, or out of step with its server
+            self._gave_up()
             raise
         finally:
             connection.close()

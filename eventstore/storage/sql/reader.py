@@ -16,7 +16,7 @@ from eventstore.domain.fingerprint import render, slice_of
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.chain import StoredRow, conversation_digest, problems
 from eventstore.storage.sql.connections import Connections
-from eventstore.storage.sql.rows import recorded
+from eventstore.storage.sql.rows import ids_by_lane, recorded
 from eventstore.storage.sql.statements import Statements
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Reader(Connections):
             tuple[int, int], str | None
         ] = {}  # conversation key -> id, ours alone
         self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
+        self._seen: dict[int, tuple[int, str]] = {}  # lane -> the furthest event that states have
         super().__init__(backend)
         self._sql = Statements(self._engine.dialect, backend)
         try:
@@ -105,6 +106,13 @@ class Reader(Connections):
         judge = partial(self._problems_on, cursor)
         return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
 
+    def _note_seen(self, found: Sequence[Recorded]) -> None:
+        """Note the last event of a conversation: states are made of what was read."""
+        if found:
+            last = found[-1]
+            if last.position > self._seen.get(last.lane, (0, ""))[0]:
+                self._seen[last.lane] = last.position, last.event_id
+
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
 
@@ -119,6 +127,7 @@ class Reader(Connections):
 
         while True:
             found = self.retrying(read)
+            self._note_seen(found)
             yield from found
             if len(found) < self._limits.chunk_rows:
                 return
@@ -170,6 +179,9 @@ class Reader(Connections):
         """Forget which conversation has which key: after a loss it may be another one's."""
         self._keys = {}  # new ones: other threads may be reading the old
         self._conversation_ids = {}
+
+    def _gave_up(self) -> None:
+        self.forget()
 
     def problems(self, lane: int, first: int, last: int) -> dict[int, str]:
         """Return what is wrong with the rows from one position to another, by position."""
@@ -323,12 +335,7 @@ class Reader(Connections):
         wanted = {lane: position for lane, position in positions.items() if position > 0}
         if not wanted:
             return {}
-        rows = self.rows(self._sql.ids_at(wanted))
-        # In a damaged row it may be anything.
-        return {
-            lane: bytes(found).hex() if isinstance(found, bytes | bytearray) else str(found)
-            for lane, found in rows
-        }
+        return ids_by_lane(self.rows(self._sql.ids_at(wanted)))
 
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""

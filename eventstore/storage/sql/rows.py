@@ -83,6 +83,14 @@ def id_row(lane: int, conversation: int, version: int, draft: Draft) -> IdRow:
     return lane, conversation, bytearray(draft.event_id), version
 
 
+def ids_by_lane(rows: Iterable[Sequence[Any]]) -> dict[int, str]:
+    """Return the ids of events as text, by lane; in a damaged row they may be anything."""
+    return {
+        lane: bytes(found).hex() if isinstance(found, bytes | bytearray) else str(found)
+        for lane, found in rows
+    }
+
+
 def digest_read(row: Sequence[Any] | None, conversation_id: str, version: int) -> bytes:
     """Return the digest of the event at a version, as its row has it.
 

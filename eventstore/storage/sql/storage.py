@@ -17,6 +17,9 @@ The lane counter:
    written. The storage refuses every later append, too, until `accept_loss`, in any process, has
    put another mark into the store than those that were there when the storage was opened. It then
    trusts nothing that it knew.
+6. On a new connection another server may answer, whose lanes have grown again. So the furthest
+   event of each lane that this storage wrote, or read for a state, is looked up there first. If it
+   is not in its place, nothing is written, as in 5.
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 
@@ -58,11 +61,13 @@ from eventstore.storage.sql.rows import (
     digest_read,
     event_row,
     id_row,
+    ids_by_lane,
     index_row,
 )
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
+    from sqlalchemy.pool import PoolProxiedConnection
 
     from eventstore.domain.events import Recorded
 
@@ -101,6 +106,7 @@ class SqlStorage(Reader):
     """The events of one tenant in a SQL database; safe to share between threads and over a fork."""
 
     _refusal = ""  # why nothing is written, until the loss is accepted
+    _is_doubted = False  # the writer's connection is new: what was seen may have been taken back
 
     def _connect(self) -> None:
         super()._connect()
@@ -117,6 +123,7 @@ class SqlStorage(Reader):
         self._keys_now: dict[str, tuple[int, int]] = {}  # of conversations it begins
         self._digests: dict[str, tuple[int, bytes]] = {}  # conversation id -> version, digest there
         self._digests_now: dict[str, tuple[int, bytes]] = {}  # the same, after the transaction
+        self._seen_now: dict[int, tuple[int, str]] = {}  # what it wrote last in each lane
         self._commit_statement = "COMMIT"
 
     def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
@@ -187,6 +194,8 @@ class SqlStorage(Reader):
         self._in_transaction = True
         try:
             self._commit_statement = "COMMIT"
+            if self._is_doubted:
+                self._check_seen(cursor)
             if not self._sql.compound:
                 cursor.execute(self._backend.begin)
             done = write(cursor, requests)
@@ -197,6 +206,7 @@ class SqlStorage(Reader):
             raise
         self._in_transaction = False
         self._last_written |= self._written_now
+        self._seen |= self._seen_now
         self._digests |= self._digests_now
         if self._keys_now:
             self._remember(self._keys_now)
@@ -318,7 +328,7 @@ class SqlStorage(Reader):
             key = self._find(cursor, request.conversation_id, lane)
         version = self._caught_up(cursor, key, request) if key else request.version
         drafts, name = request.drafts, request.conversation_id
-        self._digests_now = {}
+        self._digests_now, self._seen_now = {}, {}
         if drafts:
             if key is None:
                 key = self._create(cursor, name, lane, base + 1)
@@ -337,6 +347,7 @@ class SqlStorage(Reader):
                 digest = digests[-1]
                 self._insert(cursor, [Batch(key, base, version, drafts, digests)])
             self._digests_now[name] = version + len(drafts), digest
+            self._seen_now = {lane: (base + len(drafts), drafts[-1].event_id.hex())}
         end = base + len(drafts)
         if self._sql.compound:
             self._advance_all(cursor, {lane: base}, {lane: end})
@@ -392,6 +403,10 @@ class SqlStorage(Reader):
         outcomes = [self._decide(cursor, request, group) for request in requests]
         self._insert(cursor, group.batches)
         self._digests_now = {n: (group.versions[n], digest) for n, digest in group.digests.items()}
+        self._seen_now = {
+            batch.key[0]: (group.ends[batch.key[0]], batch.drafts[-1].event_id.hex())
+            for batch in group.batches
+        }
         self._advance_all(cursor, heads, group.ends)
         self._written_now = group.ends
         return outcomes
@@ -490,11 +505,38 @@ class SqlStorage(Reader):
 
     def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
         """Refuse to write in a lane that was longer when it was read before, and in every other."""
+        self._refuse(
+            f"lane {lane} ends at position {base}, and was read up to {request.as_of} before"
+        )
+
+    def _new_connection(self) -> PoolProxiedConnection:
+        self._is_doubted = True
+        return super()._new_connection()
+
+    def _check_seen(self, cursor: DBAPICursor) -> None:
+        """Refuse to write where what was written or read before is not there any more.
+
+        Raises:
+            StoreCorrupt: another server has taken over, or an older copy.
+        """
+        seen = dict(self._seen)
+        if seen:
+            cursor.execute(self._sql.ids_at({lane: at for lane, (at, _) in seen.items()}))
+            found = ids_by_lane(cursor.fetchall())
+            for lane, (at, event_id) in seen.items():
+                if found.get(lane) != event_id:
+                    self._refuse(
+                        f"position {at} of lane {lane} had event {event_id}, and has "
+                        f"{found.get(lane, 'none')}"
+                    )
+        self._is_doubted = False
+
+    def _refuse(self, why: str) -> NoReturn:
         self.forget()
         self._refusal = (
-            f"lane {lane} ends at position {base}, and was read up to {request.as_of} before: "
-            "the database was replaced by an older copy; nothing was written, and nothing will be "
-            "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
+            f"{why}: the database was replaced by an older copy; nothing was written, and nothing "
+            "will be until the loss is accepted: see what was lost, then run "
+            "`toolledger accept-loss`"
         )
         raise StoreCorrupt(self._refusal)
 
@@ -512,6 +554,7 @@ class SqlStorage(Reader):
                 raise StoreCorrupt(self._refusal)
             self._accepted, self._refusal = accepted, ""
             self.forget()
+            self._seen.clear()
             self._forget_positions()
 
     def accept_loss(self) -> None:

@@ -26,6 +26,15 @@ def was_rolled_back(error: BaseException) -> bool:
     return bool(error.args) and error.args[0] in _ROLLED_BACK
 
 
+def _isolate(connection: Connection, level: str) -> None:
+    """Begin a transaction of an isolation level.
+
+    SQLAlchemy's own option speaks to the driver directly, so a server that is lost then would raise
+    the driver's bare error; and it speaks once more when the connection is given back.
+    """
+    connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+
+
 class TableEngine:
     """A database for tables beside the log; this one suits every database server."""
 
@@ -45,14 +54,14 @@ class TableEngine:
     def reading(self) -> Generator[Connection]:
         """Give a connection that reads everything as it was at one moment."""
         with self.engine.connect() as connection:
-            connection.execution_options(isolation_level="REPEATABLE READ")
+            _isolate(connection, "REPEATABLE READ")
             yield connection
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
         with self.engine.connect() as connection:
-            connection.execution_options(isolation_level="READ COMMITTED")
+            _isolate(connection, "READ COMMITTED")
             yield connection
             connection.commit()
 

@@ -255,7 +255,7 @@ class Sqlite(Backend):
         return self._file is None or self._file.exists()
 
     def check_in_place(self) -> None:
-        """Refuse a write to a file that is no longer the one that was opened."""
+        """Refuse to use a file that is no longer the one that was opened."""
         if self._file is not None:
             self._file.check_in_place()
 

@@ -67,10 +67,10 @@ class StoreFile:
         self._trusted_until = 0.0
 
     def check_in_place(self) -> None:
-        """Refuse a write to a file that was removed, replaced or cut since it was opened.
+        """Refuse to use a file that was removed, replaced or cut since it was opened.
 
         Raises:
-            StoreCorrupt: SQLite would go on writing where no other process finds it.
+            StoreCorrupt: SQLite would go on where no other process writes or reads.
         """
         now = time.monotonic()
         if now < self._trusted_until:

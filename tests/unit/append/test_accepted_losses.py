@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.losses import put_back
+from support.losses import put_back, put_back_on
 from typer.testing import CliRunner
 
 from eventstore import (
@@ -21,6 +23,9 @@ from eventstore import (
 )
 from eventstore.testing import message
 from projections.cli.app import app
+
+if TYPE_CHECKING:
+    from support.servers import PostgreSQL
 
 ACCEPTED = "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
 
@@ -158,3 +163,77 @@ def test_acceptances_are_rows_that_can_be_checked(store: EventStore, path: Path,
         connection.execute("DELETE FROM toolledger_store WHERE id = 2")
     (damage,) = store.verify()
     assert damage.problem == "the rows of toolledger_store are not numbered from 1 without gaps"
+
+
+# a server that was promoted, and has grown again
+
+
+def grow(url: str, names: Sequence[str]) -> None:
+    """Append to conversations as a process does that has never seen what was lost."""
+    with EventStore.open(url) as other:
+        for name in names:
+            other.conversation(name).append(message("another"))
+
+
+def neighbours(store: EventStore, name: str) -> Iterator[str]:
+    """Yield names of conversations that are in the same lane as another one."""
+    lane_of = store.session.storage.lane_of
+    return (other for number in count() if lane_of(other := f"{name}-{number}") == lane_of(name))
+
+
+@pytest.mark.parametrize("with_neighbour", [True, False])
+@pytest.mark.parametrize("in_chat", [0, 1, 3])
+def test_a_writer_does_not_append_to_a_log_that_has_grown_again(
+    postgresql: PostgreSQL, in_chat: int, *, with_neighbour: bool
+) -> None:
+    """The lane is as long as before or longer, so what stands there is compared."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(message("1"))
+        (lost,) = chat.append(message("2"))
+        neighbour = next(neighbours(store, "chat"))
+        put_back_on(postgresql, url, lost.lane, lost.position - 1)
+        grow(url, [neighbour] * with_neighbour + ["chat"] * in_chat)
+        told = f"had event {lost.event_id}, and has .* {ACCEPTED}"
+        if not in_chat and not with_neighbour:
+            told = f"had event {lost.event_id}, and has none.* {ACCEPTED}"
+        for _ in range(2):
+            with pytest.raises(StoreCorrupt, match=told):
+                chat.append(message("3"))
+        store.accept_loss()
+        assert chat.append(message("3"))[0].version == 2 + in_chat
+        assert list(store.verify()) == []
+
+
+def test_a_state_that_was_only_read_is_not_trusted_over_a_failover(postgresql: PostgreSQL) -> None:
+    """Others wrote what was lost: a decision on it is refused, alone and in a group."""
+    url = postgresql.database(migrated=True)
+
+    async def decide() -> None:
+        async with AsyncEventStore.open(url) as store:
+            chat = store.conversation("chat")
+            await asyncio.to_thread(grow, url, ["chat"] * 3)
+            assert await chat.version == 3
+            (place,) = [at for at in (await store.end()).positions if at[1]]
+            await asyncio.to_thread(put_back_on, postgresql, url, place[0], 2)
+            await asyncio.to_thread(grow, url, ["chat"] * 2)
+            appends = (chat.append(message(text)) for text in "abc")
+            for outcome in await asyncio.gather(*appends, return_exceptions=True):
+                assert isinstance(outcome, StoreCorrupt)
+                assert "until the loss is accepted" in str(outcome)
+
+    asyncio.run(decide())
+
+
+def test_a_lost_connection_alone_refuses_nothing(postgresql: PostgreSQL) -> None:
+    """The events are still there, and so are those that others wrote since."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        for number in range(1, 7, 2):
+            (own,) = chat.append(message("own"))
+            assert own.version == number
+            put_back_on(postgresql, url, own.lane, own.position)
+            grow(url, ["chat"])
+        assert list(store.verify()) == []

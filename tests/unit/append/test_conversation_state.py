@@ -97,6 +97,20 @@ def test_stored_events_and_read_events_make_the_same_state() -> None:
     assert own.open["1"][1] == read.open["1"][1]
 
 
+def test_a_copy_is_the_same_state_and_goes_its_own_way() -> None:
+    """A decision on a copy changes nothing of the state."""
+    state = state_of(*LIFE, UnknownEvent("pending", 1, "{"))
+    state.settled_uncommitted["3"] = state.open["1"][0]
+    everything = [name for name in ConversationState.__slots__ if name != "as_of"]
+    before = [getattr(state.copy(), name) for name in everything]
+    assert before == [getattr(state, name) for name in everything]
+    changed = state.copy()
+    changed.settled_uncommitted.clear()
+    changed.extend(log(*LIFE, UnknownEvent("pending", 1, "{"), pending("4"), completed("1")))
+    assert changed.known == {"1", "2", "3", "4"}
+    assert before == [getattr(state, name) for name in everything]
+
+
 def test_a_damaged_log_is_read_without_an_error() -> None:
     """Events that break the rules are skipped, and so are results without a call."""
     state = state_of(
@@ -115,6 +129,13 @@ def test_a_damaged_log_is_read_without_an_error() -> None:
     assert state.known == {"1", "2"}
     assert state.open == {}
     assert state.version == 11
+
+
+def test_the_first_event_that_cannot_be_read_is_kept() -> None:
+    """Errors name that one; an event of another program is passed over."""
+    other, first, second = (UnknownEvent(tag, 1, "{") for tag in ("own", "pending", "running"))
+    assert state_of(other).unreadable is None
+    assert state_of(other, first, second).unreadable == (2, first)
 
 
 def test_staging_changes_nothing() -> None:
@@ -182,6 +203,14 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
 def test_calls_in_a_row_share_a_turn(events: list[Event], place: tuple[int, int]) -> None:
     """A message, a start or a result ends a turn; an assistant's message begins one."""
     assert state_of(*events).next_turn() == place
+
+
+def test_a_call_joins_behind_the_place_that_the_last_one_was_given() -> None:
+    """No two calls of a turn have one place."""
+    given = ToolPending(FunctionCall("f", {}, "1"), turn=4, index=2)
+    (joining,) = state_of(given).placed([ToolPending(FunctionCall("g", {}, "2"))])
+    assert isinstance(joining, ToolPending)
+    assert (joining.turn, joining.index) == (4, 3)
 
 
 def test_events_without_a_place_are_given_one() -> None:

@@ -14,11 +14,13 @@ from eventstore import (
     FunctionCall,
     IllegalTransition,
     StorageError,
+    StoreClosed,
     Tool,
     ToolPending,
     UnhashableArguments,
     VersionConflict,
 )
+from eventstore.append.group_commit import MAX_GROUP_APPENDS
 from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import StoreBusy
 from eventstore.session import SessionSettings
@@ -35,6 +37,7 @@ class Gate:
         self.groups: list[int] = []
         self.fail: BaseException | None = None
         self.after = False
+        self.decided = False
         self.tried: list[str] = []
         self.refuse: Callable[[str], Exception | None] = lambda _: None
         self.inside, self.go = threading.Event(), threading.Event()
@@ -64,6 +67,9 @@ class Gate:
         self.groups.append(len(requests))
         error, self.fail = self.fail, None
         if error is not None and not self.after:
+            if self.decided:
+                for request in requests:
+                    request.rebase(())
             raise error
         done = self.storage.append(requests)
         if error is not None:
@@ -154,6 +160,21 @@ def test_waiting_appends_share_one_commit(store: EventStore, gate: Gate) -> None
     assert [state.version for state in remembered] == [2, 3, 1]  # nothing is read again
 
 
+def test_a_group_has_a_limit(store: EventStore) -> None:
+    """Transactions have a bounded size; the other appends are left to the next one."""
+    committer = store.session.committer
+    own, *others = (
+        PendingAppend(
+            committer.clock, committer.events, "chat", lambda *_: [], None, (), exclusive=False
+        )
+        for _ in range(MAX_GROUP_APPENDS + 2)
+    )
+    committer._waiting.extend(others)
+    assert committer._take_waiting(own) == others[:-1]
+    assert [*committer._waiting] == others[-1:]
+    committer._waiting.clear()
+
+
 def test_each_append_of_a_group_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
     """A refused append writes nothing, and the others are stored."""
     chat = store.conversation("chat")
@@ -205,8 +226,12 @@ def test_a_call_in_one_group_is_shown_as_it_stood(store: EventStore, gate: Gate)
     assert chat.fail("1", "no").call.arguments == {"q": ["x"]}
 
 
-def test_where_the_group_fails_each_is_tried_alone(store: EventStore, gate: Gate) -> None:
-    """Only the append that caused the failure gets the error."""
+@pytest.mark.parametrize("decided", [False, True])
+def test_where_the_group_fails_each_is_tried_alone(
+    store: EventStore, gate: Gate, *, decided: bool
+) -> None:
+    """Only the append that caused the failure gets the error, whether it came before decisions."""
+    gate.decided = decided
     chats = [store.conversation(name) for name in ("a", "a", "b")]
     gate.fail = StorageError("somebody's row was wrong")
     results = queued(
@@ -373,6 +398,23 @@ def test_a_failure_without_a_wait_is_not_shared(store: EventStore, gate: Gate) -
     )
     assert [type(result) for result in results] == [StorageError, StorageError, list]
     assert gate.tried == ["first", "a", "a", "b"]
+
+
+def test_a_closed_store_refuses_whatever_its_storage_would_do(store: EventStore) -> None:
+    """A storage that a user brings may not refuse by itself."""
+    chat = store.conversation("chat")
+    chat.append(pending())
+    session = store.session
+    session.committer.closed = True
+    uses: list[Callable[[], object]] = [
+        lambda: chat.append(message()),
+        lambda: session.version("chat"),
+        lambda: session.tool_now("chat", "1"),
+        lambda: session.events("chat"),
+    ]
+    for use in uses:
+        with pytest.raises(StoreClosed, match="open it again with EventStore"):
+            use()
 
 
 def test_exclusive_appends_have_a_commit_of_their_own(store: EventStore, gate: Gate) -> None:

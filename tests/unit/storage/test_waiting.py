@@ -127,6 +127,18 @@ def test_a_projector_goes_on_where_its_connection_was_cut(
         assert projector.lag().events == 0
 
 
+def test_a_projector_goes_on_where_a_transaction_could_not_begin(
+    through: tuple[proxies.Proxy, str],
+) -> None:
+    """Take a server that is lost while the isolation is chosen like one that is lost later."""
+    proxy, url = through
+    with EventStore.open("sqlite://") as store, Projector(store, url) as projector:
+        store.conversation("chat").append(message())
+        proxy.strike(proxies.at(b"ISOLATION LEVEL", proxies.swallow_message))
+        assert projector.catch_up() == 1
+        assert proxy.faults == 1
+
+
 def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
     server: Server, through: tuple[proxies.Proxy, str]
 ) -> None:

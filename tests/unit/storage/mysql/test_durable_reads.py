@@ -115,6 +115,15 @@ def test_own_appends_are_on_disk(opened: Open, flushes: list[Any]) -> None:
     assert flushes == []
 
 
+def test_only_what_is_on_disk_is_looked_up_after_a_crash(opened: Open, hooks: Hooks) -> None:
+    """A writer refuses a log without what it read, and it was not given what came too late."""
+    writer, reader = opened(), opened()
+    append(writer, "chat", message("a"))
+    hooks.append(lambda _: append(writer, "chat", message("late"), version=1))
+    assert versions(reader.conversation("chat")) == [1]
+    assert [position for position, _ in reader._seen.values()] == [1]
+
+
 def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hooks: Hooks) -> None:
     """An event that was stored after the flush is not covered by it."""
     writer, reader = opened(), opened()

@@ -36,6 +36,20 @@ class Primary(PostgreSQL):
         )
         expected = [(names,)]
         self.until(lambda: self.execute("SHOW synchronous_standby_names") == expected)
+        if names:
+            self.until(self.commits_wait)
+
+    def commits_wait(self) -> bool:
+        """Return whether a commit waits: it does once the checkpointer has the setting, too."""
+        probe = "SELECT pg_logical_emit_message(true, 'probe', '')"
+        commit = threading.Thread(target=self.execute, args=(probe,))
+        commit.start()
+        while commit.is_alive():
+            if self.execute(WAITING):
+                self.cancel_waiting()
+                commit.join()
+                return True
+        return False
 
     def cancel_waiting(self) -> None:
         """Cancel each commit that waits for a standby."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import make_url
+from support.projected_logs import new_store
 from support.storages import open_limited
 
 from eventstore import EventStore
@@ -30,7 +31,7 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations as migrate
 from eventstore.storage.factory import open_storage
-from eventstore.storage.interface import Append, Appended
+from eventstore.storage.interface import Append, Appended, AppendOutcome
 from eventstore.storage.sql import connections
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite import driver as sqlite
@@ -298,6 +299,47 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     name = tmp_path / ("x" * 5000)
     with pytest.raises(StorageError, match="cannot be read: File name too long"):
         open_storage(f"sqlite:///{name}", "", "full", 30.0)
+
+
+def test_a_lookup_waits_until_an_unanswered_commit_has_ended(storage: SqlStorage) -> None:
+    """Its lanes are locked first: whoever holds them has committed, or never will."""
+    append(storage, "chat", message("a"))
+    first = next(storage.conversation("chat"))
+    lookups: list[Callable[[], object]] = [
+        lambda: storage.event_id_at("chat", 1) == bytes.fromhex(first.event_id),
+        lambda: storage.known_ids("chat", [b"?" * 16]) == {},
+    ]
+    for lookup in lookups:
+        storage._unresolved_lanes.add(0)
+        assert lookup()
+        assert not storage._unresolved_lanes
+
+
+def test_an_id_of_an_unanswered_append_is_found_where_it_would_stand(storage: SqlStorage) -> None:
+    """The library's own ids are in no index; one that is not stored there is not known."""
+    append(storage, "chat", message("a"))
+    stored = bytes.fromhex(next(storage.conversation("chat")).event_id)
+    missing = b"?" * 16
+    storage._doubtful |= {stored: ("chat", 1), missing: ("chat", 1)}
+    assert storage.known_ids("chat", [stored, missing]) == {stored: 1}
+    assert storage.known_ids("other", [stored, missing]) == {}
+
+
+def test_a_group_over_lanes_needs_the_counter_of_each(tmp_path: Path) -> None:
+    """Without it nothing of the group is stored."""
+    path = tmp_path / "lanes.db"
+    with new_store(path, lanes=4) as store:
+        storage = store.session.storage
+        names = {storage.lane_of(str(number)): str(number) for number in range(64)}
+
+        def append_to(*lanes: int) -> list[AppendOutcome]:
+            return storage.append([Append(names[n], 0, 0, (), lambda _: ()) for n in lanes])
+
+        assert append_to(0, 3) == [Appended(0, 0, 0), Appended(3, 0, 0)]
+        execute(path, "DELETE FROM toolledger_lanes WHERE lane = 3")
+        with pytest.raises(StoreCorrupt, match="lane 3 has no counter: restore"):
+            append_to(0, 3)
+        assert append_to(0, 1) == [Appended(0, 0, 0), Appended(1, 0, 0)]
 
 
 # forks (with real ones in tests/torture)
