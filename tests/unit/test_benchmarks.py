@@ -27,6 +27,7 @@ TINY = {
     "reading": ["--events", "10000", "--rounds", "1"],
     "rebuild": ["--events", "2000", "--rounds", "1"],
     "repair": ["--messages", "200", "--rounds", "2"],
+    "scale": ["--events", "2000", "--rounds", "1"],
     "servers": ["--calls", "2", "--events", "256", "--rounds", "1"],
     "size": ["--events", "2000"],
     "together": ["--events", "256", "--rounds", "1"],
@@ -85,3 +86,41 @@ def test_a_script_prints_a_table() -> None:
     lines = run("fingerprint").splitlines()
     assert lines[0].startswith("fingerprint: Python")
     assert len(lines) == 1 + len(figures("fingerprint"))
+
+
+def beside(*options: str) -> subprocess.CompletedProcess[str]:
+    """Return what the comparison with other libraries says; they are not installed here."""
+    return subprocess.run(
+        [sys.executable, str(FOLDER / "beside" / "compare.py"), *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=unmeasured.environment() | {"PYTHONIOENCODING": "utf-8"},
+    )
+
+
+@pytest.mark.slow
+def test_the_comparison_leaves_out_what_is_not_installed(tmp_path: Path) -> None:
+    """The others are measured, those that are missing are named, and a chart is drawn."""
+    svg = tmp_path / "beside.svg"
+    shown = ["--json", "--chart", str(svg)]
+    done = beside("--only", "umadb", "--rounds", "1", "--steps", "200", *shown)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    if found["versions"]["umadb"] == "not installed":
+        assert "umadb is left out: step: ModuleNotFoundError" in done.stderr
+        assert list(found["missing"]) == ["umadb"]
+    ours = {each["measure"]: each for each in found["figures"] if each["peer"] == "toolledger"}
+    assert {each["times"] for each in ours.values()} == {1.0}
+    assert {"prompt", "repair, anthropic", "step, of 100", "step, of 200"} <= ours.keys()
+    assert svg.read_text(encoding="utf-8").count("<rect") == 1 + len(found["figures"])
+
+
+def test_the_comparison_says_what_each_library_does_otherwise() -> None:
+    """Each pinned library stands in the README."""
+    pinned = (FOLDER / "beside" / "requirements.txt").read_text(encoding="utf-8")
+    readme = (FOLDER / "beside" / "README.md").read_text(encoding="utf-8")
+    for name in ("eventsourcing", "langgraph", "openai-agents", "dbos", "umadb", "turnsafe"):
+        assert f"{name}==" in pinned
+        assert f"| {name}" in readme
+    assert "--steps: pass 200 or more" in beside("--steps", "5").stderr
