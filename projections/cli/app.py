@@ -27,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for listed in (listed for group in GROUPS.values() for listed in group):
     app.command(listed.name, short_help=listed.summary, epilog=f"Example: {listed.example}")(
@@ -91,7 +92,7 @@ def _run(arguments: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         raise
-    except (EventStoreError, ValueError, OSError) as error:
+    except (EventStoreError, ValueError, OSError, ModuleNotFoundError) as error:
         complain(_line(error))
         return REFUSED
     except Exception as error:
@@ -99,7 +100,8 @@ def _run(arguments: list[str]) -> int:
         if not callable(format_message):
             raise
         # Wrong usage: typer's own errors have this method, and no class that typer exports.
-        complain(f"{str(format_message()).rstrip('.')} (see toolledger --help)")
+        used = getattr(getattr(error, "ctx", None), "command_path", "toolledger")
+        complain(f"{str(format_message()).rstrip('.')} (see {used} --help)")
         return USAGE
     return 0
 

@@ -73,7 +73,11 @@ GROUPS = {
             "toolledger check request.json --provider openai",
         ),
         Listed(tools, "the calls and their statuses", "toolledger tools support-42 --open"),
-        Listed(stats, "failures, retries and tokens", "toolledger stats --every 1d"),
+        Listed(
+            stats,
+            "failures, retries and tokens",
+            "toolledger stats --every 1d --tables sqlite:///stats.db",
+        ),
         Listed(
             why, "why a conversation failed, in ten lines", "toolledger why support-42 --markdown"
         ),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventstore import Conversation, EventStore
+from eventstore import Conversation, EventStore, NotAStore
 from eventstore.providers import PROVIDERS, AnyProvider
 from eventstore.providers import known_provider as provider_name
 from projections.cli.output import console
@@ -66,8 +68,24 @@ def open_store(
         if clock is not None:
             return EventStore.open(url, create=create, tenant=tenant.get(), clock=clock)
         return EventStore.open(url, create=create, tenant=tenant.get())
+    except NotAStore as error:
+        raise NotAStore(f"{error}, with --url or TOOLLEDGER_URL") from error
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
+
+
+def same_store(command: str, url: str) -> str:
+    """Return a command with the options that name the store and the tenant of this one.
+
+    What the environment says, and the default, need no option.
+    """
+    from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
+
+    if url not in (URL, os.environ.get("TOOLLEDGER_URL")):
+        command += f" --url {quote(shown_url(url))}"
+    if tenant.get() not in ("", os.environ.get("TOOLLEDGER_TENANT")):
+        command = command.replace("toolledger", f"toolledger --tenant {quote(tenant.get())}", 1)
+    return command
 
 
 def existing(store: EventStore, conversation_id: str) -> Conversation:

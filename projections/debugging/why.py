@@ -119,7 +119,9 @@ class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
     def markdown(self) -> str:
         """Return the lines as a Markdown list under a heading, for an issue or a chat."""
         items = "\n".join(f"- **{label}**: {escaped(text)}" for label, text in self.labelled)
-        return f"### Why {escaped(self.conversation_id)} failed\n\n{items}\n"
+        name = escaped(self.conversation_id)
+        heading = f"Why {name} failed" if self.causes or self.failure else f"How {name} ended"
+        return f"### {heading}\n\n{items}\n"
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -212,6 +214,8 @@ def _end_of_run(facts: LogFacts, last: Recorded) -> str:
         text = f"the run ended at version {ended.version}: {event.reason}"
         if event.failure is not None:
             text += f" ({event.failure.kind})"
+    elif isinstance(last.event, MessageAdded) and last.event.role == "assistant":
+        text = f"the assistant answered at version {last.version}"
     else:
         text = f"the log just stops at version {last.version} ({_what(last)})"
     started = facts.started[-1].event if facts.started else None

@@ -280,6 +280,27 @@ def test_wrong_usage_is_refused_in_one_line(
     assert list(run.folder.iterdir()) == []
 
 
+def test_a_complaint_names_the_help_that_helps(run: Command, store: EventStore) -> None:
+    """Wrong usage names the command's help, a missing store the option, swapped ids their order."""
+    assert run.refused("show", "--nonsense", status=2).endswith("(see toolledger show --help)\n")
+    assert run.here("show", "-h").stdout == run.here("show", "--help").stdout
+    assert run.refused("show").endswith("name another file, with --url or TOOLLEDGER_URL\n")
+    swapped = run.refused("approve", "call_2", "chat", "--url", run.url)
+    assert swapped == "toolledger: 'chat' is the conversation: name it before the call\n"
+
+
+def test_a_command_is_printed_for_the_same_store(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that was named on the command line is named in the commands to go on with."""
+    command = "toolledger approve CONVERSATION CALL"
+    assert f"({command} --url {run.url})" in run.here("approvals", "--url", run.url).stdout
+    monkeypatch.setenv("TOOLLEDGER_URL", run.url)
+    assert f"({command})" in run.here("approvals").stdout
+    named = command.replace("toolledger", "toolledger --tenant acme")
+    assert f"({named})" in run.here("--tenant", "acme", "approvals").stdout
+
+
 READERS: tuple[Sequence[str], ...] = (
     ["show"],
     ["show", "x"],
@@ -435,6 +456,32 @@ def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
     assert second[0]["added"] == 0
     (listed,) = run.lines("show", "--url", run.url)
     assert (listed["conversation_id"], listed["version"], listed["calls"]) == ("chat", 40, 10)
+
+
+def test_a_conversation_goes_on_in_another_file_of_traces(run: Command) -> None:
+    """The second part has an id of its own, and nothing of it is lost."""
+    for number in "12":
+        call = {
+            "traceId": number * 32,
+            "spanId": number * 16,
+            "name": "execute_tool find",
+            "startTimeUnixNano": number * 19,
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}}
+                for key, value in (
+                    ("gen_ai.operation.name", "execute_tool"),
+                    ("gen_ai.tool.name", "find"),
+                    ("gen_ai.tool.call.id", f"call_{number}"),
+                    ("gen_ai.conversation.id", "talk"),
+                )
+            ],
+        }
+        exported = {"resourceSpans": [{"scopeSpans": [{"spans": [call]}]}]}
+        (run.folder / f"{number}.jsonl").write_text(json.dumps(exported) + "\n")
+    first, second = run.json("import", "1.jsonl", "2.jsonl")
+    assert (first["ids"], second["ids"]) == (["talk"], [f"talk/trace-{'2' * 32}"])
+    assert first["added"] == second["added"] > 0
+    assert [each["id"] for each in run.json("tools")] == ["call_1", "call_2"]
 
 
 def test_an_import_says_what_was_wrong(run: Command) -> None:
@@ -939,14 +986,19 @@ def test_replay_shows_what_each_event_changed(run: Command, store: EventStore) -
     assert run.here("replay", "chat", "--until", "0", "--url", run.url).stdout == ""
 
 
-def test_why_says_how_it_ended_and_where_to_look(run: Command, store: EventStore) -> None:
+def test_why_says_how_it_ended_and_where_to_look(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten lines for people, a list for an issue, and every field for programs."""
     lines = run.here("why", "chat", "--url", run.url).stdout.splitlines()
     assert len(lines) == 10
     assert lines[0].startswith("ended      the log just stops at version 10 (pending), with 1 call")
     assert lines[1].startswith('cause      version 10: delete {"id":8} was never answered')
     assert lines[8].endswith("find at version 2, failed at 4")
-    assert lines[9] == "look at    version 10: toolledger show chat --around 10"
+    shown = "look at    version 10: toolledger show chat --around 10"
+    assert lines[9].startswith(f"{shown} --url ")
+    monkeypatch.setenv("TOOLLEDGER_URL", run.url)
+    assert run.here("why", "chat").stdout.splitlines()[9] == shown
     out = run.here("why", "chat", "--markdown", "--url", run.url).stdout
     assert out.startswith("### Why chat failed\n\n- **ended**: ")
     data = run.json("why", "chat", "--url", run.url)

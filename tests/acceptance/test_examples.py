@@ -126,7 +126,7 @@ def test_the_web_inbox_takes_a_decision_on_what_it_showed(tmp_path: Path) -> Non
             assert "send_mail" not in fetch(address)
         finally:
             server.kill()
-    with EventStore.open(f"sqlite:///{tmp_path}/agent.db") as store:
+    with EventStore.open(f"sqlite:///{tmp_path}/web_inbox.db") as store:
         (tool,) = store.conversation("news").tools.values()
         assert tool.status.name == "Approved"
 

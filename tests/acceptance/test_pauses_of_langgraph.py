@@ -286,10 +286,10 @@ def test_an_async_graph_is_interrupted_as_well(shop: Shop) -> None:
             app = graph(recorded_model, tools_node)
             (asked,) = (await app.ainvoke(START_STATE, CONFIG))["__interrupt__"]
             assert asked.value == {"refund": 7}
-            assert (await chat.tools)["call_refund_async"].is_paused
+            assert (await chat.tools())["call_refund_async"].is_paused
             await chat.approve("call_refund_async", by="grace")
             await app.ainvoke(Command(resume="yes"), CONFIG)
             assert shop.ran == ["find 7", "refund 7: yes"]
-            assert (await chat.tools)["call_refund_async"].attempts == 2
+            assert (await chat.tools())["call_refund_async"].attempts == 2
 
     asyncio.run(main())

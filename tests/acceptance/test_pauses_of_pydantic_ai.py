@@ -140,7 +140,7 @@ def test_a_tool_that_needs_an_approval_waits_in_the_inbox(store: EventStore, sho
         result = await shop.agent(chat, calling("find", "refund")).run("refund order 7")
         (asked,) = result.output.approvals
         assert (asked.tool_call_id, shop.ran) == ("call_refund", ["find"])
-        tools = await chat.tools
+        tools = await chat.tools()
         assert tools["call_find"].status.name == "Completed"
         assert tools["call_refund"].status == Pending(
             None, needs_decision=True, reason="ApprovalRequired"
@@ -167,7 +167,7 @@ def test_an_approval_in_the_log_lets_the_agent_go_on(store: EventStore, shop: Sh
         )
         assert second.output == "done"
         assert shop.ran == ["find", "refund 8"]
-        refund = (await chat.tools)["call_refund"]
+        refund = (await chat.tools())["call_refund"]
         assert (refund.status.name, refund.attempts) == ("Completed", 2)
 
     in_conversation(store, act)
@@ -185,7 +185,7 @@ def test_an_agent_that_goes_on_without_a_decision_runs_nothing(
         with pytest.raises(Exception, match="paused until a person decides"):
             await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert shop.ran == []
-        assert (await chat.tools)["call_refund"].is_paused
+        assert (await chat.tools())["call_refund"].is_paused
 
     in_conversation(store, act)
 
@@ -202,7 +202,7 @@ def test_a_rejection_in_the_log_reaches_the_agent(store: EventStore, shop: Shop)
         results = DeferredToolResults(approvals={"call_refund": denied})
         await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert shop.ran == []
-        assert (await chat.tools)["call_refund"].status.name == "Rejected"
+        assert (await chat.tools())["call_refund"].status.name == "Rejected"
 
     in_conversation(store, act)
 
@@ -214,14 +214,14 @@ def test_a_call_for_another_system_waits_for_its_result(store: EventStore, shop:
         agent = shop.agent(chat, calling("ship"))
         first = await agent.run("ship order 7")
         assert [call.tool_call_id for call in first.output.calls] == ["call_ship"]
-        assert (await chat.tools)["call_ship"].is_paused
+        assert (await chat.tools())["call_ship"].is_paused
         await chat.complete("call_ship", "shipped")
         results = DeferredToolResults(calls={"call_ship": "shipped"})
         second = await agent.run(
             message_history=first.all_messages(), deferred_tool_results=results
         )
         assert (second.output, shop.ran) == ("done", ["ship asked"])
-        assert (await chat.tools)["call_ship"].attempts == 1
+        assert (await chat.tools())["call_ship"].attempts == 1
 
     in_conversation(store, act)
 
@@ -232,7 +232,7 @@ def test_all_tools_of_the_test_model_end_as_they_should(store: EventStore, shop:
     async def act(chat: AsyncConversation) -> None:
         result = await shop.agent(chat, TestModel()).run("go")
         assert isinstance(result.output, DeferredToolRequests)
-        statuses = {tool.call.name: tool.status for tool in (await chat.tools).values()}
+        statuses = {tool.call.name: tool.status for tool in (await chat.tools()).values()}
         assert {name: status.name for name, status in statuses.items()} == {
             "find": "Completed",
             "refund": "Pending",

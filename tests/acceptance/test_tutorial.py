@@ -67,8 +67,9 @@ class Newcomer:
         said = ""
         for command in COMMAND.findall("\n".join(SHELL.findall(step))):
             if command.startswith("rm "):
-                for name in command.split()[1:]:
-                    (self.folder / name).unlink()
+                for pattern in command.split()[2:]:  # after rm -f
+                    for path in self.folder.glob(pattern):
+                        path.unlink()
             elif command.startswith("timeout "):
                 self.kill_while_the_bank_works(command.partition("KILL 3 ")[2])
             elif not command.startswith("cat "):

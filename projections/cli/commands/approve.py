@@ -24,6 +24,7 @@ from projections.cli.options import (
     caught_up,
     existing,
     open_store,
+    same_store,
 )
 from projections.cli.output import print_json, say, show_table, shown_width
 from projections.formatting import arguments_text, plural, quoted_name, utc_text
@@ -83,7 +84,8 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
             row.append(_waits(approval))
     show_table(heads, rows)
     waits = "waits" if len(found) == 1 else "wait"
-    say(f"{plural(len(found), 'call')} {waits} (toolledger approve CONVERSATION CALL)")
+    command = same_store("toolledger approve CONVERSATION CALL", url)
+    say(f"{plural(len(found), 'call')} {waits} ({command})")
     if any(len(text) == shown_width(SHOWN_CHARACTERS) for text in arguments):
         say("of long arguments only the beginning and the end are shown: --json has all")
 
@@ -150,6 +152,9 @@ def _waiting(
     Raises:
         ValueError: there is no such call, or its arguments are not those that were shown.
     """
+    is_empty = next(store.conversation(conversation_id).events(), None) is None
+    if is_empty and next(store.conversation(call_id).events(), None) is not None:
+        raise ValueError(f"{call_id!r} is the conversation: name it before the call")
     chat = existing(store, conversation_id)
     tool = chat.tools.get(call_id)
     if tool is None:

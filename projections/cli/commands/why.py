@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
-from projections.cli.options import URL, ConversationId, Json, Url, named, open_store
+from projections.cli.options import URL, ConversationId, Json, Url, named, open_store, same_store
 from projections.cli.output import clean, print_json, say
 from projections.debugging.scan import scan as scanned
 from projections.debugging.why import escaped
@@ -31,6 +32,9 @@ def why(
     with open_store(url) as store:
         events = list(named(store, conversation_id).events())
     diagnosis = diagnosed(events)
+    if diagnosis.command is not None:
+        command = same_store(diagnosis.command, url)
+        diagnosis = msgspec.structs.replace(diagnosis, command=command)
     findings = scanned(events) if scan else []
     if as_json:
         print_json({"why": diagnosis, "findings": findings} if scan else diagnosis)

@@ -331,6 +331,13 @@ def test_the_same_lines_come_again() -> None:
     assert why(events) == why(list(events)) == why(iter(events))
 
 
+def test_a_conversation_that_went_well_ended_with_an_answer() -> None:
+    """Nothing failed: neither the first line nor the heading says so."""
+    diagnosis = story(call("a"), done("a"), ANSWER)
+    assert diagnosis.ended == f"the assistant answered at version {diagnosis.last_version}"
+    assert diagnosis.markdown().startswith("### How chat ended\n\n")
+
+
 def test_the_diagnosis_is_data_and_markdown() -> None:
     """JSON has every field, and Markdown shows foreign text as it is."""
     diagnosis = story(call("a"), failed("a", "<b>no *stars*</b> | `x`"), ANSWER)

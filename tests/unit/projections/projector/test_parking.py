@@ -134,6 +134,25 @@ def test_an_event_that_the_database_does_not_take_is_parked(store: EventStore, b
         check(projector, store)
 
 
+def test_the_event_at_fault_is_found_by_halves(store: EventStore) -> None:
+    """The last of eight events is refused with 8, 4 and 2, and twice alone."""
+    for number in range(8):
+        store.conversation("a").request("f", {"n": number})
+    refused: list[int] = []
+
+    def refuse(statement: str, parameters: Any) -> None:
+        if statement.startswith("INSERT INTO toolledger_calls"):
+            rows = parameters if isinstance(parameters, list) else [parameters]
+            if '"n":7' in str(rows):
+                refused.append(len(rows))
+                raise DBAPIError(statement, None, TooLong("it is too long"))
+
+    with before_statements(refuse), Projector(store, batch=8) as projector:
+        assert projector.catch_up() == 8
+        assert [(p.conversation_id, p.version) for p in projector.parked()] == [("a", 8)]
+    assert refused == [8, 4, 2, 1, 1]
+
+
 def refuse_checkpoints(error: Exception, times: int) -> AbstractContextManager[None]:
     """Let the database refuse so many writes of checkpoints."""
     left = iter(range(times))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.losses import put_back
 from support.projected_logs import check, execute, run
+from support.statements import overtaken
 
 from eventstore import (
     CursorLost,
@@ -177,6 +178,20 @@ def test_a_log_put_back_under_a_running_projector_is_noticed(
         assert isinstance(refused.value.__cause__, CursorLost)
         assert {name for name, _ in projector.tools()} == {"a"}
         projector.rebuild()
+        check(projector, store)
+
+
+def test_a_projector_that_another_one_has_passed_refuses_nothing(store: EventStore) -> None:
+    """The lane is further than where it stood when work began, and not further than the log."""
+    run(store, "a", 2)
+    with Projector(store) as projector, Projector(store) as other:
+
+        def overtake() -> int:
+            run(store, "b")
+            return other.catch_up()
+
+        with overtaken("FROM toolledger_checkpoints", overtake) as applied:
+            assert (projector.catch_up(), applied) == (0, [9])
         check(projector, store)
 
 
