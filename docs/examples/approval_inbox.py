@@ -11,7 +11,7 @@ from __future__ import annotations
 from eventstore import Dispatcher, EventStore, FunctionTool
 from projections import pending_approvals, resume_plan
 
-URL = "sqlite:///agent.db"
+URL = "sqlite:///inbox.db"
 
 
 def send_mail(to: str) -> str:

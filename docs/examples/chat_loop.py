@@ -31,7 +31,7 @@ def ask_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Ask one question, and print the answer."""
-    with EventStore.open("sqlite:///agent.db") as store:
+    with EventStore.open("sqlite:///chat_loop.db") as store:
         chat = store.conversation("support-42")
         dispatcher = Dispatcher(chat, [find_order])
         chat.add_message("user", "Where is my order 7?")

@@ -100,7 +100,7 @@ def main() -> None:
         rows = [{"tool": "search", "cents": 2}, {"tool": "translate", "cents": 5}]
         connection.execute(price.insert(), rows)
     engine.dispose()
-    with EventStore.open("sqlite:///agent.db") as store:
+    with EventStore.open("sqlite:///shop.db") as store:
         chat = store.conversation("trip")
         for tool, arguments in (("search", {"q": "Oslo"}), ("search", {"q": "Lyon"})):
             with chat.running(chat.request(tool, arguments).id) as attempt:

@@ -18,7 +18,7 @@ from eventstore import Dispatcher, EventStore, FunctionTool, Outcome, Tool
 from projections import resume_plan
 
 BANK = Path("bank.txt")
-URL = "sqlite:///agent.db"
+URL = "sqlite:///crash_and_resume.db"
 
 
 def refund(order: int) -> str:

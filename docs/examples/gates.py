@@ -37,7 +37,7 @@ class OfficeHours(ToolGate):
 
 def main() -> None:
     """Ask for a refund in the first turn and in the second, by day and by night."""
-    with EventStore.open("sqlite:///agent.db") as store:
+    with EventStore.open("sqlite:///gates.db") as store:
         for is_open in (True, False):
             chat = store.conversation(f"open-{is_open}")
             gates = [OpeningGate(["find_order"]), OfficeHours(is_open=is_open)]

@@ -25,7 +25,7 @@ def ask_carrier(number: int) -> str:
 def main() -> None:
     """Run the tool until the carrier answers."""
     tool = FunctionTool(ask_carrier, retry=RetryPolicy(max_attempts=3, initial_backoff=0.01))
-    with EventStore.open("sqlite:///agent.db") as store:
+    with EventStore.open("sqlite:///retrying_tool.db") as store:
         chat = store.conversation("parcels")
         chat.add_message("user", "Where is parcel 9?")
         Dispatcher(chat, [tool]).dispatch([chat.request("ask_carrier", {"number": 9})])

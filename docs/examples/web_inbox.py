@@ -89,7 +89,7 @@ class Inbox:
 
 def main(port: int) -> None:
     """Serve the inbox on this machine until Ctrl-C."""
-    with EventStore.open("sqlite:///agent.db") as store:
+    with EventStore.open("sqlite:///web_inbox.db") as store:
         store.conversation("news").request("send_mail", {"to": "all@example.com"})
         with make_server("127.0.0.1", port, Inbox(store)) as server:
             print(f"http://127.0.0.1:{server.server_port}", flush=True)
