@@ -12,7 +12,15 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-NOT_FOR_USERS = {"check", "docs", "frameworks", "test", "test-browser", "test-integrations"}
+NOT_FOR_USERS = {
+    "check",
+    "docs",
+    "frameworks",
+    "test",
+    "test-browser",
+    "test-cluster",
+    "test-integrations",
+}
 _FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*>=\s*(?P<version>[0-9][0-9.]*)")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.domain.calls import FunctionCall
     from eventstore.domain.events import Event, Recorded, RunStarted
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
@@ -74,6 +75,14 @@ class Conversation:
     def tools(self) -> dict[str, Tool]:
         """Every call by its id, as it stands in the log now."""
         return fold_tools(self.events())
+
+    def tool(self, call_id: str) -> Tool:
+        """Return one call, as it stands in the log now; while it is open, nothing is read.
+
+        Raises:
+            UnknownCall: the conversation has no such call.
+        """
+        return self.session.tool(self.id, call_id)
 
     def follow(
         self,
@@ -188,6 +197,21 @@ class Conversation:
         """
         return self.session.run(commands.request(self.id, name, arguments, call_id))
 
+    def turn(
+        self, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall] = ()
+    ) -> list[Tool]:
+        """Record what the model said and the calls that it made, as one append; return the calls.
+
+        `content` is text, which may be empty, or parts. `FunctionCall.of` makes a call of a name
+        and arguments; one without an id gets one. It is for what has no provider's form; a
+        provider's message is for `record`, which stores a response once.
+
+        Raises:
+            TypeError: the content is neither text nor parts, or a call is not a `FunctionCall`.
+            EventStoreError: a call has an id that another one has.
+        """
+        return self.session.run(commands.turn(self.id, content, calls))
+
     def approve(
         self,
         call_id: str,
@@ -245,7 +269,8 @@ class Conversation:
     def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, the result was supplied.
 
-        A `Text`, `Image` or `Document`, or a list of them, is shown to the model as what it is.
+        A `Text`, `Image` or `Document`, the bytes of an image or a PDF, or a list of these, is
+        shown to the model as what it is.
         """
         return self.session.run(commands.complete(self.id, call_id, result, synthetic=synthetic))
 
@@ -258,6 +283,15 @@ class Conversation:
     ) -> Tool:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
         return self.session.run(commands.fail(self.id, call_id, error, delay))
+
+    def begin(self, call_id: str, attempt: int | None = None) -> Attempt:
+        """Start a call as `start` does, and return the attempt, for another hook to end.
+
+        `complete`, `fail` and `pause` of the attempt record its end with its number and duration.
+        Without one of them it is unknown whether the call took effect: take `running` where one
+        block can hold both.
+        """
+        return Attempt(self.session, self.id, self.start(call_id, attempt))
 
     @contextmanager
     def running(
@@ -280,7 +314,7 @@ class Conversation:
             SilentAttempt: the block ended without `complete()` or `fail()`.
         """
         checked_pauses(pauses)
-        run = Attempt(self.session, self.id, self.start(call_id, attempt))
+        run = self.begin(call_id, attempt)
         try:
             yield run
         except BaseException as error:
@@ -329,6 +363,7 @@ class Conversation:
         *,
         is_error: Callable[[Any], bool] | None = None,
         is_rejection: Callable[[Any], bool] | None = None,
+        imported: bool = True,
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
 
@@ -338,6 +373,9 @@ class Conversation:
         `is_rejection` returns whether a person refused the call. Of a whole request, its list is
         recorded.
 
+        A call without a result may have run where the messages come from (`imported`): its outcome
+        is unknown. With `imported=False` it has not run yet, as with `record`.
+
         Returns the calls that they make or answer, in order.
 
         Raises:
@@ -346,7 +384,7 @@ class Conversation:
         from eventstore.history_import import record_messages  # loads the providers
 
         return self.session.run(
-            record_messages(self.id, messages, provider, is_error, is_rejection)
+            record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
         )
 
     def import_messages(

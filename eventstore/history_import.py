@@ -213,13 +213,15 @@ def record_messages(
     provider: str,
     is_error: Test | None = None,
     is_rejection: Test | None = None,
+    *,
+    imported: bool = True,
 ) -> Command[list[Tool]]:
     """Record messages as one append; see `Conversation.record_messages`."""
     items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_PLACE)
     compacted = [compact(item, provider) for item in items]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        return to_events(compacted, state, look_up, provider, imported=True).events
+        return to_events(compacted, state, look_up, provider, imported=imported).events
 
     return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import ConversationState
 from eventstore.append.pending_append import PendingAppend
-from eventstore.errors import EventStoreError, StoreCorrupt
+from eventstore.append.tool_fold import fold_tools
+from eventstore.errors import EventStoreError, StoreCorrupt, UnknownCall
 from eventstore.storage.interface import Append
 from eventstore.storage.sql.host_connection import ConnectionStorage
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.domain.events import Recorded
+    from eventstore.domain.tool import Tool
     from eventstore.session import LogSession, Session
 
 T = TypeVar("T")
@@ -78,6 +80,13 @@ class ConnectionSession:
         for recorded in self.events(conversation_id):
             version = recorded.version
         return version
+
+    def tool(self, conversation_id: str, call_id: str) -> Tool:
+        """Return one call, as the transaction sees it."""
+        tool = fold_tools(self.events(conversation_id), {call_id}).get(call_id)
+        if tool is None:
+            raise UnknownCall(call_id, conversation_id)
+        return tool
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""

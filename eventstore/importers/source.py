@@ -185,7 +185,8 @@ class Source:
         """Return whether a transcript has messages; one without them becomes a problem."""
         messages = iter(transcript.messages)
         for first in messages:
-            transcript.messages = chain((first,), messages)
+            if messages is transcript.messages:  # a list can be read once more
+                transcript.messages = chain((first,), messages)
             return True
         self._problems.add(f"{transcript.id}: no messages")
         return False

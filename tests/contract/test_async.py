@@ -36,6 +36,8 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._behind, name)
+        if name == "tools":  # a property of a Conversation
+            return self._waited(value())
         if not callable(value):
             return self._waited(value)
         return lambda *args, **options: self._waited(value(*args, **options))

@@ -793,7 +793,7 @@ def test_a_task_appends_inside_its_transaction(async_world: AsyncWorld) -> None:
             tags = [recorded.event.tag async for recorded in chat.events()]
             assert tags == ["message", "pending", "running", "completed", "pending", "message"]
             assert await chat.version == 6
-            assert list(await chat.tools) == [call.id, "2"]
+            assert list(await chat.tools()) == [call.id, "2"]
             assert await store.conversation("chat").version == 0
             async with connection.begin_nested() as savepoint:
                 await chat.append(message())

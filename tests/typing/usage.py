@@ -237,7 +237,7 @@ async def awaited(url: str, message: object) -> None:
                 assert_type(await attempt.complete("done"), Tool)
         assert_type(await chat.request("refund", {"order": 7}), Tool)
         assert_type(await chat.version, int)
-        assert_type(await chat.tools, dict[str, Tool])
+        assert_type(await chat.tools(), dict[str, Tool])
         assert_type([recorded async for recorded in chat.events()], list[Recorded])
         async for recorded in store.follow(await store.end(), timeout=5):
             assert_type(recorded, Recorded)

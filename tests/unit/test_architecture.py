@@ -39,7 +39,9 @@ _TABLES = (
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
     "agents": "openai_agents",
-    "mcp": "mcp",
+    "claude_agent_sdk": "claude_agent_sdk",
+    "google": "google_adk",
+    "mcp": "mcp(_server)?",
     "opentelemetry": "opentelemetry",
     "pydantic_ai": "pydantic_ai",
     "strands": "strands",

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from eventstore import EventStore
+from eventstore import AsyncEventStore, EventStore
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
@@ -706,3 +706,35 @@ def test_a_date_in_retry_after_counts_from_the_failure(chat: Conversation) -> No
     assert isinstance(status, Failed)
     assert 3_500 < (status.failure.retry_after or 0) <= 3_600
     assert status.failure.kind is ErrorKind.RATE_LIMIT
+
+
+def test_an_attempt_may_begin_in_one_hook_and_end_in_another(chat: Conversation) -> None:
+    """Its end has its number and its duration; a second end is refused."""
+    call = chat.request("refund", {"order": 7})
+    first = chat.begin(call.id)
+    assert first.arguments == {"order": 7}
+    with pytest.raises(IllegalTransition):
+        chat.begin(call.id)
+    first.fail(ConnectionError("down"))
+    second = chat.begin(call.id)
+    second.complete("paid")
+    with pytest.raises(IllegalTransition):
+        second.complete("paid again")
+    ends = [e.event for e in chat.events() if isinstance(e.event, ToolFailed | ToolCompleted)]
+    assert [end.attempt for end in ends] == [1, 2]
+    assert all(end.duration is not None for end in ends)
+
+
+def test_with_asyncio_an_attempt_may_end_in_another_hook() -> None:
+    """Another task may end it, as long as the store is open."""
+
+    async def run() -> Tool:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("support-42")
+            call = await chat.request("refund")
+            attempt = await asyncio.create_task(chat.begin(call.id))
+            await asyncio.create_task(attempt.complete("paid"))
+            return await chat.tool(call.id)
+
+    tool = asyncio.run(run())
+    assert (tool.status.name, tool.attempts) == ("Completed", 1)

@@ -30,6 +30,7 @@ from eventstore.errors import ImportConflict
 from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes, ImportSource
 from eventstore.importers.transcript import is_refusal
 from eventstore.providers.model import ParsedCall, ParsedMessage, ParsedResult
+from projections import pending_approvals, resume_plan
 from projections.history.projection import model_history
 
 
@@ -196,6 +197,23 @@ def test_decisions_after_an_import_are_no_contradiction(chat: Conversation) -> N
         "message",
         "message",
     ]
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_messages_are_of_elsewhere_or_of_now(store: EventStore, imported: bool) -> None:
+    """An open call may have run elsewhere, and waits then for nobody; one of now may be started."""
+    chat = store.conversation("chat")
+    (call,) = chat.record_messages(HISTORY[:2], imported=imported)
+    plan = resume_plan(chat.events(), lambda _: False)
+    assert [step.id for step in (plan.unknown if imported else plan.safe)] == [call.id]
+    assert [waiting.call.id for waiting in pending_approvals(store)] == ([], [call.id])[
+        not imported
+    ]
+    other = store.conversation("other")
+    for message in HISTORY[:2]:
+        other.record(message)
+    same = [each.event for each in other.events()] == [each.event for each in chat.events()]
+    assert same is not imported
 
 
 def test_two_imports_at_once_double_nothing(tmp_path: Path) -> None:

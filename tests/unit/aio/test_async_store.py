@@ -328,7 +328,7 @@ def test_every_verb_is_there(run: Callable[[Main], Any]) -> None:
         answer = {"role": "tool", "tool_call_id": "a", "content": "no"}
         answered = await chat.record_messages([answer], is_error=lambda _: True)
         assert [t.status.name for t in answered] == ["Failed"]
-        assert set(await chat.tools) == {first.id, second.id, third.id, "a"}
+        assert set(await chat.tools()) == {first.id, second.id, third.id, "a"}
         found = [r.version async for r in store.read_fingerprint(fingerprint("pay", {"n": 2}))]
         assert found == [3, 4, 5, 6, 7]
         assert [r.version async for r in store.read_call("chat", second.id)] == [8, 9]
@@ -369,7 +369,7 @@ def test_an_attempt_records_how_it_ends(run: Callable[[Main], Any]) -> None:
                 await chat.complete(calls[4], "paid by another")
                 raise ValueError("broke")
         assert "was not recorded" in caught.value.__notes__[0]
-        tools = await chat.tools
+        tools = await chat.tools()
         found = [getattr(getattr(tools[c].status, "failure", None), "code", "") for c in calls]
         assert found == [None, "no_result", "cancelled", "", ""]
 
@@ -407,7 +407,7 @@ def test_an_attempt_cancelled_as_it_starts_has_not_run(
                 await task
         monkeypatch.undo()
         assert "disk full" in caught.value.__notes__[0]
-        tools = await chat.tools
+        tools = await chat.tools()
         assert [tools[c].status.name for c in calls] == ["Failed", "Running"]
         assert tools[calls[0]].status.failure == NOT_RUN  # type: ignore[union-attr]
         assert (await chat.start(calls[0])).attempts == 2
@@ -509,7 +509,7 @@ def test_closing_carries_out_what_was_asked_for(url: str) -> None:
             await chat.append(message("late"))
         gate.go.set()
         await closing
-        for attempt in (chat.append(message()), chat.version, store.end(), chat.tools):
+        for attempt in (chat.append(message()), chat.version, store.end(), chat.tools()):
             with pytest.raises(StoreClosed):
                 await attempt
         with pytest.raises(StoreClosed):

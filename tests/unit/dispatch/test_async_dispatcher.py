@@ -50,7 +50,7 @@ def test_the_dispatcher_takes_its_own_kind_of_conversation(chat: Conversation) -
             assert dispatcher.conversation is chat
             done = await dispatcher.dispatch(calls)
             assert [tool.response and tool.response.result for tool in done] == [1, 2, 3]
-            assert list((await chat.tools).values()) == done
+            assert list((await chat.tools()).values()) == done
             with pytest.raises(TypeError, match="AsyncDispatcher takes those of an Async"):
                 Dispatcher(chat, [add])  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def test_the_event_loop_runs_during_commits_and_reads() -> None:
             assert len(done) == 2
             assert len(await dispatcher.resume()) == 3
             committer.storage = paced.storage
-            assert {tool.status.name for tool in (await chat.tools).values()} == {"Completed"}
+            assert {tool.status.name for tool in (await chat.tools()).values()} == {"Completed"}
             assert paced.operations > 10
 
     asyncio.run(main())
