@@ -54,12 +54,17 @@ def chat(store: EventStore) -> Conversation:
 def fork(job: Callable[[], object]) -> int:
     """Run the job in a child, whose status is 0 if the job succeeded.
 
-    A child that does not end is killed, and has not succeeded.
+    A child that does not end is killed, and has not succeeded. It is not traced: the tracer of
+    coverage has a lock, which another thread may hold while the process forks, and the child would
+    wait for it forever.
     """
+    tracer = sys.gettrace()
+    sys.settrace(None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         child = os.fork()
     if child:
+        sys.settrace(tracer)
         return child
     signal.alarm(600)
     status = 1
