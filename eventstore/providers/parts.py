@@ -420,4 +420,4 @@ def results_message_for(
         return {"role": "user", key: ordered}
     waiting = iter(ordered)
     filled = [next(waiting) if block is None else copied(block) for block in blocks]
-    return {**copied(native), key: filled}
+    return {name: filled if name == key else copied(value) for name, value in native.items()}

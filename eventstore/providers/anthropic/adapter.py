@@ -227,20 +227,23 @@ def _items(message: JsonObject, is_error: ResultTest, is_rejection: ResultTest) 
         said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
         return [said] if text.strip() else []
     kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
-    results = [
-        _result(block, is_error, is_rejection) for block in content if _is(block, "tool_result")
-    ]
-    rest = [block for block, kind in zip(content, kinds, strict=True) if kind != "tool_result"]
+    results: list[ParsedItem] = []
+    rest: list[JsonValue] = content
+    if "tool_result" in kinds:
+        rest = [block for block in content if not _is(block, "tool_result")]
+        results = [
+            _result(block, is_error, is_rejection) for block in content if _is(block, "tool_result")
+        ]
     well_formed = given == role
     if role == "assistant":
         native = _native(message, role, rest)
         return [*_message(native, well_formed=well_formed, message_id=message_id), *results]
-    items: list[ParsedItem] = [*results]
+    items = results
     if "tool_use" in kinds:  # only an assistant can call
         calls = [block for block in rest if _is(block, "tool_use")]
         rest = [block for block in rest if not _is(block, "tool_use")]
         items += _message(_native({}, "assistant", calls), well_formed=False)
-    count = len(results)
+    count = kinds.count("tool_result")
     well_formed = well_formed and "tool_result" not in kinds[count:]
     native = _native(message, role, [*([None] * count), *rest])
     items += _message(native, well_formed=well_formed, message_id=message_id, result_count=count)
@@ -267,6 +270,7 @@ def _message(
     blocks: list[JsonValue] = native["content"][result_count:]
     parts: list[Part] = []
     calls: list[ParsedCall] = []
+    role = native["role"]
     for block in blocks:
         if _is(block, "tool_use"):
             call_id = block.get("id")
@@ -278,14 +282,12 @@ def _message(
             )
         elif (part := _part(block)) is not None:
             parts.append(part)
-    well_formed = well_formed and all(
-        _is_well_formed_block(block, native["role"]) for block in blocks
-    )
+        well_formed = well_formed and _is_well_formed_block(block, role)
     if not (parts or calls or (result_count and well_formed)):
         return []
     shares_message = result_count > 0
     said = ParsedMessage(
-        native["role"],
+        role,
         tuple(parts),
         tuple(calls),
         native,
@@ -443,18 +445,17 @@ def _without_final_reasoning(messages: list[JsonObject], changes: list[Change]) 
     follower = "user"
     for message in reversed(messages):
         content: JsonValue = message["content"]
-        if message["role"] == "assistant" != follower and isinstance(content, list):
-            while content and isinstance(content[-1], dict) and _is_reasoning(content[-1]):
+        role = message["role"]
+        if role == "assistant" != follower and isinstance(content, list):
+            while (
+                content and isinstance(content[-1], dict) and content[-1].get("type") in REASONING
+            ):
                 content.pop()
                 changes.append(Change("dropped", "AN17", "reasoning with nothing after it"))
         if content:
             kept.append(message)
-            follower = message["role"]
+            follower = role
     return kept[::-1]
-
-
-def _is_reasoning(block: JsonObject) -> bool:
-    return block.get("type") in REASONING
 
 
 def _is_unsigned(part: Part) -> bool:

@@ -20,7 +20,13 @@ MARK: Final = "cache_control"
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
     """Take out of `messages` the marks that the API refuses, and yield what was changed."""
-    marked = [block for message in messages for block in _marked_blocks(message["content"])]
+    contents = [message["content"] for message in messages]
+    marked = [
+        block
+        for content in contents
+        if isinstance(content, list)
+        for block in _marked_blocks(content)
+    ]
     for block in marked:
         if block.get("type") in reasoning:
             del block[MARK]
@@ -34,12 +40,13 @@ def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) ->
     yield from _shorten_late_hours(marked[-MAX_MARKS:])
 
 
-def _marked_blocks(content: JsonValue) -> Iterator[JsonObject]:
+def _marked_blocks(content: list[JsonValue]) -> Iterator[JsonObject]:
     """Yield the blocks with a mark, those in a result before the result itself."""
-    for block in content if isinstance(content, list) else ():
+    for block in content:
         if isinstance(block, dict):
-            if block.get("type") == "tool_result":
-                yield from _marked_blocks(block.get("content"))
+            inner: JsonValue = block.get("content")
+            if isinstance(inner, list) and block.get("type") == "tool_result":
+                yield from _marked_blocks(inner)
             if MARK in block:
                 yield block
 
