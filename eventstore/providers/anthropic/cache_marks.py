@@ -24,7 +24,7 @@ def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) ->
     marked = [
         block
         for content in contents
-        if isinstance(content, list)
+        if is_json_list(content)
         for block in _marked_blocks(content)
     ]
     for block in marked:
