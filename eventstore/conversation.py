@@ -336,6 +336,7 @@ class Conversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
+        usage: bool = False,
     ) -> list[Tool]:
         """Record a provider's message: a dict, or the SDK's own object.
 
@@ -344,7 +345,8 @@ class Conversation:
         (pending) or answers. See `record_messages`, and `recording` for streams.
 
         With `event_ids` (one UUID for each event: the message, and each of its calls) the record
-        may be repeated likewise.
+        may be repeated likewise. With `usage`, what a response says of itself is stored with it, as
+        one `ModelResponded`: its model, its finish reason and its tokens. It is the last event.
 
         Raises:
             TypeError: the message is a stream, a chunk of one, text, a list or None.
@@ -354,7 +356,9 @@ class Conversation:
         """
         from eventstore.history_import import record  # loads the providers
 
-        return self.session.run(record(self.id, message, provider, event_ids, expected_version))
+        return self.session.run(
+            record(self.id, message, provider, event_ids, expected_version, usage=usage)
+        )
 
     def record_messages(
         self,

@@ -23,7 +23,14 @@ from eventstore.append.conversation_state import ConversationState, IdentifiedEv
 from eventstore.append.pending_append import PendingAppend
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
-from eventstore.domain.events import Event, MessageAdded, RunStarted, ToolFailed, ToolPending
+from eventstore.domain.events import (
+    Event,
+    MessageAdded,
+    ModelResponded,
+    RunStarted,
+    ToolFailed,
+    ToolPending,
+)
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import is_json_object
@@ -40,7 +47,8 @@ from eventstore.providers.model import (
     ParsedResult,
 )
 from eventstore.providers.parsing import parse, parse_own
-from eventstore.providers.registry import list_key
+from eventstore.providers.registry import known_provider, list_key
+from eventstore.providers.response_facts import stated_facts
 from eventstore.providers.responses import refuse_fragments, response_place
 from eventstore.providers.sdk_objects import plain
 from eventstore.providers.to_events import Finding, to_events
@@ -111,6 +119,7 @@ def record(
     event_ids: Sequence[UUID | str | bytes] | None = None,
     expected_version: int | None = None,
     *,
+    usage: bool = False,
     broken_off: bool = False,
 ) -> Command[list[Tool]]:
     """Record one message; see `Conversation.record`.
@@ -124,6 +133,7 @@ def record(
     given = message if is_json_object(message) else [message]
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     place = b""
+    facts = stated_facts(message, known_provider(provider)) if usage else None
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
     if event_ids is None and items:  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]
@@ -133,6 +143,8 @@ def record(
         events = to_events(items, state, look_up, provider, imported=False).events
         if broken_off:
             events = _marked_broken_off(events)
+        if facts is not None:
+            events = [*events, facts]
         if place:
             return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
         if event_ids is not None:
@@ -152,11 +164,13 @@ def record_turn(
     provider: str,
     native: NativeMessage | None,
     response_id: bytes,
+    responded: ModelResponded | None = None,
 ) -> Command[list[Tool]]:
     """Record what a model said and the calls it made, as a host or framework gives them.
 
     `provider` names the form of `native`; it need not be registered. A turn with the same
-    `response_id` is stored once. Ids of calls that were used before are qualified.
+    `response_id` is stored once, and with it what the response says of itself (`responded`). Ids of
+    calls that were used before are qualified.
     """
     place = content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES]
     item = ParsedMessage("assistant", tuple(parts), tuple(calls))
@@ -164,12 +178,14 @@ def record_turn(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         made = to_events([item], state, look_up, "openai", imported=False).events
-        events = [
+        events: list[Event] = [
             msgspec.structs.replace(event, provider=provider, native=native)
             if type(event) is MessageAdded
             else event
             for event in made
         ]
+        if responded is not None:
+            events.append(responded)
         return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
 
     def result(done: PendingAppend) -> list[Tool]:

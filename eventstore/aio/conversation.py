@@ -246,12 +246,13 @@ class AsyncConversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
+        usage: bool = False,
     ) -> list[Tool]:
         """Record a provider's message; see `Conversation.record`."""
         from eventstore.history_import import record  # loads the providers
 
         return await self.session.run(
-            record(self.id, message, provider, event_ids, expected_version)
+            record(self.id, message, provider, event_ids, expected_version, usage=usage)
         )
 
     async def record_messages(

@@ -319,7 +319,7 @@ class _Turn:
 
     def record(self, message: BetaMessage) -> list[Tool]:
         """Record a message and its calls, before any of them runs."""
-        self._untaken = self.chat.record(message, PROVIDER)
+        self._untaken = self.chat.record(message, PROVIDER, usage=True)
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if message.stop_reason in _CUT_OFF:

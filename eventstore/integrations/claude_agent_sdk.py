@@ -34,7 +34,6 @@ from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls, may_run, shown_text
-from eventstore.providers.response_facts import model_responded
 from eventstore.providers.streaming import streamed_response
 
 try:
@@ -247,9 +246,9 @@ class _Run:
         ended, self._response = self._response, streamed_response(PROVIDER)
         came = ended.response()
         if came is not None:
-            command = record(self._chat.id, came, PROVIDER, broken_off=not ended.is_finished)
+            broken_off = not ended.is_finished
+            command = record(self._chat.id, came, PROVIDER, usage=True, broken_off=broken_off)
             self._calls.know(await self._chat.session.run(command))
-            await self._chat.append(model_responded(came, PROVIDER))
         async with self._recorded:
             self._recorded.notify_all()
 

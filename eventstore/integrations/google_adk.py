@@ -171,7 +171,7 @@ class Ledger(BasePlugin):
             if call is not None and answer.id not in asked and not call.is_paused:
                 await self._record_answer(call, answer)
         if _is_response(event):
-            self._calls.know(await self.chat.record(event.content, PROVIDER))
+            self._calls.know(await self.chat.record(_response_of(event), PROVIDER, usage=True))
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -392,6 +392,16 @@ def _responses(
     return deque(
         (response, list(islice(calls, count)))
         for response, count in zip(responses, counts, strict=True)
+    )
+
+
+def _response_of(event: Event) -> types.GenerateContentResponse:
+    """Return an event of the model as the response that it came from."""
+    said = types.Candidate(content=event.content, finish_reason=event.finish_reason)
+    return types.GenerateContentResponse(
+        candidates=[said],
+        usage_metadata=event.usage_metadata,
+        model_version=event.model_version,
     )
 
 

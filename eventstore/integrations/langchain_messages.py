@@ -14,7 +14,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from eventstore.domain.events import ModelResponded
 from eventstore.domain.messages import Document, Image, Part, Text
+from eventstore.domain.usage import Usage
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.model import ParsedCall
 from eventstore.providers.parts import function_call, plain_text
@@ -65,6 +67,29 @@ def recorded_parts(message: AIMessage) -> tuple[list[Part], list[ParsedCall], Js
     ]
     text = str(message.text)
     return [Text(text)] if text else [], calls, message.model_dump(mode="json", fallback=str)
+
+
+def stated_facts(message: AIMessage) -> ModelResponded | None:
+    """Return what a response says of itself; None if that is nothing."""
+    said, used = message.response_metadata, message.usage_metadata
+    usage = None
+    if used is not None:
+        read, written = used.get("input_token_details", {}), used.get("output_token_details", {})
+        cached, reasoning = read.get("cache_read", 0), written.get("reasoning", 0)
+        usage = Usage(used["input_tokens"], used["output_tokens"], cached, reasoning)
+    facts = ModelResponded(
+        provider=_first(said, "model_provider"),
+        model=_first(said, "model_name", "model"),
+        response_id=_first(said, "id"),
+        finish_reason=_first(said, "finish_reason", "stop_reason"),
+        usage=usage,
+    )
+    return None if facts == ModelResponded() else facts
+
+
+def _first(said: dict[str, Any], *names: str) -> str | None:
+    """Return the first member that is a text."""
+    return next((said[name] for name in names if isinstance(said.get(name), str)), None)
 
 
 # from the log

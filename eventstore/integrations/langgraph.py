@@ -64,6 +64,7 @@ try:
         said_after_response,
         shown_messages,
         shown_response,
+        stated_facts,
         trailing_words,
         words_of,
     )
@@ -255,7 +256,8 @@ class Ledger:
         for message in messages:
             if isinstance(message, AIMessage):
                 parts, calls, native = recorded_parts(message)
-                self._calls.record(message.id or uuid4().hex, parts, calls, native)
+                name = message.id or uuid4().hex
+                self._calls.record(name, parts, calls, native, stated_facts(message))
         self._record_answers(messages)
 
     def missing_history(self, given: Sequence[AnyMessage]) -> list[AnyMessage] | None:

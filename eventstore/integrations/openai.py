@@ -133,7 +133,7 @@ class RecordedRunner:
         while True:
             answer = self._create(**loop.request())
             if loop.streams:
-                with recording(answer, loop.chat, loop.provider) as stream:
+                with recording(answer, loop.chat, loop.provider, usage=True) as stream:
                     for chunk in stream:
                         loop.look_at(chunk)
                         yield chunk
@@ -169,7 +169,7 @@ class AsyncRecordedRunner:
         while True:
             answer = await self._create(**await call(loop.request))
             if loop.streams:
-                async with recording(answer, self._chat, loop.provider) as stream:
+                async with recording(answer, self._chat, loop.provider, usage=True) as stream:
                     async for chunk in stream:
                         loop.look_at(chunk)
                         yield chunk
@@ -230,7 +230,7 @@ class _Loop:
     def record(self, answer: object) -> list[Tool]:
         """Record a response and its calls, before any of them runs."""
         self.look_at(answer)
-        return self.chat.record(answer, self.provider)
+        return self.chat.record(answer, self.provider, usage=True)
 
     def look_at(self, part: object) -> None:
         """Notice whether a response, or a chunk of one, says that it was cut off."""

@@ -197,8 +197,10 @@ class Ledger(SessionABC):
         """Record a response and its calls, before any of them runs."""
         output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
         name = member(response, "response_id") or member(response, "id")
-        whole = {"output": output} if name is None else {"id": name, "output": output}
-        self._calls.know(await self.chat.record(whole, PROVIDER))
+        whole = {"output": output, "usage": member(response, "usage")}
+        if name is not None:
+            whole["id"] = name
+        self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
 
     async def _record_output(self, item: JsonObject) -> None:
         """Record the output of a call that no tool ran, such as a handoff or a refusal."""

@@ -22,10 +22,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.domain.events import MessageAdded
+from eventstore.domain.events import MessageAdded, ModelResponded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
+from eventstore.domain.usage import Usage
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
@@ -230,7 +231,8 @@ class Ledger(AbstractCapability[Any]):
         parts = [Text(p.content) for p in response.parts if isinstance(p, messages.TextPart)]
         if calls or parts or not response.tool_calls:
             (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
-            await self._calls.record(step, parts, [_parsed(call) for call in calls], native)
+            made = [_parsed(call) for call in calls]
+            await self._calls.record(step, parts, made, native, _responded(response))
 
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
@@ -262,6 +264,25 @@ class Ledger(AbstractCapability[Any]):
         self._early.add((step, call.tool_call_id))
         (tool,) = await self._calls.record(f"{step} {call.tool_call_id}", (), [_parsed(call)], None)
         return tool
+
+
+def _responded(response: messages.ModelResponse) -> ModelResponded:
+    """Return what a response says of itself."""
+    used = response.usage
+    return ModelResponded(
+        provider=response.provider_name,
+        model=response.model_name,
+        response_id=response.provider_response_id,
+        finish_reason=response.finish_reason,
+        usage=Usage(
+            used.input_tokens,
+            used.output_tokens,
+            used.cache_read_tokens,
+            used.output_reasoning_tokens or 0,
+        )
+        if used.has_values()
+        else None,
+    )
 
 
 def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:

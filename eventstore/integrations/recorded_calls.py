@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.append.commands import Command
+    from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -47,9 +48,11 @@ class RecordedCalls:
         parts: Sequence[Part],
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
+        responded: ModelResponded | None = None,
     ) -> list[Tool]:
         """Record a model's response and its calls as one append; once for each `response_id`."""
-        tools = self._chat.session.run(self.recording(response_id, parts, calls, native))
+        command = self.recording(response_id, parts, calls, native, responded)
+        tools = self._chat.session.run(command)
         self.know(tools)
         return tools
 
@@ -59,10 +62,11 @@ class RecordedCalls:
         parts: Sequence[Part],
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
+        responded: ModelResponded | None = None,
     ) -> Command[list[Tool]]:
         """Return the append of a model's response and its calls."""
         return record_turn(
-            self._chat.id, parts, calls, self._framework, native, response_id.encode()
+            self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
         )
 
     def know(self, tools: Iterable[Tool]) -> None:
@@ -123,9 +127,10 @@ class AsyncRecordedCalls:
         parts: Sequence[Part],
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
+        responded: ModelResponded | None = None,
     ) -> list[Tool]:
         """Record a model's response and its calls as one append; once for each `response_id`."""
-        command = self._calls.recording(response_id, parts, calls, native)
+        command = self._calls.recording(response_id, parts, calls, native, responded)
         tools = await self._session.run(command)
         self.know(tools)
         return tools

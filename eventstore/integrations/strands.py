@@ -117,7 +117,7 @@ class Ledger(Plugin):
         said = {"role": message["role"], "content": message["content"]}
         usage = message.get("metadata", {}).get("usage")
         whole = said if usage is None else {"output": {"message": said}, "usage": dict(usage)}
-        self._calls.know(await self.chat.record(whole, PROVIDER))
+        self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
 
     async def _record_answer(self, result: Any) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""

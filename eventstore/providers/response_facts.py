@@ -55,6 +55,12 @@ def model_responded(
     )
 
 
+def stated_facts(response: object, provider: AnyProvider) -> ModelResponded | None:
+    """Return the event of a response that says something of itself; None of any other message."""
+    responded = model_responded(response, provider)
+    return None if responded == ModelResponded(provider) else responded
+
+
 def _usage(response: object, members: ResponseMembers) -> Usage | None:
     given, written = _tokens(response, members.input), _tokens(response, members.output)
     if given is None and written is None:

@@ -47,22 +47,28 @@ AsyncStream: TypeAlias = AsyncIterable[C] | AbstractAsyncContextManager[AsyncIte
 
 @overload
 def recording(
-    stream: Stream[C], chat: Conversation, provider: AnyProvider = ...
+    stream: Stream[C], chat: Conversation, provider: AnyProvider = ..., *, usage: bool = ...
 ) -> RecordedStream[C]: ...
 @overload
 def recording(
-    stream: AsyncStream[C], chat: AsyncConversation, provider: AnyProvider = ...
+    stream: AsyncStream[C],
+    chat: AsyncConversation,
+    provider: AnyProvider = ...,
+    *,
+    usage: bool = ...,
 ) -> AsyncRecordedStream[C]: ...
 def recording(
     stream: Stream[C] | AsyncStream[C],
     chat: Conversation | AsyncConversation,
     provider: AnyProvider = "openai",
+    *,
+    usage: bool = False,
 ) -> RecordedStream[C] | AsyncRecordedStream[C]:
     """Return the stream of a response that records the message when it ends.
 
     `stream` is what an SDK gives: of `create(stream=True)`, or of its `stream(...)`. Iterate over
     the result in its place. In a `with` block, a loop that is left is recorded at once. For an
-    `AsyncConversation` the stream is asynchronous.
+    `AsyncConversation` the stream is asynchronous. `usage` is as in `Conversation.record`.
 
     Raises:
         TypeError: the stream cannot be iterated, is not awaited, or is asynchronous and the
@@ -74,9 +80,9 @@ def recording(
         raise TypeError("the stream is a dict: pass what it holds, for Bedrock response['stream']")
     if isinstance(chat, Conversation):
         if isinstance(stream, Iterable | AbstractContextManager):
-            return RecordedStream(stream, chat, provider, response)
+            return RecordedStream(stream, chat, provider, response, usage=usage)
     elif isinstance(stream, AsyncIterable | AbstractAsyncContextManager):
-        return AsyncRecordedStream(stream, chat, provider, response)
+        return AsyncRecordedStream(stream, chat, provider, response, usage=usage)
     raise TypeError(_refusal(stream, chat))
 
 
@@ -91,7 +97,10 @@ def _refusal(stream: object, chat: Conversation | AsyncConversation) -> str:
 class _Outcome:
     """What came of one stream, and the command that records it, once."""
 
-    def __init__(self, chat_id: str, provider: AnyProvider, response: StreamedResponse) -> None:
+    def __init__(
+        self, chat_id: str, provider: AnyProvider, response: StreamedResponse, *, usage: bool
+    ) -> None:
+        self._usage = usage
         self._chat_id = chat_id
         self._provider = provider
         self._response = response
@@ -113,7 +122,7 @@ class _Outcome:
         if came is None:
             return None
         broken_off = not self._response.is_finished
-        return record(self._chat_id, came, self._provider, broken_off=broken_off)
+        return record(self._chat_id, came, self._provider, usage=self._usage, broken_off=broken_off)
 
 
 class RecordedStream(_Outcome, Generic[C]):
@@ -125,8 +134,10 @@ class RecordedStream(_Outcome, Generic[C]):
         chat: Conversation,
         provider: AnyProvider,
         response: StreamedResponse,
+        *,
+        usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response)
+        super().__init__(chat.id, provider, response, usage=usage)
         self._chat = chat
         self._stream = stream
         self._source: Iterable[C] | None = None
@@ -191,8 +202,10 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
         chat: AsyncConversation,
         provider: AnyProvider,
         response: StreamedResponse,
+        *,
+        usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response)
+        super().__init__(chat.id, provider, response, usage=usage)
         self._chat = chat
         self._stream = stream
         self._source: AsyncIterable[C] | None = None

@@ -15,6 +15,10 @@ from pydantic import Field
 
 if TYPE_CHECKING:
     from integrations.scenes import Said, Tools
+    from langchain_core.messages.ai import UsageMetadata
+
+USED: UsageMetadata = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
+"""What each response says of itself."""
 
 
 class ScriptedModel(BaseChatModel):
@@ -37,7 +41,7 @@ class ScriptedModel(BaseChatModel):
             {"name": n, "args": json.loads(a), "id": i, "type": "tool_call"}
             for n, a, i in said.calls
         ]
-        message = AIMessage(said.text, tool_calls=calls)
+        message = AIMessage(said.text, tool_calls=calls, usage_metadata=USED)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
@@ -46,6 +50,7 @@ class ScriptedModel(BaseChatModel):
         said = self._next(messages)
         for letter in said.text:
             yield ChatGenerationChunk(message=AIMessageChunk(letter))
+        yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=USED))
         for number, (name, arguments, call_id) in enumerate(said.calls):
             for text in (arguments[:5], arguments[5:]):
                 first = text == arguments[:5]

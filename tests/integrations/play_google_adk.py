@@ -43,7 +43,10 @@ class ScriptedModel(BaseLlm):
         if stream:
             for part in parts:
                 yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=True)
-        yield LlmResponse(content=types.Content(role="model", parts=parts))
+        used = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=9, candidates_token_count=4
+        )
+        yield LlmResponse(content=types.Content(role="model", parts=parts), usage_metadata=used)
 
 
 class OneByOne(BasePlugin):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents import Agent, RunConfig, function_tool, set_tracing_disabled
+from agents import Agent, RunConfig, Usage, function_tool, set_tracing_disabled
 from agents.run_config import ToolExecutionConfig
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 from integrations.scenes import CHAT, Play, Played, Tools
@@ -17,12 +17,14 @@ from eventstore.integrations.openai_agents import Ledger
 def fake_model(play: Play) -> ScriptedModel:
     """Return the model that follows the script."""
 
-    def answer(call: ModelCall) -> list[Any]:
+    def answer(call: ModelCall) -> ModelStep:
         calls = [i.get("call_id") for i in call.input if i.get("type") == "function_call"]
         answered = [said for said in play.script if said.calls and said.calls[0][2] in calls]
         said = play.script[len(answered)]
         words = [assistant_message(said.text)] if said.text else []
-        return [*words, *(function_call(n, a, call_id=i) for n, a, i in said.calls)]
+        output = [*words, *(function_call(n, a, call_id=i) for n, a, i in said.calls)]
+        used = Usage(requests=1, input_tokens=9, output_tokens=4, total_tokens=13)
+        return ModelStep(output, used, response_id=f"resp_{len(answered)}")
 
     return ScriptedModel([ModelStep.respond(answer) for _ in play.script])
 

@@ -33,6 +33,7 @@ from eventstore import (
     Conversation,
     EventStore,
     Failed,
+    MessageAdded,
     Pending,
     Rejected,
     Running,
@@ -41,7 +42,7 @@ from eventstore import (
     ToolRunning,
     validate,
 )
-from projections import model_history, pending_approvals
+from projections import model_history, pending_approvals, usage_statistics
 
 TESTS = Path(__file__).parents[1]
 CHAT = "support-42"
@@ -162,6 +163,7 @@ class Scenes:
     """The contract of an integration; a subclass names its module of `play`."""
 
     framework: ClassVar[str]
+    asks_a_model: ClassVar[bool] = True
     attempts_of_bad_arguments: ClassVar[int] = 0
     """1 where the framework checks arguments inside the tool's own invocation."""
 
@@ -187,6 +189,8 @@ class Scenes:
             assert refunded.response.result == "refunded 1.5"
             assert isinstance(found.status, Completed)
             check(url, chat, ["find_order", "find_order", "refund"])
+            if self.asks_a_model:
+                check_usage(chat)
 
     def test_bad_arguments_start_nothing(self, tmp_path: Path) -> None:
         """Arguments that do not fit the tool are a failure of kind validation."""
@@ -255,6 +259,8 @@ class Scenes:
             chat = store.conversation(CHAT)
             assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
             check(url, chat, ["find_order", "refund"])
+            if self.asks_a_model:
+                check_usage(chat)
 
     def test_a_cancelled_run_is_recorded(self, tmp_path: Path) -> None:
         """The attempt ends as cancelled, and the next prompt is valid."""
@@ -353,6 +359,15 @@ def check(url: str, chat: Conversation, ran: list[str]) -> None:
     history = model_history(chat.events())
     assert validate(history.render("openai")["messages"], "openai") == []
     assert validate(history.render("anthropic")["messages"], "anthropic") == []
+
+
+def check_usage(chat: Conversation) -> None:
+    """Check that the log has the tokens of each response, once."""
+    events = [recorded.event for recorded in chat.events()]
+    said = {e.turn for e in events if isinstance(e, MessageAdded) and e.role == "assistant"}
+    total = usage_statistics(chat.events()).overall
+    assert total.responses == len(said)
+    assert total.usage.input_tokens > 0 < total.usage.output_tokens
 
 
 def _plain_name(tool: Tool) -> str:

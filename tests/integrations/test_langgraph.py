@@ -93,7 +93,7 @@ def test_a_response_that_the_checkpoint_lost_is_given_again(chat: Conversation) 
     other = [Said("I do something else.", (("refund", '{"number": 8}', "x"),)), Said(DONE)]
     result = compiled(Ledger(chat), other, refund).invoke(ASKS, THREAD)  # an empty checkpointer
     assert [m.text for m in result["messages"] if m.type == "ai"] == ["I refund it.", DONE]
-    assert (list(chat.tools), chat.version) == (["a"], before + 1)
+    assert (list(chat.tools), chat.version) == (["a"], before + 2)  # words, and their usage
 
 
 def test_a_tool_that_interrupts_pauses(chat: Conversation) -> None:

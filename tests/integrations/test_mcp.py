@@ -39,6 +39,7 @@ class TestMcp(Scenes):
     """The scenes with the tools of a server."""
 
     framework = "mcp"
+    asks_a_model = False
 
     def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
         """The server's text is kept; the class of its exception does not cross the wire."""

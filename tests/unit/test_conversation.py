@@ -17,6 +17,7 @@ from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     MessageAdded,
+    ModelResponded,
     ToolApproved,
     ToolCompleted,
     ToolFailed,
@@ -28,6 +29,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Text
 from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
+from eventstore.domain.usage import Usage
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,
@@ -738,3 +740,19 @@ def test_with_asyncio_an_attempt_may_end_in_another_hook() -> None:
 
     tool = asyncio.run(run())
     assert (tool.status.name, tool.attempts) == ("Completed", 1)
+
+
+def test_a_response_is_stored_once_with_its_usage(chat: Conversation) -> None:
+    """The usage comes last; a message that says nothing of itself has no event of it."""
+    chat.record({"role": "user", "content": "Hi"}, usage=True)
+    response = {
+        "id": "r1",
+        "model": "m",
+        "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 4},
+    }
+    for _ in range(2):
+        chat.record(response, usage=True)
+    *said, facts = [recorded.event for recorded in chat.events()]
+    assert [type(event) for event in said] == [MessageAdded, MessageAdded]
+    assert facts == ModelResponded("openai", "m", "r1", "stop", Usage(9, 4))

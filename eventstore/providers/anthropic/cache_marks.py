@@ -22,10 +22,7 @@ def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) ->
     """Take out of `messages` the marks that the API refuses, and yield what was changed."""
     contents = [message["content"] for message in messages]
     marked = [
-        block
-        for content in contents
-        if is_json_list(content)
-        for block in _marked_blocks(content)
+        block for content in contents if is_json_list(content) for block in _marked_blocks(content)
     ]
     for block in marked:
         if block.get("type") in reasoning:
