@@ -22,8 +22,8 @@ from eventstore.domain.recovery import (
     Action,
     AttemptTrail,
     OpenAttempt,
+    is_attempt_event,
     next_action,
-    tells_of_attempts,
 )
 from eventstore.domain.times import Moment, microseconds_of
 from projections.current_tools import CurrentTools
@@ -93,7 +93,7 @@ class ResumePlan(NotebookText, Projection):
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
-        if not tells_of_attempts(event):
+        if not is_attempt_event(event):
             self._tools.apply(recorded)
             return
         key = recorded.conversation_id, event.call_id

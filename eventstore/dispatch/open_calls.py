@@ -16,7 +16,7 @@ from eventstore.domain.events import (
     ToolsOffered,
 )
 from eventstore.domain.lifecycle import evolve
-from eventstore.domain.recovery import AttemptTrail, next_action, tells_of_attempts
+from eventstore.domain.recovery import AttemptTrail, is_attempt_event, next_action
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition
@@ -88,7 +88,7 @@ class OpenCalls:
         tool = evolve(before, event, recorded.time, recorded.fingerprint)
         if tool is not before:
             self._calls[tool.id] = tool
-            if tells_of_attempts(event):
+            if is_attempt_event(event):
                 self._trails.setdefault(tool.id, AttemptTrail()).follow(tool, event)
 
     def _sort(self, tool: Tool, definition: AnyFunctionTool | None) -> None:

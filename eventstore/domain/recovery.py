@@ -36,7 +36,7 @@ def outcome_unknown(failure: Failure) -> bool:
     return failure.code in _UNKNOWN_OUTCOME_CODES
 
 
-def tells_of_attempts(event: object) -> bool:
+def is_attempt_event(event: object) -> bool:
     """Return whether the event starts, pauses or ends an attempt."""
     return type(event) in _ATTEMPT_EVENTS or getattr(event, "imported", False)
 

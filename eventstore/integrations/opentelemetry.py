@@ -4,11 +4,11 @@
 
 1. `Telemetry` follows the log in a thread of its own, and the agent waits for nothing. It sees the
    appends of all processes: one of those that share a log has one.
-2. Which span and attribute comes from which event is told in `projections.exports.genai_spans`,
+2. Which span and attribute comes from which event stands in `projections.exports.genai_spans`,
    at the version of the conventions in `SCHEMA_URL`.
 3. A run of an agent is a trace. It lasts from `RunStarted` to `RunEnded`; where those are not
    recorded, from the first event to a message of the model that makes no calls.
-4. Of a conversation that began earlier, the events before are read, and nothing of them is told.
+4. Of a conversation that began earlier, the events before are read, and not exported.
 5. Arguments and results may be private: they are there only on request.
 """
 
@@ -89,7 +89,7 @@ class Telemetry:
     an earlier one, kept over a restart. What the last `conversations` did is remembered; that of
     older ones is read again when they go on.
 
-    Close it before the store: what was appended until then is told.
+    Close it before the store: what was appended until then is exported.
     """
 
     def __init__(
@@ -114,16 +114,16 @@ class Telemetry:
         self._runs: dict[str, _LiveRuns] = {}  # the one of the latest event last
         self._stop = Event()
         self._feed = self._store.follow(self._store.end() if after is None else after)
-        self._thread = Thread(target=self._tell_all, name="toolledger-telemetry", daemon=True)
+        self._thread = Thread(target=self._export_all, name="toolledger-telemetry", daemon=True)
         self._thread.start()
 
     @property
     def cursor(self) -> Cursor:
-        """The place in the log up to which everything was told."""
+        """The place in the log up to which everything was exported."""
         return self._feed.cursor
 
     def close(self) -> None:
-        """Tell what was appended until now, end what is still open, and stop following."""
+        """Export what was appended until now, end what is still open, and stop following."""
         self._stop.set()
         self._thread.join()
 
@@ -138,9 +138,9 @@ class Telemetry:
     ) -> None:
         self.close()
 
-    def _tell_all(self) -> None:
+    def _export_all(self) -> None:
         try:
-            while not self._told():
+            while not self._export_to_end():
                 pass
         except StoreClosed:
             _log.warning("the store was closed before its telemetry: the last events are missing")
@@ -148,15 +148,15 @@ class Telemetry:
             for runs in self._runs.values():
                 runs.finish()
 
-    def _told(self) -> bool:
-        """Follow the log; return whether everything up to the end was told."""
+    def _export_to_end(self) -> bool:
+        """Follow the log; return whether everything up to the end was exported."""
         try:
             self._feed = self._store.follow(self._feed.cursor, stop=self._stop)
             for recorded in self._feed:
-                self._tell(recorded)
+                self._export(recorded)
             self._feed = self._store.follow(self._feed.cursor, timeout=0)
             for recorded in self._feed:
-                self._tell(recorded)
+                self._export(recorded)
         except CursorLost as lost:
             _log.warning("the log was put back: its telemetry goes on at %s", lost.restart)
             self._runs.clear()
@@ -164,7 +164,7 @@ class Telemetry:
             return False
         return True
 
-    def _tell(self, recorded: Recorded) -> None:
+    def _export(self, recorded: Recorded) -> None:
         name = recorded.conversation_id
         runs = self._runs.pop(name, None) or self._met(recorded)
         self._runs[name] = runs

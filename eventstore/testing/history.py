@@ -1,4 +1,4 @@
-"""A checker of histories: what writers were told and followers saw, against what is stored.
+"""A checker of histories: acknowledgements and what followers saw, against what is stored.
 
 Writers note each append: before it with `unknown`, after it with `acknowledged` or `refused`.
 Followers note what they saw. When all have ended, or were killed, `check_history` compares this
@@ -19,7 +19,7 @@ class Guarantee(StrEnum):
 
     STORED = "an acknowledged event is stored"
     STORED_ONCE = "an event is stored once"
-    PLACE = "an event stands where the writers and followers were told"
+    PLACE = "an event stands where writers and followers were told"
     ASKED_FOR = "only what a writer asked for is stored"
     REFUSED = "nothing of a refused append is stored"
     ATOMIC = "the events of an append are stored together or not at all"
@@ -119,8 +119,8 @@ def places(events: Iterable[Placed]) -> tuple[Place, ...]:
 
 def acknowledged(writer: str, recorded: Iterable[Placed]) -> Acknowledgement:
     """Note that an append returned these events."""
-    told = places(recorded)
-    return Acknowledgement(writer, tuple(one.event_id for one in told), told)
+    stored = places(recorded)
+    return Acknowledgement(writer, tuple(one.event_id for one in stored), stored)
 
 
 def refused(writer: str, event_ids: Iterable[str]) -> Acknowledgement:
@@ -155,7 +155,7 @@ def check_history(
         by_id.setdefault(row.event_id, row)
     return [
         *_stored_twice(stored),
-        *_not_as_told(notes, by_id),
+        *_not_as_acknowledged(notes, by_id),
         *_not_asked_for(notes, stored),
         *_torn(notes, by_id),
         *_overtaken(notes, by_id),
@@ -165,7 +165,7 @@ def check_history(
     ]
 
 
-# what writers were told
+# what was acknowledged
 
 
 def _stored_twice(stored: Sequence[Place]) -> Iterator[Violation]:
@@ -174,18 +174,18 @@ def _stored_twice(stored: Sequence[Place]) -> Iterator[Violation]:
             yield Violation(Guarantee.STORED_ONCE, event_id, f"stored {times} times")
 
 
-def _not_as_told(
+def _not_as_acknowledged(
     notes: Sequence[Acknowledgement], by_id: Mapping[str, Place]
 ) -> Iterator[Violation]:
     for note in notes:
-        for told in note.places or ():
-            row = by_id.get(told.event_id)
+        for place in note.places or ():
+            row = by_id.get(place.event_id)
             if row is None:
-                found = f"{note.writer} was told: {told}"
-                yield Violation(Guarantee.STORED, told.event_id, found)
-            elif row != told:
-                found = f"{note.writer} was told: {told}; stored: {row}"
-                yield Violation(Guarantee.PLACE, told.event_id, found)
+                found = f"{note.writer} got as its acknowledgement: {place}"
+                yield Violation(Guarantee.STORED, place.event_id, found)
+            elif row != place:
+                found = f"{note.writer} got as its acknowledgement: {place}; stored: {row}"
+                yield Violation(Guarantee.PLACE, place.event_id, found)
 
 
 def _not_asked_for(
@@ -194,7 +194,7 @@ def _not_asked_for(
     # The last note of an append counts: one that was refused may be repeated, and then be stored.
     last = {event_id: note for note in notes for event_id in note.event_ids}
     may_be = {event_id for event_id, note in last.items() if note.places != ()}
-    may_be |= {told.event_id for note in notes for told in note.places or ()}
+    may_be |= {place.event_id for note in notes for place in note.places or ()}
     for row in stored:
         if row.event_id not in last:
             yield Violation(Guarantee.ASKED_FOR, row.event_id, f"stored: {row}")
@@ -227,8 +227,8 @@ def _overtaken(notes: Sequence[Acknowledgement], by_id: Mapping[str, Place]) -> 
         now = dict(heads[note.writer])
         for event_id in note.event_ids:
             floors.setdefault(event_id, now)
-        for told in note.places or ():
-            row = by_id.get(told.event_id, told)
+        for place in note.places or ():
+            row = by_id.get(place.event_id, place)
             floor = floors[row.event_id].get(row.lane, 0)
             if row.position <= floor:
                 found = f"{row}; {note.writer} had stored up to {floor} before"

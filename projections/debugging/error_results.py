@@ -17,7 +17,7 @@ import msgspec
 from eventstore import FunctionCall, Text
 from eventstore.domain.json_types import is_json_list, is_json_object
 from projections.debugging.command_output import says_failure
-from projections.debugging.telling_line import message_of
+from projections.debugging.error_line import message_of
 
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 240, 240
 

@@ -17,8 +17,8 @@ import msgspec
 
 from eventstore import FunctionCall, Recorded, ToolCompleted, ToolFailed
 from projections.debugging.call_facts import CallFacts, LogFacts
+from projections.debugging.error_line import error_line
 from projections.debugging.json_diff import JsonChange, json_diff
-from projections.debugging.telling_line import telling_line
 from projections.formatting import NotebookText, arguments_text, duration, plural
 
 _ARGUMENTS_CHARACTERS = 80
@@ -152,7 +152,7 @@ def _arguments(call: CallFacts) -> Any:
 
 def _failure(call: CallFacts) -> str | None:
     """Return the telling line of a call that failed in the end; a retried failure is none."""
-    return telling_line(call.errors[-1].text) if call.status == "failed" and call.errors else None
+    return error_line(call.errors[-1].text) if call.status == "failed" and call.errors else None
 
 
 def _running(events: Iterable[Recorded]) -> int | None:

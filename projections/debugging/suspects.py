@@ -21,7 +21,7 @@ from eventstore import RunEnded
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
-from projections.debugging.telling_line import same_error_key, telling_line
+from projections.debugging.error_line import error_line, same_error_key
 from projections.formatting import NotebookText, arguments_text, plural
 from projections.repeats.projection import Cycle, Finding, Repeat
 
@@ -179,7 +179,7 @@ def group_errors(facts: LogFacts) -> list[ErrorGroup]:
     for error in facts.errors:
         if error.version in unread:
             continue
-        line = telling_line(error.text)
+        line = error_line(error.text)
         key = same_error_key(line)
         group = groups.get(key)
         if group is None:
@@ -284,7 +284,7 @@ class Suspects:
         if failure is None:
             yield _cause("error", ended.version, f"the run ended: {event.reason}", 58)
             return
-        line = telling_line(failure.message)
+        line = error_line(failure.message)
         if any(same_error_key(g.line) == same_error_key(line) for g in self._groups):
             return  # a call's failure ended the run: it is heavier than this
         kind = _kind_of(CallError(ended.version, failure.message, str(failure.kind)), line)
@@ -369,7 +369,7 @@ class Suspects:
     def _errors(self) -> Iterator[Cause]:
         ended = self._facts.ended
         failure = getattr(ended.event, "failure", None) if ended is not None else None
-        end_key = same_error_key(telling_line(failure.message)) if failure is not None else None
+        end_key = same_error_key(error_line(failure.message)) if failure is not None else None
         latest = next((g for g in reversed(self._groups) if not g.recovered), None)
         for group in self._groups:
             if group.last in group.recovered:
@@ -424,7 +424,7 @@ class Suspects:
             last = calls[-1]
             reason = last.rejection.reason if last.rejection is not None else None
             text = f"{_name(last)} was refused by {by or source}"
-            text += f": {telling_line(reason, 80)}" if reason else ""
+            text += f": {error_line(reason, 80)}" if reason else ""
             text += f" (asked for at version {last.version})"
             if len(calls) > 1:
                 text += f"; {len(calls):,} calls since version {calls[0].ended}"

@@ -17,7 +17,7 @@ import msgspec
 from eventstore import FunctionCall, MessageAdded, Recorded, Tool, ToolPending, ToolRunning
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallFacts, LogFacts
-from projections.debugging.telling_line import telling_line
+from projections.debugging.error_line import error_line
 from projections.formatting import arguments_text
 from projections.history.turns import result_text
 from projections.repeats.projection import Cycle, Finding
@@ -166,7 +166,7 @@ def _finish(row: Row, tool: Tool, facts: CallFacts | None) -> None:
         _mark(row, "open")
     if facts.errors:
         _add_errors(row, [error.version for error in facts.errors])
-        row.outcome = telling_line(facts.errors[-1].text)
+        row.outcome = error_line(facts.errors[-1].text)
         if not facts.is_error:
             _mark(row, "recovered")
     if facts.rejection is not None:

@@ -13,7 +13,7 @@ import msgspec
 from eventstore import Recorded, RunEnded, ToolCompleted, ToolFailed, ToolPending, ToolRejected
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval, PendingApprovals
-from projections.debugging.telling_line import telling_line
+from projections.debugging.error_line import error_line
 from projections.replay import describe
 
 MAX_NEWEST = 200
@@ -112,7 +112,7 @@ class StoreView:
 
     def _add_error(self, recorded: Recorded, event: ToolFailed) -> None:
         tool = self._tools.get((recorded.conversation_id, event.call_id), "")
-        text = telling_line(event.failure.message)
+        text = error_line(event.failure.message)
         key = tool, text
         error = self.errors.get(key)
         if error is None:

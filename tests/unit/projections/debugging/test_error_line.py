@@ -1,4 +1,4 @@
-"""The telling line: of an error text, the line that says the error."""
+"""The error line: of an error text, the line that says the error."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore import FunctionCall
+from projections.debugging.error_line import error_line, same_error_key
 from projections.debugging.error_results import error_text
-from projections.debugging.telling_line import same_error_key, telling_line
 
 CALL = FunctionCall("find_order", {"number": 7})
 
@@ -145,7 +145,7 @@ PROBLEM = json.dumps({"title": "Forbidden", "status": 403, "detail": "the key ma
 )
 def test_the_line_that_says_the_error_is_told(text: str, telling: str) -> None:
     """Noise of package managers, compilers, test runners and servers is passed over."""
-    line = telling_line(text)
+    line = error_line(text)
     assert telling in line
     assert "\n" not in line
     assert len(line) <= 160
@@ -153,15 +153,15 @@ def test_the_line_that_says_the_error_is_told(text: str, telling: str) -> None:
 
 def test_markup_colours_and_tags_are_left_out() -> None:
     """The line has the words alone."""
-    assert telling_line("<tool_use_error>No such file</tool_use_error>") == "No such file"
-    assert "<" not in telling_line(HTML)
-    assert telling_line("\x1b[31mError:\x1b[0m bad") == "Error: bad"
+    assert error_line("<tool_use_error>No such file</tool_use_error>") == "No such file"
+    assert "<" not in error_line(HTML)
+    assert error_line("\x1b[31mError:\x1b[0m bad") == "Error: bad"
 
 
 def test_a_long_line_is_shown_around_what_says_the_error() -> None:
     """The end of a long prefix gives way to the message inside JSON, or to the match."""
     body = {"error": {"message": "max_tokens is too large", "more": "x" * 400}}
-    assert telling_line(f"API Error: 400 {json.dumps(body)}") == (
+    assert error_line(f"API Error: 400 {json.dumps(body)}") == (
         "API Error: 400 max_tokens is too large"
     )
 
@@ -176,17 +176,17 @@ def test_the_same_error_has_the_same_key_with_other_numbers() -> None:
 @given(st.text() | st.text(alphabet="{}[]\"':<>/ \n\x1berrorE4 01"))
 def test_any_text_has_a_line(text: str) -> None:
     """No text raises, and the line is part of one line."""
-    line = telling_line(text)
+    line = error_line(text)
     assert len(line) <= 160
     assert "\n" not in line
-    assert telling_line(text) == line
+    assert error_line(text) == line
 
 
 def test_a_text_of_ten_megabytes_is_read_at_once() -> None:
     """The middle of a very long text is left out, so its time is bounded."""
     text = "x error: maybe\n" * 700_000 + "Traceback (most recent call last):\nValueError: the end"
     began = time.process_time()
-    assert telling_line(text) == "ValueError: the end"
+    assert error_line(text) == "ValueError: the end"
     assert time.process_time() - began < 5
 
 

@@ -1,12 +1,12 @@
-"""The telling line: of an error text of any length, the line that says the error.
+"""The error line: of an error text of any length, the line that says the error.
 
 1. A JSON text says the message of its error; markup and terminal colours are left out.
 2. Each line has the rank of the first rule that it matches. The line of the highest rank is the
-   telling one. Of equals it is the first, because compilers go on after their first error. Of
+   error line. Of equals it is the first, because compilers go on after their first error. Of
    exceptions it is the last, because a chain of tracebacks ends with the one that was raised.
 3. Stack frames, warnings, progress and the words of a package manager about its own log have no
-   rank. "Command exited with code 1" has the lowest one: it is told if there is nothing better.
-4. Two errors are the same if their telling lines are, numbers left out.
+   rank. "Command exited with code 1" has the lowest one: it is shown if there is nothing better.
+4. Two errors are the same if their error lines are, numbers left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eventstore.domain.json_types import JsonValue, is_json_list, is_json_object
 from eventstore.domain.one_line import one_line
 
 SHOWN_CHARACTERS = 160
-"""Characters of a telling line."""
+"""Characters of an error line."""
 
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 40_000, 80_000  # of a longer text the middle is not read
 _LAST_CHARACTERS = 4_000
@@ -132,7 +132,7 @@ _MARKUP = re.compile(
 _DIGITS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+", re.IGNORECASE)
 
 
-def telling_line(text: str, width: int = SHOWN_CHARACTERS) -> str:
+def error_line(text: str, width: int = SHOWN_CHARACTERS) -> str:
     """Return the line of an error text that says the error, of at most `width` characters."""
     text = _message_of_json(text) or text
     if len(text) <= width and "\n" not in text and "<" not in text and "\x1b" not in text:
@@ -148,12 +148,12 @@ def telling_line(text: str, width: int = SHOWN_CHARACTERS) -> str:
 
 
 def same_error_key(line: str) -> str:
-    """Return what two telling lines of the same error share: the line without its numbers."""
+    """Return what two error lines of the same error share: the line without its numbers."""
     return _DIGITS.sub("#", line)
 
 
 def _best(text: str) -> tuple[str, int]:
-    """Return the telling line, and where in it the rule matched."""
+    """Return the error line, and where in it the rule matched."""
     best, found, start = 0, "", 0
     for line in _hinted_lines(text):
         rank, at, is_last = _rank(line)
