@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from glob import glob, has_magic
+from itertools import count
 from pathlib import Path
-from threading import Event
+from threading import Condition, Event
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import msgspec
@@ -158,8 +159,37 @@ def _paths(given: str) -> list[Path]:
     return [Path(each) for each in sorted(found)] or [path]
 
 
+class _FinishedFiles:
+    """Which files of an import are finished, by their numbers, whatever order they finish in."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._unfinished_from = 0  # every file before this one is finished
+        self._later: set[int] = set()
+
+    def add(self, number: int) -> None:
+        """Note that a file is finished."""
+        with self._changed:
+            self._later.add(number)
+            while self._unfinished_from in self._later:
+                self._later.remove(self._unfinished_from)
+                self._unfinished_from += 1
+            self._changed.notify_all()
+
+    def wait_for_all_before(self, number: int) -> None:
+        """Block until every file before this one is finished."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._unfinished_from >= number)
+
+
 class _Importing:
-    """Files on their way into a store, several at a time."""
+    """Files on their way into a store, several at a time.
+
+    1. Files are begun in their order, and finish in any order.
+    2. A conversation that goes on in several files of traces keeps its id in the first of them,
+       and has one of its own in each other. So it waits until the files before are finished: an
+       import of the same files gives the same ids.
+    """
 
     def __init__(
         self,
@@ -174,21 +204,28 @@ class _Importing:
         self._error_pattern = error_pattern
         self._progress = progress
         self._stopped = Event()
+        self._finished = _FinishedFiles()
 
     def files(self, paths: list[Path], jobs: int) -> Iterator[Report]:
         """Import files, `jobs` at a time; yield their reports in order."""
         if min(len(paths), jobs) == 1:
-            yield from map(self._file, paths)
+            yield from map(self._file, count(), paths)
             return
         with ThreadPoolExecutor(jobs) as pool:
             try:
-                yield from pool.map(self._file, paths)
+                yield from pool.map(self._file, count(), paths)
             except BaseException:
                 self._stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _file(self, path: Path) -> Report:
+    def _file(self, number: int, path: Path) -> Report:
+        try:
+            return self._report(number, path)
+        finally:
+            self._finished.add(number)
+
+    def _report(self, number: int, path: Path) -> Report:
         report = Report(str(path))
         try:
             source = read(path, *self._form)
@@ -198,6 +235,8 @@ class _Importing:
         try:
             with self._progress(source) as step:
                 for transcript in source.transcripts():
+                    if transcript.part_id is not None:
+                        self._finished.wait_for_all_before(number)
                     self._transcript(transcript, report, step)
         except (EventStoreError, ValueError, OSError) as error:
             known = str(path) in str(error)
@@ -267,8 +306,8 @@ def _progress() -> Generator[_ProgressOf, None, None]:
     from rich.markup import escape
     from rich.progress import Progress, TextColumn  # slow to load
 
-    count = TextColumn("{task.fields[messages]:,} messages")
-    columns = (*Progress.get_default_columns(), count)
+    messages = TextColumn("{task.fields[messages]:,} messages")
+    columns = (*Progress.get_default_columns(), messages)
     with Progress(*columns, console=console(stderr=True), transient=True) as progress:
         finished: list[TaskID] = []
 
@@ -331,8 +370,8 @@ def _print_reports(reports: list[Report]) -> None:
             say(f"  {problem}")
         if report.problem_count > MAX_LISTED:
             say(f"  and {report.problem_count - MAX_LISTED:,} more problems like these (--json)")
-        for finding, count in report.findings.items():
-            say(f"  {count:,} times  {finding}")
+        for finding, times in report.findings.items():
+            say(f"  {times:,} times  {finding}")
 
 
 def _problems(report: Report) -> int:
