@@ -6,6 +6,7 @@ its `problems` list what could not be read.
 
 from __future__ import annotations
 
+from eventstore.importers.event_folder import with_event_folders
 from eventstore.importers.problems import Problem, Problems, SourceError
 from eventstore.importers.recorded_requests import Request, RequestFile
 from eventstore.importers.source import PROVIDERS, Source, read
@@ -22,4 +23,5 @@ __all__ = [
     "Transcript",
     "is_refusal",
     "read",
+    "with_event_folders",
 ]

@@ -30,7 +30,7 @@ class OpenHandsEvents:
             return False
         if _is_run(value):
             return True
-        return unit != "file" and (_is_v0(value) or _is_v1(value))
+        return unit != "file" and is_event(value)
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield a conversation for each run, and one for the events that stand alone."""
@@ -42,12 +42,17 @@ class OpenHandsEvents:
                 name = text(value, "instance_id", "session_id", "id") or f"{content.stem}/{number}"
                 named = f"{content.name}/{name}" if content.name else name
                 yield run.transcript(content.unused_name(named))
-            elif is_json_object(value) and (_is_v0(value) or _is_v1(value)):
+            elif is_json_object(value) and is_event(value):
                 _tell(dialogue, [value])
             else:
                 content.report("not an event of OpenHands", number)
         if dialogue:
             yield dialogue.transcript(content.unused_name(content.stem))
+
+
+def is_event(value: object) -> bool:
+    """Return whether a value is an event, of V0 or V1."""
+    return _is_v0(value) or _is_v1(value)
 
 
 def _is_v0(value: object) -> bool:
@@ -67,12 +72,12 @@ def _is_v1(value: object) -> bool:
 
 
 def _is_run(value: JsonObject) -> bool:
-    return any(_is_v0(each) or _is_v1(each) for each in _events(value))
+    return any(map(is_event, _events(value)))
 
 
 def _events(run: JsonObject) -> list[JsonObject]:
     """Return the events of a run; older ones have pairs of an action and its observation."""
-    for key in ("history", "trajectory", "events"):
+    for key in ("history", "trajectory", "events", "items"):
         if found := items(run, key):
             pairs = (each if is_json_list(each) else [each] for each in found)
             return [event for pair in pairs for event in pair if is_json_object(event)]

@@ -14,6 +14,7 @@ from eventstore.importers.claude_code import SessionLogs
 from eventstore.importers.codex import CodexRollouts
 from eventstore.importers.databases import Database
 from eventstore.importers.eval_archive import EvalArchive
+from eventstore.importers.event_folder import EventFolder, is_event_folder
 from eventstore.importers.file_format import FileContent, FileFormat, NumberedValues, Unit
 from eventstore.importers.foreign_shapes import described
 from eventstore.importers.gemini_cli import GeminiSessions
@@ -114,6 +115,8 @@ class Source:
             return filter(self._has_messages, map(self._renamed, file.transcripts()))
         if isinstance(file, EvalArchive):
             return self._read(InspectLogs(), file.values(), "item")
+        if isinstance(file, EventFolder):
+            return self._read(OpenHandsEvents(), file.values(), "item")
         if self._has_lines(file):
             return self._read_lines(file.values())
         value = file.whole()
@@ -170,10 +173,11 @@ class Source:
     def _read(
         self, file_format: FileFormat, values: NumberedValues, unit: Unit
     ) -> Iterator[Transcript]:
+        whole_folder = isinstance(self._file, EventFolder)
         content = FileContent(
             values,
             unit,
-            file_stem=self.path.stem,
+            file_stem=self.path.resolve().parent.name if whole_folder else self.path.stem,
             name=self._name,
             provider=self._provider,
             problems=self._problems,
@@ -196,9 +200,9 @@ def read(path: str | Path, provider: str | None = None, name: str | None = None)
     """Open a file of conversations that another program wrote.
 
     It may hold messages of a provider, a session log, a trajectory, traces, an evaluation's log or
-    a database: `PROVIDERS` has the names. Messages are a list, an object with `messages` (and
-    `system`), a list of such objects, or a message or such an object a line. `provider` is the
-    form of the file, where it should not be guessed.
+    a database, or be OpenHands' folder of events: `PROVIDERS` has the names. Messages are a list,
+    an object with `messages` (and `system`), a list of such objects, or a message or such an object
+    a line. `provider` is the form of the file, where it should not be guessed.
 
     Raises:
         SourceError: the file is missing, empty, or not text.
@@ -219,12 +223,14 @@ def _format_of(value: object, unit: Unit) -> FileFormat | None:
     return next((each for each in FORMATS if each.looks_like(value, unit)), None)
 
 
-def _opened(path: Path, problems: Problems) -> TextFile | EvalArchive | Database:
-    """Return a file by its first bytes.
+def _opened(path: Path, problems: Problems) -> TextFile | EvalArchive | EventFolder | Database:
+    """Return a file by its first bytes, or a folder of events.
 
     Raises:
         SourceError: it is missing, empty, not a file, or of another kind.
     """
+    if is_event_folder(path):
+        return EventFolder(path, problems)
     if path.is_file():
         with path.open("rb") as file:
             head = file.read(16)

@@ -20,7 +20,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, EventStoreError, ImportConflict, Imported, RunStarted
-from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read
+from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read, with_event_folders
 from eventstore.providers import ForeignForm, known_provider
 from projections.cli.interrupts import raise_if_interrupted
 from projections.cli.options import URL, Json, Url, open_store
@@ -152,11 +152,11 @@ def _paths(given: str) -> list[Path]:
     path = Path(given)
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
-        return [each for each in files if each.is_file()] or [path]
+        return with_event_folders(each for each in files if each.is_file()) or [path]
     if path.exists() or not has_magic(given):
         return [path]
     found = glob(given, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return [Path(each) for each in sorted(found)] or [path]
+    return with_event_folders(map(Path, sorted(found))) or [path]
 
 
 class _FinishedFiles:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from support.foreign_logs import GEMINI, PYDANTIC, V0, codex, item
 from support.importing import AT, Importer, clock, states
+
+from eventstore.importers import read, with_event_folders
 
 # Codex CLI
 
@@ -50,6 +54,19 @@ def test_a_rollout_of_codex_is_told_by_its_items(importer: Importer) -> None:
     assert [(tool.turn, tool.index) for tool in tools[:2]] == [(1, 0), (1, 1)]
     assert tools[1].call.arguments == {"input": "*** Begin"}
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
+
+
+def test_a_sub_agent_of_codex_has_a_conversation_of_its_own(importer: Importer) -> None:
+    """Its `session_id` is that of the session which began it, and it repeats that one's header."""
+    words = [{"type": "input_text", "text": "look"}]
+    spawn = {"thread_spawn": {"parent_thread_id": "root", "depth": 1}}
+    root = codex("session_meta", 0, id="root", session_id="root", source="cli")
+    own = codex("session_meta", 1, id="child", session_id="root", source={"subagent": spawn})
+    importer.lines("root.jsonl", root, item("message", 0, role="user", content=words))
+    importer.lines("child.jsonl", own, root, item("message", 1, role="user", content=words))
+    assert importer.ids == ["root", "child"]
+    (transcript,) = read(importer.folder / "child.jsonl").transcripts()
+    assert transcript.parent_id == "root"
 
 
 # Gemini CLI
@@ -142,6 +159,34 @@ def test_events_of_openhands_v1_are_told(importer: Importer) -> None:
     assert [tool.status.name for tool in tools] == ["Failed", "Rejected", "Failed", "Completed"]
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 2_000_000, AT + 5_000_000)
     assert list(importer.said())[-1] == ("assistant", "done")
+
+
+@pytest.mark.parametrize("name", ["{0}.json", "event-{0:05}-1f-a.json"])
+def test_a_folder_of_events_is_one_conversation(
+    importer: Importer, name: str, tmp_path: Path
+) -> None:
+    """OpenHands keeps a file for each event; they are read in the order of their numbers."""
+    folder = tmp_path / "3f2a" / "events"
+    folder.mkdir(parents=True)
+    for number, event in enumerate([V0[0], *[V0[1]] * 8, *V0[2:]], 1):
+        (folder / name.format(number)).write_text(json.dumps(event))
+    (folder / name.format(2)).write_text("{")
+    tools = importer.file(folder)
+    assert importer.ids == ["3f2a"]
+    assert [tool.status.name for tool in tools] == ["Failed", "Rejected", "Completed"]
+    assert importer.problems == [f"{name.format(2)} is not JSON"]
+
+
+def test_the_files_of_event_folders_are_not_read_one_by_one(tmp_path: Path) -> None:
+    """The folder stands for them, and for what the program keeps beside it."""
+    kept = tmp_path / "one" / "events" / "0.json"
+    other = tmp_path / "two" / "events" / "0.json"
+    for path, value in ((kept, V0[0]), (other, {"role": "user", "content": "hi"})):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(value))
+    beside = tmp_path / "one" / "event_cache" / "0-25.json"
+    files = [beside, kept, tmp_path / "one" / "base_state.json", other, tmp_path / "chat.json"]
+    assert with_event_folders(files) == [tmp_path / "chat.json", kept.parent, other]
 
 
 # pydantic-ai
