@@ -17,9 +17,6 @@ from eventstore.importers.problems import Problems
 from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
 
-_WITHOUT_MESSAGE = frozenset(
-    {"summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment"}
-)
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -83,7 +80,7 @@ class SessionLog:
         for line, value in values:
             if is_record(value):
                 self._record(line, value)
-            else:
+            elif not _is_bookkeeping(value):
                 self._problems.add("not a record of a session log", line)
 
     def transcripts(self, stem: str, name: str | None) -> Iterator[Transcript]:
@@ -123,8 +120,8 @@ class SessionLog:
         if record["type"] not in ("user", "assistant"):
             if isinstance(uuid, str) and (chain := self._parent(record)):
                 self._by_record[uuid] = chain
-            if record["type"] not in _WITHOUT_MESSAGE:
-                self._problems.add(f"a {record['type']} record, which holds no message", line)
+            if not _is_bookkeeping(record):
+                self._problems.add(f"a {record['type']} record, whose message is not known", line)
             return
         if not isinstance(uuid, str):
             self._problems.add("a record without a uuid, from another stream", line)
@@ -185,6 +182,11 @@ class SessionLog:
         chain = _Chain(parent, agent)
         self._chains.append(chain)
         return chain
+
+
+def _is_bookkeeping(value: object) -> bool:
+    """Return whether a record is the program's own: titles, modes, snapshots, progress."""
+    return is_json_object(value) and isinstance(value.get("type"), str) and "message" not in value
 
 
 def _text(record: JsonObject, key: str) -> str:

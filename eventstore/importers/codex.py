@@ -66,6 +66,16 @@ def _is_quiet(value: JsonObject) -> bool:
     return "record_type" in value or text(value, "type") in ("reasoning", "web_search_call")
 
 
+def _parent(header: JsonObject) -> str | None:
+    """Return the thread that a rollout was forked from, or whose sub-agent wrote it.
+
+    A sub-agent's `session_id` is that of the session which began it all; `id` is its own.
+    """
+    spawned = member(header, "source", "subagent", "thread_spawn")
+    found = text(header, "forked_from_id", "parent_thread_id") or text(spawned, "parent_thread_id")
+    return found or None
+
+
 class _Rollout:
     """A session so far."""
 
@@ -79,8 +89,9 @@ class _Rollout:
         payload = member(record, "payload")
         time = time_of(record.get("timestamp"))
         if record.get("type") == "session_meta":
-            self.session = self.session or text(payload, "session_id", "id")
-            self.parent = self.parent or text(payload, "forked_from_id") or None
+            if not self.session:  # a fork repeats its parent's records, with their header
+                self.session = text(payload, "id", "session_id")
+                self.parent = _parent(payload)
         elif record.get("type") == "response_item":
             tell = _ITEMS.get(text(payload, "type"))
             if tell is not None:

@@ -335,22 +335,24 @@ def test_two_sessions_in_a_file_are_two_conversations(tmp_path: Path) -> None:
 
 
 def test_records_without_a_message_are_skipped(tmp_path: Path) -> None:
-    """Known records without content are skipped silently, others are reported."""
+    """The program's own records are skipped silently, what may hold a message is reported."""
     path = write(
         tmp_path / "a.jsonl",
         {"type": "summary", "summary": "x", "leafUuid": "y"},
         {"type": "system", "uuid": "s", "sessionId": "s-1"},
         {"type": "user", "uuid": "u", "parentUuid": "s", "sessionId": "s-1", "message": ASK},
-        {"type": "of tomorrow", "sessionId": "s-1"},
+        {"type": "last-prompt", "lastPrompt": "x", "sessionId": "s-1"},
+        {"type": "permission-mode", "permissionMode": "plan"},
+        {"type": "of tomorrow", "sessionId": "s-1", "message": ASK},
         {"type": "assistant", "sessionId": "s-1", "message": USE},
         ASK,
     )
     source = read(path)
     assert [len(messages) for _, messages in taken(source)] == [1]
     assert [str(problem) for problem in source.problems] == [
-        "line 4: a of tomorrow record, which holds no message",
-        "line 5: a record without a uuid, from another stream",
-        "line 6: not a record of a session log",
+        "line 6: a of tomorrow record, whose message is not known",
+        "line 7: a record without a uuid, from another stream",
+        "line 8: not a record of a session log",
     ]
 
 
