@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         ToolGateContext,
         compose_gates,
     )
+    from eventstore.policies.prices import Price, Prices, PriceTable, priced
     from eventstore.policies.result_limits import ResultLimits
     from eventstore.policies.retry import (
         DefaultRetryClassifier,
@@ -205,6 +206,9 @@ __all__ = [
     "OutcomeUnknown",
     "Part",
     "Pending",
+    "Price",
+    "PriceTable",
+    "Prices",
     "ProviderError",
     "ProviderErrorKind",
     "Recorded",
@@ -266,6 +270,7 @@ __all__ = [
     "compose_gates",
     "evolve",
     "fingerprint",
+    "priced",
     "recording",
     "validate",
 ]
@@ -307,6 +312,9 @@ _LAZY = {
     "NotApplicable": "eventstore.domain.tool_errors",
     "OpeningGate": "eventstore.policies.gates",
     "Outcome": "eventstore.dispatch",
+    "Price": "eventstore.policies.prices",
+    "PriceTable": "eventstore.policies.prices",
+    "Prices": "eventstore.policies.prices",
     "ProviderError": "eventstore.domain.agent_errors",
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
     "RecordedStream": "eventstore.responses.streams",
@@ -332,6 +340,7 @@ _LAZY = {
     "UsageLimits": "eventstore.policies.usage_limits",
     "Violation": "eventstore.providers",
     "compose_gates": "eventstore.policies.gates",
+    "priced": "eventstore.policies.prices",
     "recording": "eventstore.responses.streams",
     "validate": "eventstore.providers",
 }

@@ -356,8 +356,11 @@ class Conversation:
         """
         from eventstore.history_import import record  # loads the providers
 
+        prices = self.session.prices
         return self.session.run(
-            record(self.id, message, provider, event_ids, expected_version, usage=usage)
+            record(
+                self.id, message, provider, event_ids, expected_version, usage=usage, prices=prices
+            )
         )
 
     def record_messages(

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
+    from eventstore.policies.prices import Prices
     from eventstore.session import Session
 
 Test = Callable[[Any], bool]
@@ -120,12 +121,13 @@ def record(
     expected_version: int | None = None,
     *,
     usage: bool = False,
+    prices: Prices | None = None,
     broken_off: bool = False,
 ) -> Command[list[Tool]]:
     """Record one message; see `Conversation.record`.
 
     With `broken_off` it is what came of a response whose stream broke off: the message is marked,
-    and its calls fail at once, without having run.
+    and its calls fail at once, without having run. `prices` is for its `usage`.
     """
     if expected_version is not None:
         check_version("expected_version", expected_version)
@@ -133,7 +135,7 @@ def record(
     given = message if is_json_object(message) else [message]
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     place = b""
-    facts = stated_facts(message, known_provider(provider)) if usage else None
+    facts = stated_facts(message, known_provider(provider), prices) if usage else None
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
     if event_ids is None and items:  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
+    from eventstore.policies.prices import Prices
     from eventstore.session import LogSession, Session
 
 T = TypeVar("T")
@@ -41,6 +42,11 @@ class ConnectionSession:
     def _opened(self) -> ConnectionStorage:
         self._store_session.check_open()
         return self._storage
+
+    @property
+    def prices(self) -> Prices | None:
+        """The price table of the store."""
+        return self._store_session.prices
 
     def run(self, command: Command[T]) -> T:
         """Append what a command decides, with the lane's lock held, and return its result."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from eventstore.append.commands import Command
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
+    from eventstore.policies.prices import Prices
     from eventstore.storage.interface import Storage
 
 T = TypeVar("T")
@@ -35,6 +36,11 @@ class Session(Protocol):
     @property
     def durable(self) -> bool:
         """Whether an append that returned is on disk."""
+        ...
+
+    @property
+    def prices(self) -> Prices | None:
+        """The price table for the responses that are recorded."""
         ...
 
     def run(self, command: Command[T]) -> T:
@@ -122,8 +128,10 @@ class LogSession:
         clock: Callable[[], int],
         bind_to_connection: BindToConnection,
         settings: SessionSettings = DEFAULT_SETTINGS,
+        prices: Prices | None = None,
     ) -> None:
         self.clock = clock
+        self.prices = prices
         self.settings = settings
         self.committer = GroupCommitter(
             storage,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.policies.prices import Prices
     from eventstore.session import Session
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
@@ -37,8 +38,9 @@ class EventStore:
         clock: Callable[[], int] = system_clock,
         *,
         settings: SessionSettings = DEFAULT_SETTINGS,
+        prices: Prices | None = None,
     ) -> None:
-        self.session = LogSession(storage, clock, _bind_to_connection, settings)
+        self.session = LogSession(storage, clock, _bind_to_connection, settings, prices)
         """What its handles share; for the package's own use."""
 
     @classmethod
@@ -51,6 +53,7 @@ class EventStore:
         busy_timeout: float = 30.0,
         create: bool = True,
         clock: Callable[[], int] = system_clock,
+        prices: Prices | None = None,
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
 
@@ -61,6 +64,7 @@ class EventStore:
         With `durability="full"` an append that returned is on disk. `"normal"` is faster and may
         lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
         (seconds) is how long an append waits for other writers, or for a server to come back.
+        `prices` is a price table (`PriceTable`): the usage of responses is recorded with its cost.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -71,7 +75,9 @@ class EventStore:
         _check_storable("tenant", tenant)
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
-        return cls(open_storage(url, tenant, durability, busy_timeout, new=create), clock)
+        return cls(
+            open_storage(url, tenant, durability, busy_timeout, new=create), clock, prices=prices
+        )
 
     def __repr__(self) -> str:
         from eventstore.storage.urls import shown  # loads SQLAlchemy

@@ -251,8 +251,11 @@ class AsyncConversation:
         """Record a provider's message; see `Conversation.record`."""
         from eventstore.history_import import record  # loads the providers
 
+        prices = self.session.blocking.prices
         return await self.session.run(
-            record(self.id, message, provider, event_ids, expected_version, usage=usage)
+            record(
+                self.id, message, provider, event_ids, expected_version, usage=usage, prices=prices
+            )
         )
 
     async def record_messages(

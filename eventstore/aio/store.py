@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
+    from eventstore.policies.prices import Prices
 
 
 class Opening:
@@ -104,6 +105,7 @@ class AsyncEventStore:
         busy_timeout: float = 30.0,
         create: bool = True,
         clock: Callable[[], int] = system_clock,
+        prices: Prices | None = None,
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
 
@@ -115,6 +117,7 @@ class AsyncEventStore:
                 busy_timeout=busy_timeout,
                 create=create,
                 clock=clock,
+                prices=prices,
             )
             return cls(store)
 

@@ -247,7 +247,14 @@ class _Run:
         came = ended.response()
         if came is not None:
             broken_off = not ended.is_finished
-            command = record(self._chat.id, came, PROVIDER, usage=True, broken_off=broken_off)
+            command = record(
+                self._chat.id,
+                came,
+                PROVIDER,
+                usage=True,
+                prices=self._chat.session.blocking.prices,
+                broken_off=broken_off,
+            )
             self._calls.know(await self._chat.session.run(command))
         async with self._recorded:
             self._recorded.notify_all()

@@ -18,6 +18,7 @@ from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record_turn
+from eventstore.policies.prices import priced
 from eventstore.providers.registry import list_key
 from projections import model_history
 
@@ -65,6 +66,8 @@ class RecordedCalls:
         responded: ModelResponded | None = None,
     ) -> Command[list[Tool]]:
         """Return the append of a model's response and its calls."""
+        if responded is not None:
+            responded = priced(responded, self._chat.session.prices)
         return record_turn(
             self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
         )

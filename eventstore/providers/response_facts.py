@@ -15,6 +15,7 @@ from eventstore.domain.arguments import is_seconds
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.foreign_errors import Path, found
 from eventstore.domain.usage import Usage
+from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.registry import AnyProvider, adapter_of
 
@@ -55,9 +56,11 @@ def model_responded(
     )
 
 
-def stated_facts(response: object, provider: AnyProvider) -> ModelResponded | None:
+def stated_facts(
+    response: object, provider: AnyProvider, prices: Prices | None = None
+) -> ModelResponded | None:
     """Return the event of a response that says something of itself; None of any other message."""
-    responded = model_responded(response, provider)
+    responded = priced(model_responded(response, provider), prices)
     return None if responded == ModelResponded(provider) else responded
 
 

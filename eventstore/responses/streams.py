@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from eventstore.append.commands import Command
     from eventstore.domain.tool import Tool
+    from eventstore.policies.prices import Prices
     from eventstore.providers.registry import AnyProvider
 
 C = TypeVar("C")
@@ -98,9 +99,15 @@ class _Outcome:
     """What came of one stream, and the command that records it, once."""
 
     def __init__(
-        self, chat_id: str, provider: AnyProvider, response: StreamedResponse, *, usage: bool
+        self,
+        chat_id: str,
+        provider: AnyProvider,
+        response: StreamedResponse,
+        usage: bool,  # noqa: FBT001 - as the caller of `recording` says it
+        prices: Prices | None,
     ) -> None:
         self._usage = usage
+        self._prices = prices
         self._chat_id = chat_id
         self._provider = provider
         self._response = response
@@ -122,7 +129,14 @@ class _Outcome:
         if came is None:
             return None
         broken_off = not self._response.is_finished
-        return record(self._chat_id, came, self._provider, usage=self._usage, broken_off=broken_off)
+        return record(
+            self._chat_id,
+            came,
+            self._provider,
+            usage=self._usage,
+            prices=self._prices,
+            broken_off=broken_off,
+        )
 
 
 class RecordedStream(_Outcome, Generic[C]):
@@ -137,7 +151,7 @@ class RecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response, usage=usage)
+        super().__init__(chat.id, provider, response, usage, chat.session.prices)
         self._chat = chat
         self._stream = stream
         self._source: Iterable[C] | None = None
@@ -205,7 +219,7 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response, usage=usage)
+        super().__init__(chat.id, provider, response, usage, chat.session.blocking.prices)
         self._chat = chat
         self._stream = stream
         self._source: AsyncIterable[C] | None = None

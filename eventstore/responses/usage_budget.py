@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from eventstore.clock import system_clock
 from eventstore.domain.agent_errors import UsageLimitExceeded
 from eventstore.domain.events import UsageLimitBreach
+from eventstore.policies.prices import priced
 from eventstore.policies.usage_limits import RunUsage, UsageLimits
 from eventstore.providers.response_facts import model_responded
 
@@ -95,13 +96,14 @@ class UsageBudget:
         """Record what a response says of itself, and check the limits.
 
         `response` is the SDK's own response or its JSON, with its `provider`, or a
-        `ModelResponded`. `latency` is in seconds. A response that is recorded already is not
-        recorded again.
+        `ModelResponded`. `latency` is in seconds. Without `cost`, the store's price table tells
+        it. A response that is recorded already is not recorded again.
 
         Raises:
             UsageLimitExceeded: the run is beyond a limit; the response is recorded.
         """
-        responded = model_responded(response, provider, latency=latency, cost=cost)
+        stated = model_responded(response, provider, latency=latency, cost=cost)
+        responded = priced(stated, self._chat.session.prices)
         if not self.used.has_response(responded):
             self._chat.append(responded)
         self._check(requesting=False)
@@ -146,7 +148,8 @@ class AsyncUsageBudget:
         cost: Decimal | None = None,
     ) -> None:
         """Record what a response says of itself; see `UsageBudget.after_response`."""
-        responded = model_responded(response, provider, latency=latency, cost=cost)
+        stated = model_responded(response, provider, latency=latency, cost=cost)
+        responded = priced(stated, self._chat.session.blocking.prices)
         if not (await self.used()).has_response(responded):
             await self._chat.append(responded)
         await self._check(requesting=False)

@@ -19,10 +19,12 @@ import msgspec
 from eventstore import (
     MessageAdded,
     ModelResponded,
+    Prices,
     Recorded,
     ToolPending,
     Usage,
     UsageLimitBreach,
+    priced,
 )
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, duration, plural, table, usage_text
@@ -174,9 +176,13 @@ class _Conversation:
 
 
 class UsageStatistics(Projection):
-    """The usage so far; `result()` sums it up. Memory grows with the responses that have an id."""
+    """The usage so far; `result()` sums it up. Memory grows with the responses that have an id.
 
-    def __init__(self) -> None:
+    `prices` is a price table for responses that were recorded without their cost.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self._prices = prices
         self._overall = _UsageCounter()
         self._conversations: dict[str, _Conversation] = {}
         self._models: dict[str, _UsageCounter] = {}
@@ -193,7 +199,7 @@ class UsageStatistics(Projection):
         chat.version = recorded.version
         match recorded.event:
             case ModelResponded() as response if not chat.knows(response):
-                self._add_response(chat, response)
+                self._add_response(chat, priced(response, self._prices))
             case MessageAdded(role="user") | ToolPending(imported=True):
                 chat.turns.close()
             case MessageAdded(role="assistant", turn=int(turn)):
@@ -247,10 +253,10 @@ def _most_frequent_first(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def usage_statistics(events: Iterable[Recorded]) -> UsageReport:
+def usage_statistics(events: Iterable[Recorded], prices: Prices | None = None) -> UsageReport:
     """Return what the responses of `events` have cost, by conversation, model and tool.
 
-    `print` it, or encode it as JSON. The responses are the `ModelResponded` events, which
-    `UsageBudget.after_response` records.
+    `print` it, or encode it as JSON. The responses are the `ModelResponded` events. `prices` is a
+    price table for those that were recorded without their cost.
     """
-    return UsageStatistics().extend(events).result()
+    return UsageStatistics(prices).extend(events).result()

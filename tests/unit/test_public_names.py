@@ -80,6 +80,9 @@ EVENTSTORE = [
     "OutcomeUnknown",
     "Part",
     "Pending",
+    "Price",
+    "PriceTable",
+    "Prices",
     "ProviderError",
     "ProviderErrorKind",
     "Recorded",
@@ -141,6 +144,7 @@ EVENTSTORE = [
     "compose_gates",
     "evolve",
     "fingerprint",
+    "priced",
     "recording",
     "validate",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 import msgspec
 import typer
 
-from eventstore import Conversation, EventStore, Recorded, Tool
+from eventstore import Conversation, EventStore, Prices, PriceTable, Recorded, Tool
 from eventstore.domain.json_types import JsonObject
 from projections.cli.event_filters import Limit, Page, filtered, place_of, time_of
 from projections.cli.options import (
@@ -105,6 +105,14 @@ Status = Annotated[
 Every = Annotated[
     str | None,
     typer.Option("--every", metavar="TIME", help="Count by time span, from --tables: 1h, 7d."),
+]
+PriceSource = Annotated[
+    str | None,
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        help="A price table for the usage, as JSON.",
+    ),
 ]
 From = Annotated[
     str | None,
@@ -344,6 +352,7 @@ def stats(  # noqa: PLR0913 - a parameter for each option
     every: Every = None,
     from_: From = None,
     to: To = None,
+    prices: PriceSource = None,
     url: Url = URL,
     *,
     chosen: EventFilter,
@@ -367,7 +376,7 @@ def stats(  # noqa: PLR0913 - a parameter for each option
             "the tables count all calls: leave out what chooses calls", param_hint="--tables"
         )
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
-    used = UsageStatistics()
+    used = UsageStatistics(_price_table(prices))
     with open_store(url) as store:
         if tables is None:
             events = _events(store, conversation_id, chosen)
@@ -383,6 +392,15 @@ def stats(  # noqa: PLR0913 - a parameter for each option
         print_json({**msgspec.structs.asdict(found), **more})
     else:
         say(f"{found}\n\n{usage}" if usage.overall.responses else str(found))
+
+
+def _price_table(source: str | None) -> Prices | None:
+    if source is None:
+        return None
+    try:
+        return PriceTable.read(source)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--prices") from error
 
 
 def _noted(events: Iterable[Recorded], usage: UsageStatistics) -> Iterator[Recorded]:
