@@ -1,15 +1,25 @@
-"""`.eval` archives of inspect_ai: ZIP files with a JSON document for each sample."""
+"""`.eval` archives of inspect_ai: ZIP files with a JSON document for each sample.
+
+Newer versions pack with Zstandard, which Python's `zipfile` reads from 3.14 on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from struct import unpack
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from eventstore.importers.json_lines import MAX_FILE_BYTES, decode
 from eventstore.importers.problems import Problems, SourceError
 
 SIGNATURE = b"PK\x03\x04"
+
+_ZSTANDARD = 93
+"""The number of the method of compression, in ZIP's own list."""
+_HEADER = 30
+"""Bytes before the name and the extra field, whose lengths are the last two numbers in them."""
 
 
 class EvalArchive:
@@ -46,7 +56,7 @@ class EvalArchive:
             self._problems.add(f"{entry.filename} is larger than {MAX_FILE_BYTES:,} bytes")
             return
         try:
-            yield number, decode(archive.read(entry))
+            yield number, decode(self._content(archive, entry))
         except NotImplementedError as error:
             raise SourceError(
                 f"{self.path} is packed in a way that Python cannot read ({error}): write it as "
@@ -54,6 +64,41 @@ class EvalArchive:
             ) from error
         except ValueError:
             self._problems.add(f"{entry.filename} is not JSON")
+
+    def _content(self, archive: ZipFile, entry: ZipInfo) -> bytes:
+        """Return a file of the archive, unpacked.
+
+        Raises:
+            SourceError: it is packed with Zstandard, which nothing installed can read.
+        """
+        try:
+            return archive.read(entry)
+        except NotImplementedError:
+            if entry.compress_type != _ZSTANDARD:
+                raise
+        try:
+            import zstandard  # as seldom as these archives are
+        except ImportError as error:
+            raise SourceError(
+                f"{self.path} is packed with Zstandard: pip install 'toolledger[cli]'"
+            ) from error
+        try:
+            frames = BytesIO(_packed(self.path, entry))
+            with zstandard.ZstdDecompressor().stream_reader(
+                frames, read_across_frames=True
+            ) as reader:
+                return reader.read(entry.file_size)
+        except zstandard.ZstdError as error:
+            raise BadZipFile(f"{entry.filename}: {error}") from error
+
+
+def _packed(path: Path, entry: ZipInfo) -> bytes:
+    """Return a file of an archive as it is packed."""
+    with path.open("rb") as file:
+        file.seek(entry.header_offset)
+        name, extra = unpack("<HH", file.read(_HEADER)[-4:])
+        file.seek(name + extra, 1)
+        return file.read(entry.compress_size)
 
 
 def _is_sample(entry: ZipInfo) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
+from zlib import crc32
 
 import pytest
+import zstandard
 from support.foreign_logs import sample
 from support.importing import AT, Importer, clock, states
 
@@ -149,6 +153,35 @@ def test_an_eval_archive_is_read_as_it_is(importer: Importer) -> None:
         archive.writestr("samples/2_epoch_1.json", "{")
     check_samples(importer, importer.file(path))
     assert importer.problems == ["samples/2_epoch_1.json is not JSON"]
+
+
+def zstandard_archive(path: Path, name: str, content: bytes, packed: bytes) -> None:
+    """Write an archive whose file is packed in a way that `zipfile` writes from Python 3.14 on."""
+    with ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr(name, packed)
+        entry = archive.infolist()[-1]
+        entry.compress_type, entry.file_size, entry.CRC = 93, len(content), crc32(content)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="zipfile reads Zstandard itself")
+def test_an_eval_archive_may_be_packed_with_zstandard(importer: Importer) -> None:
+    """Newer versions of inspect_ai do so, in one frame or in several."""
+    path = importer.folder / "log.eval"
+    content = json.dumps(sample()).encode()
+    pack = zstandard.ZstdCompressor().compress
+    frames = pack(content[:100]) + pack(content[100:])
+    zstandard_archive(path, "samples/1_epoch_2.json", content, frames)
+    check_samples(importer, importer.file(path))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="zipfile reads Zstandard itself")
+def test_a_damaged_zstandard_archive_is_refused(tmp_path: Path) -> None:
+    """The error names the file inside."""
+    path = tmp_path / "log.eval"
+    zstandard_archive(path, "samples/1_epoch_2.json", b"{}", b"not packed")
+    with pytest.raises(SourceError, match=r"is damaged: samples/1_epoch_2\.json"):
+        list(read(path).transcripts())
 
 
 def test_another_archive_is_refused(importer: Importer) -> None:
