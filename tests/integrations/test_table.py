@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import inspect
 import re
 from pathlib import Path
 
 import pytest
+from integrations.docs_blocks import PAGE, blocks, run, section
 from integrations.scenes import FRAMEWORKS, SCENES, Scenes
 
 MODULES = {
@@ -23,7 +22,6 @@ MODULES = {
     "google_adk": "google.adk.apps.app",
     "claude_agent_sdk": "claude_agent_sdk",
 }
-PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 
 
 def test_the_table_is_what_is_played() -> None:
@@ -47,17 +45,6 @@ def test_the_blocks_of_a_framework_run(
     """Every block runs in one session, in an empty folder, as a reader would type it."""
     pytest.importorskip(MODULES[framework])
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text("utf-8")
-    section = text.partition(f"## {FRAMEWORKS[framework][0]}\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
-    assert len(blocks) > 2
-
-    async def read() -> None:
-        names: dict[str, object] = {}
-        for block in blocks:
-            code = compile(block, PAGE.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            done = eval(code, names)  # noqa: S307
-            if inspect.isawaitable(done):
-                await done
-
-    asyncio.run(read())
+    found = blocks("python", section(PAGE, FRAMEWORKS[framework][0]))
+    assert len(found) > 2
+    asyncio.run(run(found))
