@@ -122,10 +122,16 @@ class ConversationState:
     # taking in what the log says, and what is being appended
 
     def extend(self, tail: Iterable[Recorded]) -> None:
-        """Take in events of the log; one that breaks the rules of a lifecycle is passed over."""
+        """Take in events of the log.
+
+        An event that breaks the rules of a call's lifecycle is passed over, and noted as damaged,
+        as one is before which others are missing: appends have kept the rules.
+        """
         for recorded in tail:
             if recorded.version <= self.version:
                 continue  # taken in before
+            if recorded.version != self.version + 1:
+                self._note_damaged(recorded, f"it follows version {self.version}")
             self.version = recorded.version
             event = recorded.event
             if recorded.call_id and not isinstance(event, MessageAdded):
@@ -137,13 +143,14 @@ class ConversationState:
     def _evolve(self, recorded: Recorded) -> None:
         event = recorded.event
         entry = self.open.get(recorded.call_id or "")
-        if entry is None and (type(event) is not ToolPending or recorded.call_id in self.known):
-            return
+        if entry is None and recorded.call_id in self.known:
+            return  # it is settled
         if not isinstance(event, ToolEvent):
             return
         try:
             tool = evolve(entry[0] if entry else None, event, recorded.time, recorded.fingerprint)
-        except IllegalTransition:
+        except IllegalTransition as error:
+            self._note_damaged(recorded, str(error))
             return
         if entry is None or _call_brought_by(event) is not None:
             self._keep(tool.id, (tool, tool.effective_call.digest()))
@@ -174,6 +181,11 @@ class ConversationState:
             self.open.pop(call_id, None)
         else:
             self.open[call_id] = entry
+
+    def _note_damaged(self, recorded: Recorded, why: str) -> None:
+        event = recorded.event
+        damaged = UnknownEvent(event.tag, _schema(event), "", damage=why)
+        self._note_unreadable(recorded.version, damaged)
 
     def _note_unreadable(self, version: int, event: UnknownEvent) -> None:
         if self.unreadable is None and event.problem is not None:

@@ -124,12 +124,15 @@ def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     except Exception as error:  # a damaged payload or upcaster must not stop a reader
         if isinstance(error, RecursionError) and _is_flat(payload):
             raise  # the stack of the caller is used up, and the event is sound
-    text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
-    return UnknownEvent(tag, schema, text)
+    return UnknownEvent(_text(tag), schema, _text(payload))
+
+
+def _text(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else bytes(stored).decode("utf-8", "replace")
 
 
 def _is_flat(payload: str | bytes) -> bool:
-    text = payload if isinstance(payload, str) else bytes(payload).decode("utf-8", "replace")
+    text = _text(payload)
     return text.count("[") + text.count("{") <= _MAX_BRACKETS
 
 

@@ -213,6 +213,17 @@ DAMAGES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "payload": lambda file: file.execute(
         "UPDATE toolledger_events SET payload = cast(x'7bff7d' AS TEXT) WHERE tag = 'running'"
     ),
+    "text or bytes": lambda file: file.execute(
+        "UPDATE toolledger_events SET tag = cast(tag AS BLOB) WHERE tag = 'running'"
+    ),
+    "call": lambda file: file.execute(
+        "UPDATE toolledger_events SET payload = replace(payload, '_id\":\"call', '_id\":\"call!') "
+        "WHERE tag = 'running'"
+    ),
+    "attempt": lambda file: file.execute(
+        "UPDATE toolledger_events SET payload = replace(payload, 'attempt\":1', 'attempt\":3') "
+        "WHERE tag = 'running'"
+    ),
 }
 
 
@@ -234,9 +245,32 @@ def test_nothing_is_started_where_an_event_cannot_be_read(tmp_path: Path, damage
         with pytest.raises(StoreCorrupt, match="version 2 of conversation 'refunds' is damaged"):
             chat.append(ToolRunning(tool.id, 1))
         assert type(next(chat.events()).event) is ToolPending
-        assert [found.version for found in store.verify()] == [2]
+        assert {found.version for found in store.verify()} == {2}
         assert resume_plan(chat.events()) is not None
         store.conversation("another").start(store.conversation("another").request("f", {}).id)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("conversations", "conversation_id"),
+        ("conversations", "tenant"),
+        ("events", "payload"),
+        ("events", "tag"),
+        ("store", "epoch"),
+    ],
+)
+def test_text_that_became_bytes_is_told(tmp_path: Path, table: str, column: str) -> None:
+    """One bit of a row's header says which it is: the bytes are the same, and are not found."""
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    fill(url)
+    with closing(driver().connect(str(tmp_path / "log.db"))) as file:
+        file.execute(
+            f"UPDATE toolledger_{table} SET {column} = cast({column} AS BLOB) "  # noqa: S608
+            f"WHERE rowid = (SELECT max(rowid) FROM toolledger_{table})"
+        )
+        file.commit()
+    assert is_told(url)
 
 
 NOT_TEXT = "cast(x'ff' AS TEXT)"
@@ -292,6 +326,35 @@ def test_an_event_that_cannot_be_returned_is_an_error(tmp_path: Path, column: st
         ):
             with pytest.raises(StoreCorrupt, match="verify"):
                 read()
+
+
+def test_nothing_is_started_where_an_event_is_missing(tmp_path: Path) -> None:
+    """The missing event may have been the start of the very call."""
+    path = tmp_path / "log.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("refunds")
+        tool = chat.request("refund", {"order": 7})
+        chat.start(tool.id)
+        chat.add_message("user", "And?")
+    with closing(driver().connect(str(path))) as file:
+        file.execute("DELETE FROM toolledger_events WHERE tag = 'running'")
+        file.commit()
+    with EventStore.open(f"sqlite:///{path}") as store:
+        with pytest.raises(StoreCorrupt, match=r"it follows version 1.*nothing was started"):
+            store.conversation("refunds").start(tool.id)
+        assert {found.version for found in store.verify()} == {3}
+
+
+@pytest.mark.parametrize("lanes", [0, 3, 2**33])
+def test_a_number_of_lanes_without_their_counters_is_told(tmp_path: Path, lanes: int) -> None:
+    """Otherwise conversations are sought in other lanes, or in milliards of them."""
+    path = tmp_path / "log.db"
+    EventStore.open(f"sqlite:///{path}").close()
+    with closing(driver().connect(str(path))) as file:
+        file.execute("UPDATE toolledger_store SET lanes = ?", (lanes,))
+        file.commit()
+    with pytest.raises(StoreCorrupt, match=f"says that it has {lanes} lanes"):
+        EventStore.open(f"sqlite:///{path}")
 
 
 def test_an_epoch_that_is_not_text_is_told(tmp_path: Path) -> None:

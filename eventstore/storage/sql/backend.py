@@ -151,6 +151,10 @@ class Backend(ABC):
         """Return the expression that reads text as bytes, whatever they are."""
         return cast(payload, LargeBinary)
 
+    def text_as_stored(self, text: ColumnElement[str]) -> ColumnElement[bytes]:
+        """Return the expression by which checks read text: NULL where no text is stored."""
+        return self.payload_as_bytes(text)
+
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
         """Report what the database itself finds wrong in its files."""
         yield from ()

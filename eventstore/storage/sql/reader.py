@@ -14,7 +14,12 @@ from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import render, slice_of
 from eventstore.errors import StoreCorrupt
-from eventstore.storage.chain import StoredRow, conversation_digest, problems
+from eventstore.storage.chain import (
+    StoredRow,
+    conversation_digest,
+    is_sound_store,
+    problems,
+)
 from eventstore.storage.sql.connections import Connections
 from eventstore.storage.sql.rows import ids_by_lane, recorded
 from eventstore.storage.sql.statements import Statements
@@ -46,10 +51,22 @@ class Reader(Connections):
 
     def _read_store(self) -> tuple[str, int, frozenset[str]]:
         """Return the store's epoch, the number of its lanes, and the losses that were accepted."""
-        rows = self.rows("SELECT epoch, lanes FROM toolledger_store ORDER BY id")
+        rows = self.rows(
+            "SELECT epoch, lanes, created_at, digest FROM toolledger_store ORDER BY id"
+        )
         if not rows:
             raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
-        return rows[0][0], rows[0][1], frozenset(epoch for epoch, _ in rows[1:])
+        (epoch, lanes, created_at, digest), *accepted = rows
+        if not isinstance(epoch, str):
+            raise StoreCorrupt("the store's epoch is no text: restore the database from a copy")
+        if not is_sound_store(epoch.encode(), lanes, created_at, digest):
+            ((counters,),) = self.rows("SELECT COUNT(*) FROM toolledger_lanes")
+            if lanes != counters:  # events would be sought, and written, in other lanes
+                raise StoreCorrupt(
+                    f"the store says that it has {lanes!r} lanes, and has counters for {counters}: "
+                    "restore the database from a copy"
+                )
+        return epoch, lanes, frozenset(mark for mark, *_ in accepted)
 
     @property
     def backend(self) -> Backend:
@@ -200,7 +217,7 @@ class Reader(Connections):
             if isinstance(key, int):
                 cursor.execute(self._sql.check.conversations, (lane, key - 1, 1))
                 for found, tenant, name, _ in cursor.fetchall():
-                    if found == key:
+                    if found == key and None not in (tenant, name):
                         firsts[key] = conversation_digest(bytes(tenant), bytes(name))
         return problems(rows, firsts)
 

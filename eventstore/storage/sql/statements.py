@@ -220,11 +220,11 @@ def _checked(backend: Backend) -> Rows:
         _e.event_id,
         _e.recorded_at,
         _e.occurred_at,
-        backend.payload_as_bytes(_e.tag),
+        backend.text_as_stored(_e.tag),
         _e.schema,
         _e.fingerprint,
         _e.chain,
-        backend.payload_as_bytes(_e.payload),
+        backend.text_as_stored(_e.payload),
         previous.chain,
         _i.version,
         _f.version,
@@ -258,8 +258,8 @@ def _checked_conversations(backend: Backend) -> Rows:
     return (
         select(
             _c.conversation,
-            backend.payload_as_bytes(_c.tenant),
-            backend.payload_as_bytes(_c.conversation_id),
+            backend.text_as_stored(_c.tenant),
+            backend.text_as_stored(_c.conversation_id),
             _c.slice,
         )
         .where(_c.lane == bindparam("at"), _c.conversation > bindparam("after"))
@@ -291,7 +291,7 @@ def _at_version(column: ColumnElement[Any]) -> Rows:
 
 def _checked_store(backend: Backend) -> Rows:
     store = tables.store.c
-    epoch = backend.payload_as_bytes(store.epoch)
+    epoch = backend.text_as_stored(store.epoch)
     return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
 
 

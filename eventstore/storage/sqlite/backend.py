@@ -19,7 +19,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    case,
+    create_engine,
+    event,
+    func,
+    literal_column,
+)
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
@@ -258,6 +268,11 @@ class Sqlite(Backend):
         """Refuse to use a file that is no longer the one that was opened."""
         if self._file is not None:
             self._file.check_in_place()
+
+    def text_as_stored(self, text: ColumnElement[str]) -> ColumnElement[bytes]:
+        """Return the bytes of a text; a single bit of a row says whether it is one, or bytes."""
+        is_text = func.typeof(text) == literal_column("'text'")
+        return case((is_text, self.payload_as_bytes(text)))
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
         """Report what SQLite itself finds wrong in the file."""
