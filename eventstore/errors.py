@@ -82,13 +82,16 @@ class ImportConflict(EventStoreError):
         self.version = version
 
 
+_LOOK_FIRST = "look at its status in the conversation's tools, and decide from there"
+
+
 class IllegalTransition(EventStoreError):
     """The call's status does not allow this event."""
 
     def __init__(self, state: str, event: str, call_id: str, reason: str | None = None) -> None:
         super().__init__(
             f"call {call_id!r} is {state}: {event} is not allowed"
-            + (f" ({reason})" if reason else "")
+            + (f" ({reason})" if reason else f": {_LOOK_FIRST}")
         )
         self.state = state
         self.event = event
@@ -113,8 +116,7 @@ class NoDecision(EventStoreError):
 
     def __init__(self, call_id: str, state: str) -> None:
         super().__init__(
-            f"call {call_id!r} is {state} without a decision, and none will come: "
-            "look at its status in the conversation's tools"
+            f"call {call_id!r} is {state} without a decision, and none will come: {_LOOK_FIRST}"
         )
         self.call_id = call_id
         self.state = state
@@ -159,11 +161,13 @@ class UnencodableEvent(EventStoreError, ValueError):
 class NonResolvedToolError(EventStoreError):
     """A call that has no answer yet, where an answer is needed.
 
-    Called `NonResolvedToolError` in chat-rs, too.
+    Called `NonResolvedToolError` in chat-rs, too. Its message is the one there: the
+    remedy is a note.
     """
 
     def __init__(self, id: str, state: str) -> None:  # noqa: A002 - public name
         super().__init__(f"cannot send non-resolved Tool (id={id}, state={state})")
+        self.add_note("answer the call first, or let model_history say what is known of it")
         self.id = id
         self.state = state
 

@@ -223,7 +223,9 @@ def start(
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
         if checked is not None and checked.edit != tool.edit:
-            raise IllegalTransition(tool.status.name, "running", call_id, "it was edited meanwhile")
+            raise IllegalTransition(
+                tool.status.name, "running", call_id, "it was edited meanwhile: look at it again"
+            )
         number = tool.attempts + 1 if attempt is None else attempt
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)
 
@@ -243,7 +245,9 @@ def _check_not_paused(tool: Tool, now: int | None) -> None:
             f"pass attempt={tool.attempts + 1}",
         )
     if now is not None and not is_due(status, now):
-        raise IllegalTransition("Pending", "running", tool.id, "it is deferred to a later time")
+        raise IllegalTransition(
+            "Pending", "running", tool.id, "it is deferred to a later time: start() it then"
+        )
 
 
 def pause(
@@ -317,7 +321,7 @@ def fail(
                 tool.status.name,
                 "failed",
                 call_id,
-                f"attempt {attempt} is not the last, which is {tool.attempts}",
+                f"attempt {attempt} is over: look at the last, which is {tool.attempts}",
             )
         return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
 

@@ -145,7 +145,9 @@ def _approved(
         if tool is not None and type(tool.status) is Approved:
             if same_json(tool.status.edited_call, event.edited_call):
                 return tool
-            raise IllegalTransition("Approved", "approved", tool.id, "the first decision stands")
+            raise IllegalTransition(
+                "Approved", "approved", tool.id, "the first decision stands: go on with it"
+            )
         raise _illegal(tool, event)
     return replace(
         tool,
@@ -167,7 +169,7 @@ def _running(
             tool.status.name,
             "running",
             tool.id,
-            f"attempt {attempt} cannot start, the next attempt is {tool.attempts + 1}",
+            f"attempt {attempt} cannot start: pass the next attempt, {tool.attempts + 1}",
         )
     return replace(
         tool,
@@ -194,9 +196,9 @@ def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: s
             status.name,
             "paused",
             tool.id,
-            f"attempt {under_way} is under way: only the attempt itself may pause"
+            f"attempt {under_way} is under way, and may pause itself: wait for its end"
             if under_way
-            else f"attempt {event.attempt} is not under way",
+            else f"attempt {event.attempt} is not under way: start() it first",
         )
     return replace(
         tool,
@@ -215,7 +217,7 @@ def _completed(
             if same_json(tool.status.response.result, event.response.result):
                 return tool
             raise IllegalTransition(
-                "Completed", "completed", tool.id, "the first completion stands"
+                "Completed", "completed", tool.id, "the first completion stands: go on with it"
             )
         raise _illegal(tool, event)
     return replace(
@@ -254,7 +256,7 @@ def _rejected(
 def _illegal(tool: Tool | None, event: ToolEvent) -> IllegalTransition:
     if tool is None:
         return IllegalTransition(
-            "unknown", event.tag, event.call_id, "no such call: it was never pending"
+            "unknown", event.tag, event.call_id, "no such call: request() or record() it first"
         )
     return IllegalTransition(tool.status.name, event.tag, tool.id)
 

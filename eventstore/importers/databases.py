@@ -134,7 +134,7 @@ class Database:
                 yield from self._format(database).read(database, self._problems)
         except sqlite3.Error as error:
             raise SourceError(
-                f"{self.path} is a SQLite database that cannot be read: {error}"
+                f"{self.path} is a SQLite database that cannot be read ({error}): copy it again"
             ) from error
         self.position = self.size
 
@@ -147,8 +147,8 @@ class Database:
                 raise SourceError(f"{self.path} is a log of toolledger: name it with --url")
             shown = ", ".join(sorted(tables)[:5]) or "(it has none)"
             raise SourceError(
-                f"{self.path} is a SQLite database with the tables {shown}: sessions of "
-                "openai-agents and checkpoints of LangGraph can be imported"
+                f"{self.path} is a SQLite database with the tables {shown}: import "
+                "sessions of openai-agents or checkpoints of LangGraph"
             )
         return found
 

@@ -49,7 +49,9 @@ class EvalArchive:
                     self.position += entry.compress_size
                     yield from self._value(archive, number, entry)
         except BadZipFile as error:
-            raise SourceError(f"{self.path} is a ZIP archive that is damaged: {error}") from error
+            raise SourceError(
+                f"{self.path} is a ZIP archive that is damaged ({error}): copy it again"
+            ) from error
 
     def _value(self, archive: ZipFile, number: int, entry: ZipInfo) -> Iterator[tuple[int, object]]:
         if entry.file_size > MAX_FILE_BYTES:

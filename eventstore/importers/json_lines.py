@@ -56,9 +56,11 @@ class TextFile:
         try:
             return decode(data)
         except UnicodeDecodeError as error:
-            raise SourceError(f"{self.path} is not UTF-8 (byte {error.start:,})") from error
+            raise SourceError(
+                f"{self.path} is not UTF-8 (byte {error.start:,}): save it as UTF-8"
+            ) from error
         except ValueError as error:
-            raise SourceError(f"{self.path} is not JSON: {error}") from error
+            raise SourceError(f"{self.path} is not JSON ({error}): mend it there") from error
 
     def first_line(self) -> tuple[bytes, bool]:
         """Return the first line, and whether more than white space follows it."""
@@ -161,14 +163,16 @@ def _check(path: Path) -> int:
         with path.open("rb") as file:
             head = file.read(4096)
     except FileNotFoundError as error:
-        raise SourceError(f"there is no file {path}") from error
+        raise SourceError(f"there is no file {path}: name another") from error
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
-    for signature, what in _SIGNATURES:
+        raise SourceError(
+            f"{path} cannot be read ({error.strerror}): mend its rights, or name another"
+        ) from error
+    for signature, what_and_remedy in _SIGNATURES:
         if head.startswith(signature):
-            raise SourceError(f"{path} {what}")
+            raise SourceError(f"{path} {what_and_remedy}")
     if b"\x00" in head:
-        raise SourceError(f"{path} is a binary file: JSON text is needed")
+        raise SourceError(f"{path} is a binary file: save it as JSON text")
     if not head.removeprefix(_BYTE_ORDER_MARK).strip() and size <= len(head):
-        raise SourceError(f"{path} is empty")
+        raise SourceError(f"{path} is empty: name a file with messages")
     return size

@@ -108,8 +108,10 @@ class RequestFile:
             program = program_of(value, unit)
             shape = foreign_shape(value) if program is None else f"a log of {program}"
             if shape is not None:
-                remedy = "" if program is None else "; `toolledger import` reads it"
-                raise SourceError(f"{self.path} is {shape}, and holds no requests{remedy}")
+                remedy = (
+                    "name a file of requests" if program is None else "`toolledger import` reads it"
+                )
+                raise SourceError(f"{self.path} is {shape}, and holds no requests: {remedy}")
 
     def _of_values(self, values: Iterator[tuple[int, object]], place: Unit) -> Iterator[Request]:
         head = list(islice(values, message_files.MAX_DETECTED_VALUES))

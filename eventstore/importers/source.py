@@ -56,6 +56,8 @@ PROVIDERS = tuple(
 )
 """The names that a caller may pass for the form of a file."""
 
+_REMEDY = "see `toolledger import --help` for the files that are read"
+
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".log")
 """Suffixes of files with one value a line."""
 
@@ -107,7 +109,7 @@ class Source:
             yield transcript
         if not count:
             first = f"; {self.problems[0]}" if self.problems else ""
-            raise SourceError(f"{self.path} holds no messages{first}")
+            raise SourceError(f"{self.path} holds no messages{first}; {_REMEDY}")
 
     def _transcripts(self) -> Iterator[Transcript]:
         file = self._file
@@ -136,7 +138,7 @@ class Source:
     def _unknown(self, value: object) -> SourceError:
         return SourceError(
             f"{self.path} holds no messages in a form that is known: it looks like "
-            f"{described(value)}"
+            f"{described(value)}; {_REMEDY}"
         )
 
     def _has_lines(self, file: TextFile) -> bool:

@@ -224,7 +224,7 @@ def test_an_attempt_with_no_known_end_is_not_repeated_by_accident(chat: Conversa
     with pytest.raises(IllegalTransition, match=r"it may have taken effect; .* pass attempt=2"):
         chat.start(tool.id)
     for wrong in (0, 1, 3):
-        with pytest.raises(IllegalTransition, match="the next attempt is 2"):
+        with pytest.raises(IllegalTransition, match="pass the next attempt, 2"):
             chat.start(tool.id, attempt=wrong)
     assert chat.start(tool.id, attempt=2).attempts == 2
 
@@ -422,7 +422,7 @@ def test_a_late_failure_does_not_end_the_next_attempt(chat: Conversation) -> Non
 
     with pytest.raises(ValueError, match="dead") as caught:
         pay()
-    assert "attempt 1 is not the last, which is 2" in caught.value.__notes__[0]
+    assert "attempt 1 is over: look at the last, which is 2" in caught.value.__notes__[0]
     assert chat.tools[tool.id].status.name == "Running"
     with chat.running(tool.id, attempt=3) as third:
         chat.start(tool.id, attempt=4)

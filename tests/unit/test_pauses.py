@@ -235,9 +235,9 @@ def test_only_the_attempt_under_way_pauses(chat: Conversation) -> None:
     call = chat.request("pay")
     with chat.running(call.id) as first:
         chat.start(call.id, attempt=2)
-        with pytest.raises(IllegalTransition, match="attempt 2 is under way: only the attempt"):
+        with pytest.raises(IllegalTransition, match="attempt 2 is under way, and may pause itself"):
             first.pause()
-        with pytest.raises(IllegalTransition, match="attempt 2 is under way: only the attempt"):
+        with pytest.raises(IllegalTransition, match="attempt 2 is under way, and may pause itself"):
             chat.defer(call.id, TOMORROW)
         first.complete("paid")
     with pytest.raises(IllegalTransition, match="is Completed: paused is not allowed"):

@@ -191,11 +191,17 @@ class ConnectionStorage:
         head = self._run(self._sql.head, at=lane).scalar()
         self._check_database()
         if head is None:
-            self._raise(StoreCorrupt(f"lane {lane} has no counter: restore it from a copy"))
+            self._raise(
+                StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
+            )
         found = self._run(self._sql.find, at=lane, tenant=self._storage.tenant, id=name).one()
         seen, key = found.position, found.conversation
         if seen != head:  # InnoDB locks the newest row, and reads an older one
-            self._raise(StoreBusy("others have written what the transaction cannot see"))
+            self._raise(
+                StoreBusy(
+                    "others have written what the transaction cannot see: roll back and try again"
+                )
+            )
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:

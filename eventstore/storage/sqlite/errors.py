@@ -47,7 +47,7 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (
         ("unable to open",),
         StorageError,
-        "it must be there, and its folder writable",
+        "make its folder, and give the right to write there",
     ),
     (
         ("constraint failed",),
@@ -72,7 +72,7 @@ def driver_error(where: str, error: BaseException, *, read_only: bool) -> Storag
     for words, kind, remedy in _BY_WORDS:
         if any(word in lower for word in words):
             return (StoreReadOnly if read_only else kind)(f"{where}: {text}: {remedy}")
-    return StorageError(f"{where}: {text}")
+    return StorageError(f"{where}: {text}: see to the file, then try again")
 
 
 def system_error(where: str, error: OSError) -> StorageError:

@@ -120,7 +120,9 @@ class StoreFile:
                 return False
             size = path.stat().st_size
         except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+            raise StorageError(
+                f"{path} cannot be read: {error.strerror}: see to its name and rights"
+            ) from error
         if size == 0:
             raise NotAStore(
                 f"{path} is empty (0 bytes): it was truncated, or another program made it. "

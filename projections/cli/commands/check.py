@@ -95,7 +95,8 @@ def _read_once(file: Path) -> Generator[Path, None, None]:
         try:
             yield path
         except SourceError as error:
-            raise SourceError(str(error).replace(str(path), "standard input")) from error
+            message = str(error).replace(str(path), "standard input")
+            raise SourceError(message) from error
 
 
 def _violations(request: Request, model: str | None) -> Iterator[Violation]:

@@ -183,7 +183,7 @@ def test_settled_calls_are_looked_up_once_and_only_when_named() -> None:
 def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
     """An append to such a call is refused as an unknown call."""
     state = state_of(*LIFE)
-    with pytest.raises(IllegalTransition, match="never pending"):
+    with pytest.raises(IllegalTransition, match="no such call"):
         state.stage([running("3")], event_ids(1, NOON), NOON, lambda _: {})
 
 

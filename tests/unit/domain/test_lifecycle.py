@@ -67,7 +67,7 @@ def test_each_event_follows_only_the_statuses_of_the_table(status: str, tag: str
 @pytest.mark.parametrize("event", [*NEXT.values(), running()])
 def test_an_event_of_a_call_that_was_never_requested_is_refused(event: Any) -> None:
     """The first event of a call is its request."""
-    with pytest.raises(IllegalTransition, match="it was never pending"):
+    with pytest.raises(IllegalTransition, match="no such call: request"):
         evolve(None, event)
 
 
@@ -127,7 +127,7 @@ def test_attempts_are_counted_without_gaps() -> None:
     tool = live(pending(), running(), running(attempt=2), failed(attempt=2), running(attempt=3))
     assert (tool.attempts, tool.status) == (3, Running(3, {}))
     for wrong in (1, 3, 5):
-        with pytest.raises(IllegalTransition, match="the next attempt is 4"):
+        with pytest.raises(IllegalTransition, match="pass the next attempt, 4"):
             evolve(tool, running(attempt=wrong))
 
 

@@ -122,7 +122,7 @@ def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
     [
         (
             {"sessionId": "s", "projectHash": "p", "messages": []},
-            "is a log of gemini-cli, and holds no requests; `toolledger import` reads it",
+            "is a log of gemini-cli, and holds no requests: `toolledger import` reads it",
         ),
         ([{"run_type": "llm", "trace_id": "t"}], "is runs of LangSmith, and holds no requests"),
     ],

@@ -397,7 +397,7 @@ def test_a_refusal_is_a_failed_result_that_says_so(result: Any, refused: int) ->
         ("a.json", b"PK\x03\x04", "is a ZIP archive"),
         ("a.json", b"SQLite format 3\x00", "is a SQLite database"),
         ("a.json", b'["\xff"]', "is not UTF-8"),
-        ("a.json", b"[{]", "is not JSON: .*line 1"),
+        ("a.json", b"[{]", "is not JSON .*line 1"),
         ("a.json", b"7", "holds no messages"),
         ("a.json", b"[]", "holds no messages"),
         ("a.json", b"[7]", "looks like a list of int values"),

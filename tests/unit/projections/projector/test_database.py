@@ -118,7 +118,7 @@ def test_a_database_without_a_backend_says_by_codes_what_a_lost_race_is(
         ("text.db?uri=true", NotAStore, "text.db: file is not a database: .* name another file"),
         ("?uri=true", NotAStore, "is a folder: name a file in it"),
         ("nowhere/x.db?uri=true", StorageError, "x.db: the folder .*/nowhere does not exist"),
-        ("x.db?mode=rw&uri=true", StorageError, "unable to open .* it must be there"),
+        ("x.db?mode=rw&uri=true", StorageError, "unable to open .* make its folder"),
         ("log.db?mode=ro&uri=true", StoreReadOnly, "make the file and its folder writable"),
     ],
 )

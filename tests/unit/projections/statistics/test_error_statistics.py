@@ -64,7 +64,7 @@ CALLS  REPEATED  FAILURES  FAILED  CALL
     1         0         1       0  fetch {"url":"u"}
 
 1 anomaly: events that do not fit the log
-  'chat' version 11: call 'ghost' is unknown: completed is not allowed (no such call: it was never pending)
+  'chat' version 11: call 'ghost' is unknown: completed is not allowed (no such call: request() or record() it first)
 """[:-1]  # noqa: E501 - as it is printed
 
 
