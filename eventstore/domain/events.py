@@ -317,6 +317,8 @@ ToolEvent = (
     | ToolFailed
     | ToolRejected
 )
+"""A step of a call."""
+
 Event = (
     ToolEvent
     | MessageAdded
@@ -327,6 +329,7 @@ Event = (
     | RunEnded
     | UnknownEvent
 )
+"""Anything that is stored in a conversation."""
 
 
 def classes_by_tag(classes: Iterable[type]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
+"""The roles that a message may have."""
 
 PDF = "application/pdf"
 """The media type of a document."""
@@ -56,6 +57,8 @@ class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque", tag_field="typ
 
 
 Part = Text | Image | Document | Opaque
+"""A part of a message."""
+
 _RESULT_PARTS = (Text, Image, Document)
 
 

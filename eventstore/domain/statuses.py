@@ -126,5 +126,6 @@ class Rejected(
 
 
 ToolStatus = Pending | Approved | Running | Completed | Failed | Rejected
+"""Where a call is."""
 
 PENDING = Pending()

@@ -21,6 +21,7 @@ from eventstore.providers.parts import inline_server_call, part_label, plain_tex
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 
 LaterSystem: TypeAlias = Literal["keep", "user"]
+"""Whether a system message inside of a conversation stays, or becomes one of the user's."""
 
 
 class Target(msgspec.Struct, frozen=True):

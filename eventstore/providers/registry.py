@@ -29,6 +29,7 @@ RegisteredProvider = NewType("RegisteredProvider", str)
 """The name of a provider that `register` has added."""
 
 AnyProvider: TypeAlias = ProviderName | RegisteredProvider
+"""The name of a provider, built in or registered."""
 
 _BUILT_IN: Final[dict[ProviderName, str]] = {
     "openai": "eventstore.providers.openai",
