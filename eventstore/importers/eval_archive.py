@@ -50,7 +50,7 @@ class EvalArchive:
                     yield from self._value(archive, number, entry)
         except BadZipFile as error:
             raise SourceError(
-                f"{self.path} is a ZIP archive that is damaged ({error}): copy it again"
+                f"{self.path} is a ZIP archive that is damaged: {error}; copy it again"
             ) from error
 
     def _value(self, archive: ZipFile, number: int, entry: ZipInfo) -> Iterator[tuple[int, object]]:

@@ -43,7 +43,9 @@ class EventFolder:
                 self._problems.add(f"{file.name} is not JSON")
                 continue
             except OSError as error:
-                raise SourceError(f"{file} cannot be read: {error.strerror}") from error
+                raise SourceError(
+                    f"{file} cannot be read: {error.strerror}: mend its rights"
+                ) from error
             self.position += len(data)
 
 

@@ -99,6 +99,6 @@ def test_a_public_name_without_an_anchor_is_found() -> None:
         ('<script src="../assets/x.js"></script>', []),
     ],
 )
-def test_what_a_page_loads_from_elsewhere_is_found(page: str, addresses: list[str]) -> None:
+def test_a_page_that_loads_from_elsewhere_is_found(page: str, addresses: list[str]) -> None:
     """Links may lead anywhere; scripts, styles and pictures stand beside the page."""
     assert loaded_from_elsewhere(page) == addresses

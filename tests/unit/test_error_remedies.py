@@ -62,7 +62,7 @@ def messages(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_a_message_that_is_written_at_its_place_ends_with_a_remedy() -> None:
-    """What is shown has a step that the reader can take, and dozens of messages are found."""
+    """Each of the dozens in the source has a step that the reader can take."""
     found = [(str(path), *message) for path in SOURCES for message in messages(path)]
     assert len(found) > 50
     assert [message for message in found if not REMEDY.search(message[-1])] == []
