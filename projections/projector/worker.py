@@ -14,7 +14,8 @@ The rule:
    throws it away.
 6. An event that cannot be read, applied or stored is parked, with the later events of its
    conversation; the checkpoint passes over them. They are applied by `retry`, in a transaction
-   that advances the revision and leaves the position.
+   that advances the revision and leaves the position. A database that is full, or takes no writes
+   at all, parks nothing: that is raised.
 7. A checkpoint has the id of the event there, of whatever tenant, as a cursor has. That event must
    still be in the log after the next ones were read: else they come from a log that was put back.
 

@@ -17,7 +17,7 @@ from support import workers
 from support.projected_logs import check, check_costs, new_store, open_projector
 from support.statements import overtaken
 
-from eventstore import EventStore
+from eventstore import EventStore, StoreFull
 from projections import Projector
 from projections.projector.tools_table import StoredTools
 
@@ -213,6 +213,46 @@ def test_an_event_that_a_server_does_not_take_is_parked(tmp_path: Path, mariadb:
         assert parked.conversation_id == "b"
         assert "the database does not take it" in parked.problem
         assert [name for name, _ in projector.tools()] == ["a", "c"]
+
+
+FULL = {
+    "postgresql": (
+        (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
+        ),
+        "CREATE TRIGGER full_disk BEFORE INSERT ON toolledger_calls EXECUTE FUNCTION refuse()",
+        "DROP TRIGGER full_disk ON toolledger_calls",
+    ),
+    "mariadb": (
+        (
+            "CREATE TRIGGER full_disk BEFORE INSERT ON toolledger_calls FOR EACH ROW "
+            "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'the table is full'"
+        ),
+        "DROP TRIGGER full_disk",
+    ),
+}
+"""Statements after which a server refuses a table's rows as it does when its disk is full; the last
+one ends that."""
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_a_full_disk_parks_no_event(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """No event is at fault, so the error is raised; with space again, all of them are applied."""
+    server = request.getfixturevalue(kind)
+    tables = server.database()
+    with new_store(tmp_path / "log.db") as store, Projector(store, tables, batch=4) as projector:
+        store.conversation("a").request("f", {}, "y")
+        *fill, free = FULL[kind]
+        server.execute(*fill, database=tables)
+        with pytest.raises(StoreFull, match="free some space"):
+            projector.catch_up()
+        assert projector.parked() == []
+        server.execute(free, database=tables)
+        assert projector.catch_up() == 1
+        assert [name for name, _ in projector.tools()] == ["a"]
 
 
 def test_a_poison_event_holds_up_only_its_own_conversation_on_servers(

@@ -17,7 +17,14 @@ from typing import Any, ClassVar
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
 
-from eventstore.errors import NotAStore, OutcomeUnknown, StorageError, StoreClosed
+from eventstore.errors import (
+    NotAStore,
+    OutcomeUnknown,
+    StorageError,
+    StoreClosed,
+    StoreFull,
+    StoreReadOnly,
+)
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork, reconnecting
@@ -176,7 +183,12 @@ class Server(Backend):
     def table_engine(self) -> TableEngine:
         """Make an engine for tables beside the log, on the server that the log would be written."""
         engine = self._new_engine(self.route_options(), pool_pre_ping=True)
-        return TableEngine(engine, self.is_transient, self.is_connection_lost)
+        return TableEngine(engine, self.is_transient, self.is_connection_lost, self._explain)
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return the library's error for a server that takes no writes; or the same error."""
+        translation = self.translate(error)
+        return translation if isinstance(translation, StoreFull | StoreReadOnly) else error
 
     def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
         """Make an engine; the URL's own options override those for connecting.

@@ -43,12 +43,16 @@ class TableEngine:
         engine: Engine,
         is_transient: Callable[[BaseException], bool] = was_rolled_back,
         is_connection_lost: Callable[[BaseException], bool] = lambda _: False,
+        explain: Callable[[BaseException], BaseException] = lambda error: error,
     ) -> None:
         self.engine = engine
         self.is_transient = is_transient
         """Whether a driver's error says that the transaction may be tried again (a deadlock)."""
         self.is_connection_lost = is_connection_lost
         """Whether a driver's error says that the server is gone, or not the one that writes."""
+        self.explain = explain
+        """Returns the library's error for a driver's that is about the database, not about what is
+        written: a full disk, for example. Otherwise the same error."""
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -64,10 +68,6 @@ class TableEngine:
             _isolate(connection, "READ COMMITTED")
             yield connection
             connection.commit()
-
-    def explain(self, error: BaseException) -> BaseException:
-        """Return the library's error for a driver's, or the same error."""
-        return error
 
     def close(self) -> None:
         """Give up the connections."""

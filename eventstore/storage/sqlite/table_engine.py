@@ -32,9 +32,8 @@ class SqliteTableEngine(TableEngine):
         options["connect_args"] = {"timeout": busy_timeout, "check_same_thread": False}
         if path_of(url) is None:
             options["poolclass"] = StaticPool
-        super().__init__(create_engine(url, **options), is_transient)
+        super().__init__(create_engine(url, **options), is_transient, explain=explain)
         event.listen(self.engine, "connect", _prepare)
-        self._explain = explain
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -50,10 +49,6 @@ class SqliteTableEngine(TableEngine):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
             connection.commit()
-
-    def explain(self, error: BaseException) -> BaseException:
-        """Return the library's error for a driver's, with the file named."""
-        return self._explain(error)
 
 
 def _prepare(connection: Any, _: object) -> None:
