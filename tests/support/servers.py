@@ -175,6 +175,11 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def revive(self) -> None:
+        """Start it if it has ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            self.start()
+
     def remove(self) -> None:
         """Stop it and remove its files."""
         if self._owner != os.getpid():

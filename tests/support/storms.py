@@ -97,19 +97,24 @@ class Storm:
             self._pool.shutdown()
             self._store.close()
 
-    def wait_for_appends(self, count: int = 100) -> None:
+    def wait_for_appends(
+        self, count: int = 100, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait until so many more appends have returned: the log takes writes."""
         goal = self.appended + count
-        self._wait(lambda: self.appended >= goal)
+        self._wait(lambda: self.appended >= goal, meanwhile)
 
-    def wait_for_error(self, kind: str) -> None:
-        """Wait until an error is met once more."""
-        before = self.errors[kind]
-        self._wait(lambda: self.errors[kind] > before)
+    def wait_for_error(self, *kinds: str) -> None:
+        """Wait until one of these errors is met once more."""
+        before = sum(self.errors[kind] for kind in kinds)
+        self._wait(lambda: sum(self.errors[kind] for kind in kinds) > before)
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
+    def _wait(
+        self, condition: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         until = time.monotonic() + WAIT_SECONDS
         while not condition():
+            meanwhile()
             for job in self._jobs:
                 if job.done():
                     job.result()
@@ -122,7 +127,8 @@ class Storm:
             readings = [Reading(name, seen) for name, seen in self._readings.items()]
             events = workers.check_log(store, self._notes, readings)
             with projecting.open_projector(store) as projector:
-                assert (projector.lag().events, projector.parked()) == (0, [])
+                behind = projector.lag().events, projector.parked()
+                assert behind == (0, []), behind
                 projecting.check(projector, store)
                 projecting.check_costs(projector, store)
         stall = f"the longest stall was {self.longest_stall_seconds:.1f} s"
