@@ -177,6 +177,14 @@ def test_an_event_that_could_not_be_read_back_is_refused(event: Any) -> None:
     assert type(event).__name__ in str(caught.value)
 
 
+def test_what_cannot_be_written_is_told_from_what_cannot_be_read() -> None:
+    """The first is no JSON value; the second is one, of another type than its field."""
+    with pytest.raises(UnencodableEvent, match="ToolRejected cannot be written as JSON"):
+        codec.as_stored(ToolRejected("1", details={"what": Foreign()}))
+    with pytest.raises(UnencodableEvent, match="MessageAdded could not be read back"):
+        codec.as_stored(MessageAdded(5))  # type: ignore[arg-type]
+
+
 def test_the_error_names_the_path_of_a_wrong_member() -> None:
     """The path leads to the value."""
     event = MessageAdded("user", (Text(5),))  # type: ignore[arg-type]
