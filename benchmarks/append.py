@@ -101,7 +101,7 @@ def main() -> None:
     calls = options.calls or 25
     rounds = options.rounds or (21 if options.quick else 201)
     figures = []
-    for place, least in (("disk", 0.85), ("memory", 0.7)):
+    for place, least in (("disk", 0.75), ("memory", 0.55)):
         times = measure(memory=place == "memory", rounds=rounds, calls=calls)
         us = 1e6 / (3 * calls)
         figures += [

@@ -102,7 +102,7 @@ def main() -> None:
         us = 1e6 / events
         figures += [
             Figure(
-                f"{place}: driver / library", median(b / a for a, b in times), "", 0.6, floor=True
+                f"{place}: driver / library", median(b / a for a, b in times), "", 0.55, floor=True
             ),
             Figure(f"{place}: library", median(a for a, _ in times) * us, "µs/event"),
             Figure(f"{place}: driver", median(b for _, b in times) * us, "µs/event"),

@@ -88,6 +88,21 @@ def in_turn(now: Clock, *works: Work, first: int) -> tuple[float, ...]:
     return tuple(took[index] for index in sorted(took))
 
 
+class Elapsed(NamedTuple):
+    """The time that an event took, in seconds."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def elapsed(work: Callable[[], object], events: int) -> Elapsed:
+    """Do the work; return the time of each of its events."""
+    began = time.perf_counter(), time.process_time()
+    work()
+    took = time.perf_counter() - began[0], time.process_time() - began[1]
+    return Elapsed(took[0] / events, took[1] / events)
+
+
 def in_subprocess(expression: str) -> float:
     """Return the value of a call, `script.function(...)`, in a process of its own."""
     script = f"import {expression.partition('.')[0]}; print({expression})"
@@ -141,10 +156,12 @@ __all__ = [
     "MEMORY",
     "ROOT",
     "Clock",
+    "Elapsed",
     "Figure",
     "arguments",
     "clock",
     "driver",
+    "elapsed",
     "folder",
     "in_subprocess",
     "in_turn",

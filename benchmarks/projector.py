@@ -61,14 +61,13 @@ def figures(path: Path, events: int, rounds: int) -> list[Figure]:
             )
             driver.append(timed(time.process_time, lambda: read_by_feed(connection)))
     connection.close()
-    rate = events / median(a for a, _ in times)
-    ratio = median(b / a for (a, _), b in zip(times, driver, strict=True))
+    ratio, us = median(b / a for (a, _), b in zip(times, driver, strict=True)), 1e6 / events
     return [
-        Figure("events", rate, "per second", 150_000, floor=True),
-        Figure("driver / library", ratio),
-        Figure("driver", events / median(driver), "per second"),
+        Figure("driver / library", ratio, "", 0.4, floor=True),
+        Figure("library", median(a for a, _ in times) * us, "µs/event"),
+        Figure("driver", median(driver) * us, "µs/event"),
         Figure("in memory / projected", median(b / a for a, b in times)),
-        Figure("in memory: events", events / median(b for _, b in times), "per second"),
+        Figure("in memory", median(b for _, b in times) * us, "µs/event"),
         Figure("tables", tables.stat().st_size / events, "B/event"),
     ]
 
@@ -107,10 +106,11 @@ def main() -> None:
             half // EVENTS_PER_CONVERSATION,
         )
         found = figures(path, events, rounds)
-        found.append(Figure("peak memory, half of the log", before, "MB"))
-        found.append(
-            Figure("peak memory", in_subprocess(f"projector.growth({str(path)!r})"), "MB", 100)
-        )
+        after = in_subprocess(f"projector.growth({str(path)!r})")
+        found += [
+            Figure("peak memory / that of half of the log", after / before, "", 1.2),
+            Figure("peak memory", after, "MB"),
+        ]
     report(__file__, options, found)
 
 

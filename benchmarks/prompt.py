@@ -6,6 +6,8 @@ the conversation's own events spread over the whole log. The ratio is the long l
 by the short one's: what a prompt costs must not depend on what else is in the log. The fold alone
 is `model_history` over events that were read before, without rendering.
 
+Floor: the driver's read of the conversation's rows, and `json.loads` of their payloads.
+
 Again: `model_history(chat).render("openai")` by a handle that has made a prompt before, after one
 more event. The ratio is its time divided by that of the handle's first prompt, which reads all.
 
@@ -14,12 +16,15 @@ Both logs are read in turn; the clock is CPU time, the figures are medians.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import bare
 import logs
 from measure import Figure, arguments, folder, in_turn, median, report, timed
 
@@ -84,6 +89,12 @@ def kept_prompt(chat: Conversation) -> object:
     return model_history(chat).render("openai")
 
 
+def read_and_parsed(connection: Any, key: tuple[int]) -> int:
+    """Read the conversation's rows and parse their payloads; return their number."""
+    statement = f"{bare.READ} WHERE lane = 0 AND conversation = ? ORDER BY version"
+    return len([json.loads(row[-1]) for row in connection.execute(statement, key)])
+
+
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__, events=1_000_000, rounds=201)
@@ -98,7 +109,13 @@ def main() -> None:
             in_turn(now, lambda: prompt(short), lambda: prompt(long), first=number)
             for number in range(rounds)
         ]
+        connection = bare.connect(Path(name) / "short.db")
+        found = "SELECT conversation FROM toolledger_conversations WHERE conversation_id = 'ours'"
+        read = partial(read_and_parsed, connection, connection.execute(found).fetchone())
         events = list(short.events())
+        assert read() == len(events)
+        floors = [in_turn(now, partial(prompt, short), read, first=n) for n in range(rounds)]
+        connection.close()
         folds = [timed(now, lambda: model_history(events)) for _ in range(rounds)]
         more = islice(logs.endless_conversation(0), len(events), len(events) + min(rounds, GROWN))
         kept = list(first_and_again(Path(name) / "short.db", more))
@@ -106,13 +123,14 @@ def main() -> None:
         __file__,
         options,
         [
-            Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.5),
+            Figure("prompt / json.loads and read", median(a / b for a, b in floors), "times", 2),
+            Figure(f"{large:,} events / 10,000 events", median(b / a for a, b in times), "", 1.2),
             Figure("in 10,000 events", median(a for a, _ in times) * 1e3, "ms"),
             Figure(f"in {large:,} events", median(b for _, b in times) * 1e3, "ms"),
             Figure("again / first", median(b / a for a, b in kept), "", 0.1),
             Figure("the first of a handle", median(a for a, _ in kept) * 1e3, "ms"),
             Figure("again, after one more event", median(b for _, b in kept) * 1e3, "ms"),
-            Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms", 0.5),
+            Figure(f"the fold alone ({len(events)} events)", median(folds) * 1e3, "ms"),
         ],
     )
 

@@ -13,7 +13,10 @@ The same is measured for each provider, on a list of its own with the same words
 every tenth result lost. There the ratio is the time of repair divided by that of `json.dumps` and
 `json.loads` of the same list, which is the least that it takes to send a request.
 
-The clock is CPU time; each figure is the fastest of several rounds, the ratio their median.
+Where turnsafe is installed (`beside/requirements.txt`), it repairs the lists of the two providers
+that it knows in the same run.
+
+The clock is CPU time; each figure is the fastest of several rounds, a ratio their median.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
@@ -142,6 +146,32 @@ def in_json_times(messages: Any, provider: str, first: int) -> float:
     return took[0] / took[1]
 
 
+def beside_turnsafe(length: int, rounds: int) -> list[Figure]:
+    """Return the figures of both repairs, on the same lists."""
+    import turnsafe
+
+    figures = []
+    for provider in ("anthropic", "openai"):
+        valid: Any = of_provider(conversation(length, broken=False), provider)
+        if provider == "anthropic":
+            valid = valid["messages"]
+        for kind, messages, most in (
+            ("valid", valid, 1.0),
+            ("broken", without_some_results(valid, count()), 1.3),
+        ):
+
+            def ours(messages: Any = messages, provider: Any = provider) -> None:
+                repair_messages(messages, provider)
+
+            def theirs(messages: Any = messages, provider: Any = provider) -> None:
+                turnsafe.repair(messages, provider=provider)
+
+            times = [in_turn(time.process_time, ours, theirs, first=n) for n in range(rounds)]
+            ratio = median(a / b for a, b in times)
+            figures.append(Figure(f"{provider}, {kind} / turnsafe", ratio, "times", most))
+    return figures
+
+
 def per_message(messages: Messages, rounds: int) -> float:
     """Return the microseconds that a message costs."""
     return min(timed(time.process_time, lambda: repair(messages)) for _ in range(rounds)) * (
@@ -165,18 +195,20 @@ def main() -> None:
         for n in range(rounds)
     ]
     ratio = median(a / len(long) / (b / len(tenth)) for a, b in times)
-    figures = [Figure(f"{longest:,} messages / {longest // 10:,}", ratio, "", 1.5)]
+    figures = [Figure(f"{longest:,} messages / {longest // 10:,}", ratio, "", 1.2)]
     for length in (longest // 100, longest // 10, longest):
         messages = conversation(length, broken=True)
         spent = per_message(messages, rounds * max(1, 2_000 // length // 4))
-        figures.append(Figure(f"{length:,} messages", spent, "us/message", 10))
+        figures.append(Figure(f"{length:,} messages", spent, "us/message"))
     many = parallel(longest * PARALLEL_CALLS // 2_000)
     figures += [
-        Figure(f"a turn of {len(many) - 1:,} calls", per_message(many, rounds), "us/message", 20),
-        Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message", 10),
-        Figure("broken at the end alone", per_message(interrupted, rounds), "us/message", 10),
+        Figure(f"a turn of {len(many) - 1:,} calls", per_message(many, rounds), "us/message"),
+        Figure(f"{longest // 10:,} valid messages", per_message(valid, rounds), "us/message"),
+        Figure("broken at the end alone", per_message(interrupted, rounds), "us/message"),
     ]
     figures += every_provider(longest // 10, rounds)
+    if find_spec("turnsafe"):
+        figures += beside_turnsafe(longest // 10, rounds)
     report(__file__, options, figures)
 
 
