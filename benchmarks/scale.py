@@ -23,7 +23,7 @@ import logs
 from measure import ROOT, Figure, arguments, folder, in_turn, median, report
 
 from eventstore import EventStore
-from projections import current_tools, model_history
+from projections import current_tools, error_statistics, model_history
 
 SHORT = 10_000
 EVENTS_PER_CONVERSATION = 1000
@@ -97,6 +97,13 @@ def figures(short: Log, long: Log, rounds: int, now: Callable[[], float]) -> lis
     return found
 
 
+def statistics(log: Log, events: int) -> float:
+    """Return the CPU seconds that the error statistics of the whole log take for each event."""
+    began = time.process_time()
+    assert error_statistics(log.store.read()).events >= events
+    return (time.process_time() - began) / events
+
+
 def sqlite_bytes(log: Log) -> float:
     """Return the bytes of a file for each of its events."""
     log.store.close()
@@ -121,14 +128,17 @@ def on_postgresql() -> Generator[tuple[Callable[[str], str], Callable[[Log], flo
     import sys
 
     sys.path.insert(0, str(ROOT / "tests"))
-    from support.servers import PostgreSQL, started
+    from support.servers import PostgreSQL
 
-    server = started(PostgreSQL)
+    place = folder()
+    Path(place.name).chmod(0o755)
+    server = PostgreSQL(Path(place.name))
+    server.start()
 
     def size(log: Log) -> float:
         tables = "sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r'"
         ((total,),) = server.execute(
-            f"SELECT {tables} AND relname LIKE 'toolledger%'",
+            f"SELECT {tables} AND starts_with(relname, 'toolledger_')",
             database=log.url,
         )
         ((count,),) = server.execute("SELECT count(*) FROM toolledger_events", database=log.url)
@@ -138,6 +148,7 @@ def on_postgresql() -> Generator[tuple[Callable[[str], str], Callable[[Log], flo
         yield lambda _: server.database(migrated=True), size
     finally:
         server.remove()
+        place.cleanup()
 
 
 def main() -> None:
@@ -154,7 +165,10 @@ def main() -> None:
         stack.callback(short.store.close)
         stack.callback(long.store.close)
         found = figures(short, long, rounds, now)
+        each = statistics(short, SHORT), statistics(long, events)
         found += [
+            Figure("statistics, an event: long / short", each[1] / each[0], "", LONGER),
+            Figure("statistics, an event: long", each[1] * 1e6, "µs"),
             Figure(f"in {events:,} events", size(long), "B/event"),
             Figure(f"in {SHORT:,} events", size(short), "B/event"),
             Figure("writing both logs", grown, "s"),

@@ -19,12 +19,16 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
 from eventstore.domain.events import Recorded
 from eventstore.errors import CursorLost, LostPlace
 from eventstore.storage.interface import Storage
+
+EVENTS_PER_PAGE = 1000
+"""Events of a batch of whole events."""
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -156,16 +160,23 @@ class Feed:
         self._last: Recorded | None = None
         self._storage = storage
         self._limit = limit
-        self._events = self._following()
+        self._events: Iterator[Recorded] = self._following()
 
     def outlines(self) -> Iterator[Sequence[Recorded]]:
-        """Return the events from the start of the feed, in batches, as headers without content.
+        """Return the rest of the feed in batches, as headers without content.
 
-        The fastest way through a long log for counting calls: see `domain.event_headers`. `cursor`
-        does not move.
+        The fastest way through a long log for counting calls: see `domain.event_headers`. A feed of
+        which some events were read gives the others whole.
         """
+        if self._last is not None or self._place is not self._start:
+            while rest := list(islice(self._events, EVENTS_PER_PAGE)):
+                yield rest
+            return
+        self._events = iter(())  # a feed is read once
         check_place(self._storage, self._start)
-        yield from self._storage.headers(self._start.positions, self._limit)
+        for page in self._storage.headers(self._start.positions, self._limit):
+            self._place = self._place.after(page[-1:])
+            yield page
 
     @property
     def cursor(self) -> Cursor:

@@ -58,6 +58,12 @@ Tables = Annotated[
 Rebuild = Annotated[
     bool, typer.Option("--rebuild", help="Rebuild the tables of --tables, after an upgrade.")
 ]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers", min=1, metavar="N", help="Rebuild in N processes, which share the log's lanes."
+    ),
+]
 
 
 def open_store(
@@ -133,11 +139,17 @@ def known_provider(name: str) -> AnyProvider:
 
 @contextmanager
 def caught_up(
-    store: EventStore, tables: str, *, search: TextSearch | None = None, rebuild: bool = False
+    store: EventStore,
+    tables: str,
+    *,
+    search: TextSearch | None = None,
+    rebuild: bool = False,
+    processes: int = 1,
 ) -> Generator[Projector, None, None]:
     """Open the projections of a store in the database at `tables`, brought up to the log's end.
 
-    These are the built-in ones, or `search` alone. With `rebuild` they are rebuilt.
+    These are the built-in ones, or `search` alone. With `rebuild` they are rebuilt, in that many
+    processes.
     """
     from projections.projector import Projector  # loads SQLAlchemy
 
@@ -154,7 +166,10 @@ def caught_up(
             def show_progress(progress: Progress) -> None:
                 show(progress.done, progress.total)
 
-            (projector.rebuild if rebuild else projector.catch_up)(show_progress)
+            if rebuild:
+                projector.rebuild(show_progress, processes=processes)
+            else:
+                projector.catch_up(show_progress)
         yield projector
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from eventstore import Cursor, EventStore, Lag, StorageError, Tool
 from projections.approvals import PendingApproval, order
@@ -13,6 +14,7 @@ from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import ProjectionDatabase
 from projections.projector.generations import Definition, Generation, find_generation
 from projections.projector.parked import Parked
+from projections.projector.processes import beside
 from projections.projector.queries import Row
 from projections.projector.schema import key_of
 from projections.projector.settings import DEFAULT_SETTINGS, ProjectorSettings
@@ -87,7 +89,10 @@ class Projector:
         self._store = store
         self._batch = batch
         self._settings = settings
-        self._database = ProjectionDatabase(store.url if url is None else url, settings)
+        self._url = store.url if url is None else url
+        self._fingerprints = fingerprints
+        self._projections = projections
+        self._database = ProjectionDatabase(self._url, settings)
         self._workers: list[AnyWorker] = []
         try:
             self._built_in = self._open_built_in(views, bucket, fingerprints)
@@ -188,15 +193,52 @@ class Projector:
             worker.generations.live()  # all of them fit, before any goes on
         return sum(worker.catch_up(report) for worker, report in _reports(self._workers, progress))
 
-    def rebuild(self, progress: Report | None = None, *, only: str | None = None) -> int:
+    def rebuild(
+        self, progress: Report | None = None, *, only: str | None = None, processes: int = 1
+    ) -> int:
         """Rebuild the projections beside the live tables, and replace these at the end.
 
         The live tables stay readable, and other projectors keep them up, until then. Several
         projectors may build at once; a rebuild that was interrupted goes on. `only` names one
         projection; "statistics" and "tools" are built together.
+
+        With several `processes`, this one among them, they share the lanes of the log: a server's
+        has 16, a file one. The others are started anew (`multiprocessing`, "spawn"): a script needs
+        `if __name__ == "__main__":`, and projections of yours must be pickled. What the others
+        apply is not in the number that is returned.
+
+        Raises:
+            ValueError: `processes` is not 1 or more.
         """
+        if type(processes) is not int or processes < 1:
+            raise ValueError(f"processes is {processes!r}: pass 1 or more")
         workers = self._workers if only is None else [self._worker_of(only)]
-        return sum(worker.rebuild(report) for worker, report in _reports(workers, progress))
+        for worker in workers:
+            worker.begin_rebuild()  # so that others find what to help with
+        others = min(processes, len(self._store.end().positions)) - 1
+        with beside(others, partial(_help_rebuild, self._recipe(), only)):
+            return sum(worker.rebuild(report) for worker, report in _reports(workers, progress))
+
+    def _recipe(self) -> _Recipe:
+        """Return what makes a projector of the same tables in another process."""
+        return _Recipe(
+            self._store.url,
+            self._store.tenant,
+            {
+                "url": self._url,
+                "views": self._built_in.name.split(",") if self._built_in.name else (),
+                "bucket": self._built_in.bucket // 1_000_000,
+                "batch": self._batch,
+                "fingerprints": self._fingerprints,
+                "projections": self._projections,
+                "settings": self._settings,
+            },
+        )
+
+    def help_rebuild(self, *, only: str | None = None) -> int:
+        """Apply events to what another projector rebuilds meanwhile; return how many."""
+        workers = self._workers if only is None else [self._worker_of(only)]
+        return sum(worker.help_rebuild() for worker in workers)
 
     def retry(self, conversation_id: str | None = None) -> int:
         """Apply what was parked, of one conversation or of all; return how many succeeded.
@@ -304,6 +346,23 @@ class Projector:
         kept = ", ".join([*built_in, *(worker.name for worker in self._workers if worker.name)])
         option = "views" if name in VIEWS else "projections"
         raise ValueError(f"the {name} are not projected, only {kept}: pass {option} with them")
+
+
+class _Recipe(NamedTuple):
+    """What makes a projector: its log, and the arguments."""
+
+    log: str
+    tenant: str
+    options: dict[str, Any]
+
+
+def _help_rebuild(recipe: _Recipe, only: str | None) -> None:
+    """Apply events to what another process rebuilds."""
+    with (
+        EventStore.open(recipe.log, tenant=recipe.tenant, create=False) as store,
+        Projector(store, **recipe.options) as projector,
+    ):
+        projector.help_rebuild(only=only)
 
 
 def _reports(

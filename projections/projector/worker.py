@@ -118,17 +118,30 @@ class Worker(Generic[S]):
 
     def rebuild(self, report: Report | None = None) -> int:
         """Build a generation that then replaces the live one; return how many events it applied."""
+        building = self.begin_rebuild()
+        applied = self._build(building, report)
+        self.generations.retry_lost_races(lambda: self.generations.switch(building))
         self.generations.clean()
-        building = self.generations.begin()
+        return applied
 
+    def begin_rebuild(self) -> int:
+        """Return the id of the generation that is being built; begin one where there is none."""
+        self.generations.clean()
+        return self.generations.begin()
+
+    def help_rebuild(self) -> int:
+        """Apply events to the generation that another worker builds; return how many."""
+        building = self.generations.find("building")
+        if building is None or not self._definition.is_of(building):
+            return 0
+        return self._build(building.id, None)
+
+    def _build(self, building: int, report: Report | None) -> int:
         def generation() -> int | None:
             # Where it is retired, another worker has finished it, and a newer one after it.
             return None if self.generations.is_retired(building) else building
 
-        applied = self._advance(generation, report)
-        self.generations.retry_lost_races(lambda: self.generations.switch(building))
-        self.generations.clean()
-        return applied
+        return self._advance(generation, report)
 
     def retry(self, conversation_id: str | None = None) -> int:
         """Apply what is parked, of one conversation or all; return how many were applied."""

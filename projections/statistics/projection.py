@@ -14,10 +14,12 @@ Folding a prefix and then the rest equals folding the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
 from eventstore import (
     ErrorKind,
+    Feed,
     FunctionCall,
     Recorded,
     ToolApproved,
@@ -412,10 +414,12 @@ def error_statistics(
 ) -> Statistics:
     """Return what became of the calls of `events`: `print` it, or encode it as JSON.
 
-    Durations are in microseconds. At most `fingerprints` fingerprints are counted one by one at
-    a time; see `ErrorStatistics`.
+    Of a feed only the headers are read. Durations are in microseconds. At most `fingerprints`
+    fingerprints are counted one by one at a time; see `ErrorStatistics`.
 
     Raises:
         ValueError: `fingerprints` is not 1 or more.
     """
+    if isinstance(events, Feed):
+        events = chain.from_iterable(events.outlines())
     return ErrorStatistics(fingerprints).extend(events).result()

@@ -26,6 +26,7 @@ from projections.cli.options import (
     Rebuild,
     Tables,
     Url,
+    Workers,
     caught_up,
     known_provider,
     named,
@@ -357,6 +358,7 @@ def stats(  # noqa: PLR0913 - a parameter for each option
     *,
     chosen: EventFilter,
     rebuild: Rebuild = False,
+    workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
     """Count the results of the tool calls (failures, retries, times) and the models' usage."""
@@ -367,6 +369,8 @@ def stats(  # noqa: PLR0913 - a parameter for each option
         raise typer.BadParameter("--every and --to need --tables: pass a database's URL")
     if tables is None and rebuild:
         raise typer.BadParameter("--rebuild needs --tables: pass a database's URL")
+    if workers > 1 and not rebuild:
+        raise typer.BadParameter("--workers needs --rebuild: pass both")
     if tables is not None and conversation_id is not None:
         raise typer.BadParameter(
             "the tables count all conversations: leave out ID", param_hint="--tables"
@@ -382,7 +386,7 @@ def stats(  # noqa: PLR0913 - a parameter for each option
             events = _events(store, conversation_id, chosen)
             found: Statistics | list[TimeBucket] = error_statistics(_noted(events, used))
         else:
-            with caught_up(store, tables, rebuild=rebuild) as projector:
+            with caught_up(store, tables, rebuild=rebuild, processes=workers) as projector:
                 found = projector.timeline(*span) if over_time else projector.statistics()
     usage = used.result()
     if isinstance(found, list):

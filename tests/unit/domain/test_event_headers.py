@@ -33,7 +33,7 @@ from eventstore.domain.calls import same_json
 from eventstore.domain.codec import decode, encode
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.events import EVENT_CLASSES, SCHEMAS
-from projections import CurrentTools, ErrorStatistics
+from projections import CurrentTools, ErrorStatistics, error_statistics
 
 CALL = FunctionCall("find", {"b": 1, "a": [None, 2.5]}, "c")
 EDIT = FunctionCall("find", {"b": 2}, "c")
@@ -113,6 +113,30 @@ def test_an_event_without_a_header_is_read_whole(tmp_path: Any) -> None:
         pages = list(store.read().outlines())
         headers: list[Recorded] = [recorded for page in pages for recorded in page]
         whole = list(store.read())
+        assert error_statistics(store.read()) == error_statistics(whole)
     assert [r.call_id for r in headers] == [r.call_id for r in whole]
     assert ErrorStatistics().extend(headers).result() == ErrorStatistics().extend(whole).result()
     assert CurrentTools().extend(whole).anomalies == []
+
+
+def test_headers_are_the_rest_of_a_feed(tmp_path: Any) -> None:
+    """Headers move the feed's cursor as events do, and give what was not read yet, once."""
+    with EventStore.open(f"sqlite:///{tmp_path}/log.db") as store:
+        store.conversation("a").append(*LIVES["completed"])
+        whole = list(store.read())
+        feed = store.read(limit=2)
+        (page,) = feed.outlines()
+        assert [r.version for r in page] == [1, 2]
+        assert feed.cursor == next_cursor(store, 2)
+        assert list(feed) == list(feed.outlines()) == []
+        feed = store.read()
+        next(feed)
+        assert [r for page in feed.outlines() for r in page] == whole[1:]
+        assert feed.cursor == store.end()
+
+
+def next_cursor(store: EventStore, events: int) -> object:
+    """Return the cursor after that many events."""
+    feed = store.read(limit=events)
+    assert len(list(feed)) == events
+    return feed.cursor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.projected_logs import check, execute, run
@@ -23,6 +23,9 @@ from projections.projector.generations import Definition, Generations
 from projections.projector.projector import HOUR_SECONDS
 from projections.projector.schema import key_of
 from projections.projector.settings import ProjectorSettings
+
+if TYPE_CHECKING:
+    from support.servers import PostgreSQL
 
 
 class SlowStorage:
@@ -157,3 +160,34 @@ def test_a_switch_to_a_replaced_generation_changes_nothing(
     live = ours.live().id
     ours.switch(live + 5)
     assert ours.live().id == live
+
+
+def test_a_projector_helps_with_the_rebuild_of_another(store: EventStore) -> None:
+    """A helper builds what the other has begun, and begins nothing itself."""
+    for number in range(6):
+        store.conversation(f"chat-{number}").request("f", {}, "call")
+    with Projector(store, batch=2) as projector, Projector(store) as helper:
+        projector.catch_up()
+        assert helper.help_rebuild() == 0
+        (worker,) = projector._workers
+        worker.begin_rebuild()
+        assert helper.help_rebuild(only="tools") == 6
+        assert projector.rebuild() == 0
+        check(projector, store)
+    with Projector(store, bucket=60, views=["tools"]) as other:
+        worker.begin_rebuild()
+        assert other.help_rebuild() == 0  # it is of another definition
+
+
+def test_processes_share_a_rebuild(postgresql: PostgreSQL) -> None:
+    """Tables that two processes built are those of one process."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        for number in range(40):
+            store.conversation(f"chat-{number}").request("f", {"n": number}, "call")
+        with Projector(store, batch=1) as projector:
+            projector.catch_up()
+            assert projector.rebuild(processes=2) <= 40
+            check(projector, store)
+            with pytest.raises(ValueError, match="processes is 0"):
+                projector.rebuild(processes=0)
