@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
@@ -139,6 +140,14 @@ def test_the_metadata_names_the_command_and_the_extras(direct: Dist) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
     assert extras >= {"cli", "mysql", "postgresql", "sqlite", "test"}
     assert "toolledger = projections.cli:main" in scripts
+
+
+def test_the_summary_and_the_first_screen_say_what_is_imported() -> None:
+    """No package has the name of the distribution, so each says which two are imported."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    first_screen = "\n".join((ROOT / "README.md").read_text("utf-8").splitlines()[:20])
+    for text in (project["description"], first_screen):
+        assert all(name in text for name in ("toolledger", "eventstore", "projections"))
 
 
 @built
