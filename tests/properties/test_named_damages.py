@@ -23,7 +23,6 @@ from eventstore.providers import AnyProvider, is_valid
 from projections import repair_messages
 
 ROUNDS = rounds(200, 20_000)
-CHECKED_BY_SDK = rounds(40, 5_000)
 MOST_DAMAGES = (1, 1, 1, 2, 2, 3)
 
 Accept = Callable[[list[Any]], object]
@@ -62,8 +61,7 @@ def test_a_damaged_history_is_mended(provider: AnyProvider) -> None:
         twice = repair_messages(once.messages, provider)
         assert repr(twice.messages) == repr(once.messages), told
         assert twice.repairs == [], told
-        if number < CHECKED_BY_SDK:
-            assert is_accepted(accept, once.messages), told
+        assert is_accepted(accept, once.messages), told
     assert len(used) == len(damages)
 
 
@@ -113,9 +111,23 @@ def accepts(provider: str) -> Accept:
     module, name = SDK_TYPES[provider]
     pydantic, types = pytest.importorskip("pydantic"), pytest.importorskip(module)
     accept: Accept = pydantic.TypeAdapter(list[getattr(types, name)]).validate_python
+    if provider == "cohere":
+        return lambda shown: accept(with_parsed_data(shown))
     if provider == "openai":
         return lambda shown: accept([*map(without_null, shown)])
     return accept if provider != "gemini" else lambda shown: accept(without_base64(shown))
+
+
+def with_parsed_data(value: Any) -> Any:
+    """Return messages whose documents hold an object: the guide sends the JSON text of one."""
+    if isinstance(value, list):
+        return [with_parsed_data(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {} if key == "data" and isinstance(inner, str) else with_parsed_data(inner)
+        for key, inner in value.items()
+    }
 
 
 def without_base64(value: Any) -> Any:

@@ -142,6 +142,37 @@ def cut_arguments(rng: random.Random, messages: Messages) -> None:
         held[key] = text[: rng.randint(0, len(text))]
 
 
+def cut_a_streamed_message(rng: random.Random, messages: Messages) -> None:
+    """Keep what had come of a message when its stream broke off: nothing after that byte."""
+    found = [place for place, message in enumerate(messages) if isinstance(message, dict)]
+    if found:
+        place = rng.choice(found)
+        length = sum(len(text) for text in _texts(messages[place]))
+        messages[place] = _beginning(messages[place], [rng.randint(0, length)])
+
+
+def _texts(value: Any) -> list[str]:
+    return [held[key] for held, key in places(value) if isinstance(held[key], str)]
+
+
+def _beginning(value: Any, left: list[int]) -> Any:
+    """Return the beginning of a JSON value, with as many characters of texts as are left."""
+    if isinstance(value, str):
+        taken = value[: left[0]]
+        left[0] -= len(value)
+        return taken
+    if isinstance(value, list):
+        return [_beginning(item, left) for item in value if left[0] >= 0]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, Any] = {}
+    for key, item in value.items():
+        if left[0] < 0 or (key in SIGNATURES and isinstance(item, str) and len(item) > left[0]):
+            break  # a signature comes in one piece
+        kept[key] = _beginning(item, left)
+    return kept
+
+
 def cut_the_list(rng: random.Random, messages: Messages) -> None:
     """End the list anywhere, or begin it anywhere."""
     at = rng.randint(0, len(messages))
@@ -243,7 +274,8 @@ def move_a_part(rng: random.Random, messages: Messages) -> None:
 
 DAMAGES: tuple[Damage, ...] = (
     *(drop_a_message, double_a_message, swap_messages, merge_neighbours),
-    *(cut_a_text, cut_arguments, cut_the_list, change_a_role, put_an_odd_value, lose_a_member),
+    *(cut_a_text, cut_arguments, cut_a_streamed_message, cut_the_list),
+    *(change_a_role, put_an_odd_value, lose_a_member),
     *(change_an_id, lose_a_signature, detach_reasoning),
     *(drop_a_part, double_a_part, swap_parts, move_a_part),
 )

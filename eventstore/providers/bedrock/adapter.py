@@ -20,7 +20,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
-from eventstore.providers.bedrock.shapes import BLOCKS
+from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
 from eventstore.providers.cache_ends import ends_of_requests
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
 from eventstore.providers.media import plain_image
@@ -457,7 +457,7 @@ def _is_well_formed_result(inner: JsonObject) -> bool:
     return (
         isinstance(content, list)
         and bool(content)
-        and inner.get("status") in ("success", "error", None)
+        and inner.get("status", "success") in ("success", "error")
         and all(map(_is_well_formed_piece, content))
     )
 
@@ -502,9 +502,7 @@ def _is_accepted_from(block: JsonObject, role: str) -> bool:
     return not block.keys() & (_OF_USERS if role == "assistant" else _OF_ASSISTANTS)
 
 
-_NOT_IN_MESSAGES = frozenset(
-    {"json", "functionCall", "functionResponse", "inlineData", "fileData", "thoughtSignature"}
-)
+_NOT_IN_MESSAGES = frozenset({"json", *GEMINI_MEMBERS})
 """Members that only a result's block has, or a part of Gemini's."""
 _NOT_IN_RESULTS = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint"})
 _OF_USERS = frozenset({"image", "document", "video"})

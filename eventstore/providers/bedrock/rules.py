@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from eventstore.providers.bedrock.shapes import BLOCKS
+from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -106,10 +106,6 @@ _ROLE_OF_OTHERS: Final = {
     "document": "user",
     "video": "user",
 }
-_GEMINIS: Final = frozenset(
-    {"functionCall", "functionResponse", "inlineData", "fileData", "thoughtSignature"}
-)
-"""Members of Gemini's parts, which have one member too."""
 _NOT_IN_RESULTS: Final = frozenset({"reasoningContent", "cachePoint"})
 _SHOWN: Final = frozenset({"image", "document", "video", "searchResult"})
 _MAX_CACHE_POINTS: Final = 4
@@ -355,7 +351,7 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path} must be a ContentBlock, but is {quoted(block.raw)}."
     elif block.kind == "text" and not isinstance(block.value, str):
         yield block.place, f"{block.path}.text must be a string, but is {quoted(block.value)}."
-    elif block.kind in _GEMINIS:
+    elif block.kind in GEMINI_MEMBERS:
         yield block.place, f"Unknown parameter in {block.path}: {block.kind!r}."
     elif len(members_of(block.raw)) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
@@ -369,7 +365,7 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
 
 
 def _malformed_result(result: _Block) -> Iterator[Fault]:
-    content, status = result.body.get("content"), result.body.get("status")
+    content, status = result.body.get("content"), result.body.get("status", "success")
     place, path = f"{result.place}.toolResult", f"{result.path}.toolResult"
     if not is_list(content):
         yield f"{place}.content", f"{path}.content must be a list, but is {quoted(content)}."
@@ -378,7 +374,7 @@ def _malformed_result(result: _Block) -> Iterator[Fault]:
             f"{place}.content",
             f"The content field at {path} cannot be empty when status value is error.",
         )
-    if status not in ("success", "error", None):
+    if status not in ("success", "error"):
         yield f"{place}.status", f"{path}.status must be success or error."
     for block in _blocks(f"{place}.content", f"{path}.content", content):
         yield from _malformed_block(block)

@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.providers.shapes import require_data, require_one_of
 
-__all__ = ["BLOCKS"]
+__all__ = ["BLOCKS", "GEMINI_MEMBERS"]
 
 
 class _Source(msgspec.Struct):
@@ -67,3 +67,14 @@ BLOCKS: Final = {
     "cachePoint": _CachePoint,
 }
 """What a block holds under each of its names; the others hold any object."""
+
+GEMINI_MEMBERS: Final = frozenset(
+    {
+        *("codeExecutionResult", "code_execution_result", "executableCode", "executable_code"),
+        *("fileData", "file_data", "functionCall", "function_call"),
+        *("functionResponse", "function_response", "inlineData", "inline_data"),
+        *("thoughtSignature", "thought_signature", "toolCall", "tool_call"),
+        *("toolResponse", "tool_response"),
+    }
+)
+"""Members of Gemini's parts, which may be the only one as in a block, and which no block has."""

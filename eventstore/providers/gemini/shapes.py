@@ -50,6 +50,26 @@ class _Response(msgspec.Struct):
     parts: list[_ResponsePart] | None = None
 
 
+class _Code(msgspec.Struct):
+    code: str | None = None
+    language: str | None = None
+    id: str | None = None
+
+
+class _Outcome(msgspec.Struct):
+    outcome: str | None = None
+    output: str | None = None
+    id: str | None = None
+
+
+class _ServerCall(msgspec.Struct, rename="camel"):
+    id: str | None = None
+    tool_type: str | None = None
+    args: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
+    spelled: str | None = msgspec.field(default=None, name="tool_type")
+
+
 class PartShape(msgspec.Struct, rename="camel"):
     """A part of a content."""
 
@@ -60,11 +80,19 @@ class PartShape(msgspec.Struct, rename="camel"):
     file_data: _File | None = None
     function_call: Any = None
     function_response: _Response | None = None
+    executable_code: _Code | None = None
+    code_execution_result: _Outcome | None = None
+    tool_call: _ServerCall | None = None
+    tool_response: _ServerCall | None = None
     spelled_signature: Any = msgspec.field(default=None, name="thought_signature")
     spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
     spelled_file: _File | None = msgspec.field(default=None, name="file_data")
     spelled_call: Any = msgspec.field(default=None, name="function_call")
     spelled_response: _Response | None = msgspec.field(default=None, name="function_response")
+    spelled_code: _Code | None = msgspec.field(default=None, name="executable_code")
+    spelled_outcome: _Outcome | None = msgspec.field(default=None, name="code_execution_result")
+    spelled_tool: _ServerCall | None = msgspec.field(default=None, name="tool_call")
+    spelled_answer: _ServerCall | None = msgspec.field(default=None, name="tool_response")
 
     def __post_init__(self) -> None:
         for signature in (self.thought_signature, self.spelled_signature):

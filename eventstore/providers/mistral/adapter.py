@@ -84,6 +84,9 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
         content = message.get("content")
+        if role == "system" and isinstance(content, list):
+            shown = [each.get("type") for each in content if isinstance(each, dict)]
+            return _is_content(content) and all(kind in ("text", "thinking") for kind in shown)
         if role != "assistant":
             return _is_content(content)
         if content is not None and not _is_content(content):
@@ -197,6 +200,7 @@ def _is_well_formed_call(call: JsonValue) -> bool:
     return (
         isinstance(function, dict)
         and isinstance(call.get("id"), str)
+        and isinstance(call.get("type"), str | None)
         and _is_name(function.get("name"))
         and isinstance(function.get("arguments"), str | dict)
     )
@@ -227,6 +231,10 @@ def _bridge_results(messages: list[JsonObject], changes: list[Change]) -> None:
 
 def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
     """Let the list end with a message that the model can continue."""
+    for message in messages:
+        if not isinstance(message.get("prefix"), bool | None):
+            changes.append(Change("dropped", "MI03", "a prefix is true or false"))
+            del message["prefix"]
     for message in messages[:-1]:
         if message.get("prefix"):
             changes.append(Change("dropped", "MI03", "only the last message can be a prefix"))

@@ -81,6 +81,8 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
+_OF_SYSTEM: Final = frozenset({"text", "thinking"})
+"""The chunks that a system message may hold."""
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -168,6 +170,8 @@ def _malformed_calls(message: ChatMessage) -> Iterator[Fault]:
         if not is_object(call):
             yield f"{place}[{index}]", f"Input should be a call, but is {quoted(call)}"
             continue
+        if not isinstance(call.get("type"), str | None):
+            yield f"{place}[{index}].type", "Input should be a valid string"
         arguments = members_of(call.get("function")).get("arguments")
         if not isinstance(arguments, (str, dict)):
             yield (
@@ -195,6 +199,14 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
             yield message.place, f"Unexpected role 'system' after role '{before}'"
         before = message.role
         yield from _malformed_content(message)
+    yield from _misplaced_prefix(history)
+
+
+def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
+    """Yield what is a prefix but not the last message, and a last one that is none."""
+    for message in history.messages:
+        if message.role == "assistant" and not isinstance(message.body.get("prefix"), bool | None):
+            yield f"{message.place}.prefix", "Input should be a valid boolean"
     for message in history.messages[:-1]:
         if message.role == "assistant" and message.body.get("prefix"):
             yield message.place, "Assistant message with prefix True must be last message"
@@ -224,6 +236,8 @@ def _malformed_content(message: ChatMessage) -> Iterator[Fault]:
             yield f"{place}[{index}]", f"Input should be a chunk, but is {quoted(chunk)}"
         elif kind == "text" and not isinstance(body.get("text"), str):
             yield f"{place}[{index}].text", "Input should be a valid string"
+        elif message.role == "system" and kind not in _OF_SYSTEM:
+            yield f"{place}[{index}]", f"Input tag {quoted(kind)} is not one of text, thinking"
 
 
 def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:

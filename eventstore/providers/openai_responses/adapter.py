@@ -36,7 +36,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.openai_responses.shapes import PARTS, STATUSES
+from eventstore.providers.openai_responses.shapes import ITEMS, PARTS, STATUSES
 from eventstore.providers.parts import (
     answer_text,
     as_text,
@@ -329,7 +329,8 @@ def _is_output(item: JsonObject, kind: str | None) -> bool:
     """Return whether an item is an output by its members, whatever its type."""
     if kind == "message" and item.get("role") in ("tool", "function"):
         return True
-    return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not _OTHERS & item.keys()
+    others = _OTHERS - {"content"} if kind == "message" else _OTHERS  # it says both
+    return kind in _CONFUSED and {"call_id", "output"} <= item.keys() and not others & item.keys()
 
 
 def _is_call(item: JsonObject) -> bool:
@@ -436,6 +437,8 @@ def _is_well_formed(item: JsonObject) -> bool:
         known = SAID if role == "assistant" else GIVEN
         own = own and item.get("type") in (None, kind) and item.get("status") in STATUSES
         return own and _is_content(item.get("content"), known)
+    if kind in ITEMS and misshapen(item, ITEMS[kind]) is not None:
+        return False
     return kind in TYPES and isinstance(item.get("encrypted_content"), str | None)
 
 

@@ -21,7 +21,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eventstore.providers.openai_responses.shapes import PARTS, STATUSES
+from eventstore.providers.openai_responses.shapes import ITEMS, PARTS, STATUSES
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -311,10 +311,18 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
                 yield f"{item.place}.content", "Unknown parameter."
             output = item.body.get("output")
             yield from _malformed_parts(f"{item.place}.output", output, _OUTPUT_PARTS)
-        elif item.kind == "reasoning" and not isinstance(item.body.get("summary"), list):
-            yield f"{item.place}.summary", "Missing required parameter."
-        elif not isinstance(item.body.get("encrypted_content"), str | None):
-            yield f"{item.place}.encrypted_content", "expected a string."
+        else:
+            yield from _malformed_other(item)
+
+
+def _malformed_other(item: _Item) -> Iterator[Fault]:
+    """Yield what is wrong with reasoning, or with what the API's own tools did."""
+    if item.kind == "reasoning" and not isinstance(item.body.get("summary"), list):
+        yield f"{item.place}.summary", "Missing required parameter."
+    elif not isinstance(item.body.get("encrypted_content"), str | None):
+        yield f"{item.place}.encrypted_content", "expected a string."
+    elif item.kind in ITEMS and (fault := misshapen(item.body, ITEMS[item.kind])):
+        yield f"{item.place}{fault.place}", f"{fault.detail}."
 
 
 def _malformed_message(item: _Item) -> Iterator[Fault]:

@@ -858,6 +858,7 @@ def test_content_without_a_role_is_a_message_whatever_its_type(message: dict[str
 def test_a_message_for_an_item_whose_id_is_used_comes_after_the_outputs() -> None:
     """Otherwise the message would separate the calls from their outputs."""
     item = {"type": "mcp_call", "id": "x_1", "name": "real words"}
+    item |= {"arguments": "{}", "server_label": "s"}
     shown = mended(says(), call(), item, item, call("call_2"), output(), output("call_2"))
     assert shown[:4] == [says(), call(), output(), item]
     assert "real words" in shown[4]["content"]
