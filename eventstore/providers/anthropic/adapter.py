@@ -27,9 +27,10 @@ from eventstore.providers.anthropic.server_calls import (
     is_server_result,
     pair_server_calls,
 )
+from eventstore.providers.anthropic.shapes import FOREIGN_KINDS
 from eventstore.providers.identifiers import call_ids, sanitized, tool_name
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import plain_image
+from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
     Answer,
@@ -69,6 +70,8 @@ TOOL_CHANGES = ("tool_addition", "tool_removal")
 _OPENING: Final = "[The conversation begins here.]"
 
 REASONING = ("thinking", "redacted_thinking")
+_SENT = {"role", "content"}
+"""The members of a message that a request may hold."""
 
 
 class AnthropicAdapter(ProviderAdapter):
@@ -163,6 +166,8 @@ class AnthropicAdapter(ProviderAdapter):
             messages.append({"role": "user", "content": STOPPED})
             if any(map(is_server_call, last)):  # its result cannot come any more
                 pair_server_calls(messages, rendered.changes)
+                messages = _without_final_reasoning(messages, rendered.changes)
+                rendered.arguments["messages"] = messages
 
     def mark_for_cache(self, rendered: Rendered) -> None:
         """Mark the system text and the messages with `cache_control`."""
@@ -226,25 +231,24 @@ def _items(message: JsonObject, is_error: ResultTest, is_rejection: ResultTest) 
         well_formed = given == role and isinstance(content, str)
         said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
         return [said] if text.strip() else []
-    kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
     results: list[ParsedItem] = []
-    rest: list[JsonValue] = content
-    if "tool_result" in kinds:
-        rest = [block for block in content if not _is(block, "tool_result")]
-        results = [
-            _result(block, is_error, is_rejection) for block in content if _is(block, "tool_result")
-        ]
+    rest: list[JsonValue] = []
     well_formed = given == role
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            results.append(_result(block, is_error, is_rejection))
+            well_formed = well_formed and (role == "assistant" or not rest)  # results come first
+        else:
+            rest.append(block)
     if role == "assistant":
-        native = _native(message, role, rest)
+        native = _native(message, role, rest if results else content)
         return [*_message(native, well_formed=well_formed, message_id=message_id), *results]
+    count = len(results)
     items = results
-    if "tool_use" in kinds:  # only an assistant can call
-        calls = [block for block in rest if _is(block, "tool_use")]
+    calls = [block for block in rest if _is(block, "tool_use")]
+    if calls:  # only an assistant can call
         rest = [block for block in rest if not _is(block, "tool_use")]
         items += _message(_native({}, "assistant", calls), well_formed=False)
-    count = kinds.count("tool_result")
-    well_formed = well_formed and "tool_result" not in kinds[count:]
     native = _native(message, role, [*([None] * count), *rest])
     items += _message(native, well_formed=well_formed, message_id=message_id, result_count=count)
     return items
@@ -256,6 +260,8 @@ def _is(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
 
 def _native(message: JsonObject, role: str, content: object) -> JsonObject:
     """Return the members of a message that may be sent, in its order; a response has more."""
+    if message.keys() == _SENT and message["role"] == role and message["content"] is content:
+        return message
     return in_order_of(message, {"role": role, "content": content})
 
 
@@ -272,7 +278,7 @@ def _message(
     calls: list[ParsedCall] = []
     role = native["role"]
     for block in blocks:
-        if _is(block, "tool_use"):
+        if isinstance(block, dict) and block.get("type") == "tool_use":
             call_id = block.get("id")
             calls.append(
                 ParsedCall(
@@ -282,7 +288,8 @@ def _message(
             )
         elif (part := _part(block)) is not None:
             parts.append(part)
-        well_formed = well_formed and _is_well_formed_block(block, role)
+        if well_formed:
+            well_formed = _is_well_formed_block(block, role)
     if not (parts or calls or (result_count and well_formed)):
         return []
     shares_message = result_count > 0
@@ -314,8 +321,21 @@ def _part(block: JsonValue) -> Part | None:
         plain = said is not text or block.keys() == _TEXT_MEMBERS
         shown: Part = Text(said) if plain else Opaque(NAME, block)
         return shown if said.strip() else None
+    if kind in FOREIGN_KINDS:
+        return _foreign_part(kind, block)
     image = plain_image(_media(block), block) if kind == "image" else None
     return image or Opaque(NAME, block)
+
+
+def _foreign_part(kind: str, block: JsonObject) -> Part | None:
+    """Return what a block of another provider's shows."""
+    held: JsonValue = block.get(kind)
+    address = held.get("url") if isinstance(held, dict) else block.get("image_url")
+    if kind in ("image_url", "input_image") and (image := image_of(address)):
+        return image
+    said: JsonValue = block.get("text", block.get("refusal"))
+    text = as_text(said if isinstance(said, str) else block)
+    return Text(text) if text.strip() else None
 
 
 def _media(block: JsonObject) -> Image | Document | None:
@@ -377,13 +397,13 @@ def _is_well_formed_in_result(block: JsonValue) -> bool:
 
 def _is_well_formed_block(block: JsonValue, role: str = "user") -> bool:
     """Return whether a block may go back as it is, in a message of `role` or in a result."""
-    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+    kind: JsonValue = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
         return False
-    if not _is_accepted_from(block, role):
-        return False
-    if block["type"] == "text":
-        return isinstance(block.get("text"), str) and bool(block["text"].strip())
-    if block["type"] == "tool_use":
+    if kind == "text":
+        text = block.get("text")
+        return isinstance(text, str) and bool(text.strip())
+    if kind == "tool_use":
         name, call_id = block.get("name"), block.get("id")
         return (
             isinstance(name, str)
@@ -391,17 +411,20 @@ def _is_well_formed_block(block: JsonValue, role: str = "user") -> bool:
             and isinstance(call_id, str)
             and isinstance(block.get("input"), dict)
         )
-    return True
+    return _is_accepted_from(block, role)
 
 
 def _is_accepted_from(block: JsonObject, role: str) -> bool:
     """Return whether the API takes a block in a message of `role`; thinking needs a signature."""
-    kind = block.get("type")
-    if role == "assistant":
-        signature = block.get("signature")
-        signed = isinstance(signature, str) and bool(signature)
-        return kind not in ("image", "document") and (signed or kind != "thinking")
-    return kind not in REASONING
+    kind: JsonValue = block.get("type")
+    if not isinstance(kind, str) or kind in FOREIGN_KINDS:
+        return False
+    if role != "assistant":
+        return kind not in REASONING
+    if kind in REASONING:
+        opaque = block.get("signature" if kind == "thinking" else "data")
+        return isinstance(opaque, str) and bool(opaque)
+    return kind not in ("image", "document")
 
 
 # writing
@@ -416,7 +439,7 @@ def _add_assistant(
     own = turn.own_message(NAME)
     if own is not None and len(shown) == len(turn.calls):
         native = copy(own)
-        made = [block for block in _native_blocks(native) if _is(block, "tool_use")]
+        made = [block for block in _native_blocks(native) if block.get("type") == "tool_use"]
         if len(made) == len(shown):
             for block, (_, name) in zip(made, shown, strict=True):
                 block["id"] = name
@@ -610,12 +633,14 @@ def _results_message(
     changes: list[Change],
 ) -> JsonObject:
     """Return the message with the results of a turn, what errors show behind them."""
-    results = [adapter.render_result(call, name) for call, name in shown]
-    message = results_message_for(turn, NAME, _BLOCKS, results)
+    results: list[JsonObject] = []
     behind: list[JsonObject] = []
-    for (call, _), block in zip(shown, results, strict=True):
-        if block.get("is_error") is True:
+    for call, name in shown:
+        block = adapter.render_result(call, name)
+        if "is_error" in block and block["is_error"] is True:
             behind += _shown_by_error(call, block, changes)
+        results.append(block)
+    message = results_message_for(turn, NAME, _BLOCKS, results)
     if behind:
         content: list[JsonObject] = message[_BLOCKS]
         place = max(n for n, block in enumerate(content, 1) if _is(block, "tool_result"))

@@ -41,9 +41,9 @@ def _marked_blocks(content: list[JsonValue]) -> Iterator[JsonObject]:
     """Yield the blocks with a mark, those in a result before the result itself."""
     for block in content:
         if isinstance(block, dict):
-            inner: JsonValue = block.get("content")
-            if isinstance(inner, list) and block.get("type") == "tool_result":
-                yield from _marked_blocks(inner)
+            if "content" in block and block.get("type") == "tool_result":
+                inner: JsonValue = block["content"]
+                yield from _marked_blocks(inner) if isinstance(inner, list) else ()
             if MARK in block:
                 yield block
 

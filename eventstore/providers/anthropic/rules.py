@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from eventstore.providers.anthropic.shapes import FOREIGN_KINDS
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -196,6 +197,10 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
+_MEMBERS: Final = frozenset({"role", "content"})
+_UNKNOWN_TAG: Final = (
+    "Input tag '{}' found using 'type' does not match any of the expected tags: 'text', 'image', …"
+)
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _ROLE_OF_BLOCK: Final = {
     "tool_use": "assistant",
@@ -586,12 +591,23 @@ def _misplaced(history: _History) -> Iterator[Fault]:
             yield message.place, "Input should be an object"
         elif message.role not in _ROLES:
             yield f"{message.place}.role", 'Allowed roles are "user" or "assistant"'
+        elif message.body.keys() != _MEMBERS:
+            for extra in sorted(message.body.keys() - _MEMBERS, key=repr):
+                yield f"{message.place}.{extra}", "Extra inputs are not permitted"
     yield from _misplaced_blocks(history)
+    yield from _malformed_blocks(history)
+
+
+def _malformed_blocks(history: _History) -> Iterator[Fault]:
     for block in (*history.blocks, *history.inner):
         if block.kind is None:
             yield block.place, "Input should be an object with a `type`"
         elif block.kind == "thinking" and not text_or_none(block.body.get("signature")):
             yield f"{block.place}.signature", "Field required"
+        elif block.kind == "redacted_thinking" and not text_or_none(block.body.get("data")):
+            yield f"{block.place}.data", "Field required"
+        elif block.kind in FOREIGN_KINDS:
+            yield block.place, _UNKNOWN_TAG.format(block.kind)
 
 
 def _misplaced_blocks(history: _History) -> Iterator[Fault]:

@@ -2,7 +2,8 @@
 
 1. A call and its one result stand in assistant messages, the result after the call.
 2. A call stays without its result while that may still come: only results have followed it.
-3. Whatever has no counterpart becomes text in its place.
+3. Whatever has no counterpart is told in a note of the user's, after the turn: the assistant never
+   said it.
 4. Ids are of the form that the servers write; the input of a call is an object.
 """
 
@@ -14,9 +15,11 @@ from typing import Final, TypeGuard
 
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.providers.crossing import DONE
 from eventstore.providers.model import Change
 from eventstore.providers.parts import as_text
 
+_ORDINARY = ("text", "tool_use", "tool_result")  # most blocks
 SERVED: Final = ("server_tool_use", "mcp_tool_use")
 _SERVED_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 
@@ -33,7 +36,7 @@ def is_server_call(block: JsonValue) -> TypeGuard[JsonObject]:
 
 
 def pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None:
-    """Turn server calls without a result, and server results without a call, into text."""
+    """Tell of server calls without a result, and of server results without a call, in notes."""
     blocks = list(_server_blocks(messages))
     if not blocks:
         return
@@ -44,13 +47,72 @@ def pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None
             block["input"] = {} if given is None else {"raw_arguments": given}
             changes.append(Change("wrapped", "AN07", "the input of a server's call is an object"))
     paired, waiting = _pairs(blocks)
-    running = True
+    kept = paired | {id(block) for block in _last_blocks(messages) if id(block) in waiting}
+    if any(_is_alone(block, kept) for block in _blocks_since_user_spoke(messages)):
+        kept = paired  # the note on it stands behind the calls that wait
+    if any(id(block) not in kept for _, block in blocks):
+        messages[:] = _with_notes(messages, kept, changes)
+
+
+def _last_blocks(messages: list[JsonObject]) -> list[JsonValue]:
+    """Return the blocks of the last message that is more than an answer of the client's tools."""
+    return next((list(_blocks(m)) for m in reversed(messages) if not _is_answer(m)), [])
+
+
+def _blocks_since_user_spoke(messages: list[JsonObject]) -> Iterator[JsonValue]:
     for message in reversed(messages):
+        if message["role"] == "user" and not _is_answer(message):
+            return
+        yield from _blocks(message)
+
+
+def _blocks(message: JsonObject) -> Iterator[JsonValue]:
+    content: JsonValue = message["content"]
+    yield from content if isinstance(content, list) else ()
+
+
+def _with_notes(
+    messages: list[JsonObject], kept: set[int], changes: list[Change]
+) -> Iterator[JsonObject]:
+    """Yield the messages, what is not `kept` of them in a note of the user's next message."""
+    told: list[str] = []
+    for message in messages:
         content: JsonValue = message["content"]
         if isinstance(content, list):
-            kept = paired | waiting if running else paired
-            message["content"] = [_kept_or_text(block, kept, changes) for block in content]
-        running = running and isinstance(content, list) and _is_answer(message["role"], content)
+            told += (_told(block, changes) for block in content if _is_alone(block, kept))
+            message["content"] = [block for block in content if not _is_alone(block, kept)]
+        if told and message["role"] == "user":
+            message["content"] = _noted(message["content"], told)
+            told = []
+        if message["content"] or not content:
+            yield message
+    if told:
+        yield {"role": "user", "content": _noted([], told)}
+
+
+def _is_alone(block: JsonValue, kept: set[int]) -> TypeGuard[JsonObject]:
+    return id(block) not in kept and (is_server_call(block) or is_server_result(block))
+
+
+def _told(block: JsonObject, changes: list[Change]) -> str:
+    changes.append(Change("moved", "AN16", f"{block['type']} has no counterpart: told in a note"))
+    if is_server_result(block):
+        return f"[{block['type']}] {as_text(block.get('content'))}"
+    return f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
+
+
+def _noted(content: str | list[JsonValue], told: list[str]) -> list[JsonValue]:
+    """Return the content of a user's message with a note in it, right after the results."""
+    said: list[JsonValue] = content if isinstance(content, list) else []
+    if isinstance(content, str) and content.strip():
+        said = [{"type": "text", "text": content}]
+    results = [block for block in said if _is_result(block)]
+    note = {"type": "text", "text": "\n".join([DONE.format("anthropic"), *told])}
+    return [*results, note, *(block for block in said if not _is_result(block))]
+
+
+def _is_result(block: JsonValue) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _server_blocks(messages: list[JsonObject]) -> Iterator[tuple[str, JsonObject]]:
@@ -58,10 +120,8 @@ def _server_blocks(messages: list[JsonObject]) -> Iterator[tuple[str, JsonObject
     for message in messages:
         content: JsonValue = message["content"]
         for block in content if isinstance(content, list) else ():
-            if not isinstance(block, dict):
-                continue
-            kind = block.get("type")
-            if isinstance(kind, str) and (kind in SERVED or kind.endswith("_tool_result")):
+            is_rare = isinstance(block, dict) and block.get("type") not in _ORDINARY
+            if is_rare and (is_server_call(block) or is_server_result(block)):
                 yield message["role"], block
 
 
@@ -94,23 +154,7 @@ def _pairs(blocks: list[tuple[str, JsonObject]]) -> tuple[set[int], set[int]]:
     return paired, {id(block) for block in waiting.values()}
 
 
-def _kept_or_text(block: JsonValue, kept: set[int], changes: list[Change]) -> JsonValue:
-    if id(block) in kept:
-        return block
-    if is_server_result(block):
-        text = f"[{block['type']}] {as_text(block.get('content'))}"
-    elif is_server_call(block):
-        text = f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
-    else:
-        return block
-    changes.append(Change("wrapped", "AN16", f"{block['type']} has no counterpart: kept as text"))
-    return {"type": "text", "text": text}
-
-
-def _is_answer(role: str, content: list[JsonValue]) -> bool:
+def _is_answer(message: JsonObject) -> bool:
     """Return whether a message holds nothing but results of the client's own tools."""
-    return (
-        role == "user"
-        and bool(content)
-        and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in content)
-    )
+    content = message["content"]
+    return message["role"] == "user" and bool(content) and all(map(_is_result, content))

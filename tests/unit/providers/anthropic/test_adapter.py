@@ -147,47 +147,65 @@ def test_a_turn_does_not_end_with_reasoning() -> None:
     assert mended(*apart) == (apart, [])
 
 
+NOTED = "[Note, not said by the assistant: tools of anthropic did this while it answered.]"
+
+
 @pytest.mark.parametrize(
-    ("messages", "kept", "rule"),
+    ("messages", "kept", "told", "rule"),
     [
         pytest.param(
             [says(SERVED, FOUND, FOUND | {"content": "AGAIN"}, text())],
-            [SERVED, FOUND, text("[web_search_tool_result] AGAIN"), text()],
+            [SERVED, FOUND, text()],
+            "[web_search_tool_result] AGAIN",
             "AN16",
             id="a second result",
         ),
         pytest.param(
             [says(FOUND, SERVED, text())],
-            [
-                text("[web_search_tool_result] []"),
-                text('[web_search was called, no result came: {"q":"x"}]'),
-                text(),
-            ],
+            [text()],
+            '[web_search_tool_result] []\n[web_search was called, no result came: {"q":"x"}]',
             "AN16",
             id="a result before its call",
         ),
         pytest.param(
             [says({**SERVED, "input": None}, FOUND, text())],
             [SERVED | {"input": {}}, FOUND, text()],
+            None,
             "AN07",
             id="a call without input",
         ),
     ],
 )
 def test_calls_of_the_servers_are_paired(
-    messages: list[Message], kept: list[Message], rule: str
+    messages: list[Message], kept: list[Message], told: str | None, rule: str
 ) -> None:
-    """One call, one result after it, both the assistant's; the rest is told as text."""
+    """One call, one result after it, both the assistant's; a note of the user's tells the rest."""
     shown, done = mended(user(text()), *messages, user(text()))
     assert shown[1]["content"] == kept
+    assert shown[2] == (user(text()) if told is None else user(text(f"{NOTED}\n{told}"), text()))
     assert {code for _, code in done} == {rule}
 
 
 def test_a_result_of_the_servers_is_not_the_users() -> None:
-    """The user's message tells it as text, and so does the call."""
+    """A note tells it, and the call."""
     shown, _ = mended(user(text()), says(SERVED, text()), user(FOUND, text()), says(text()))
-    assert shown[1]["content"][0]["type"] == "text"
-    assert shown[2]["content"][0] == text("[web_search_tool_result] []")
+    assert shown[1] == says(text())
+    note, said = shown[2]["content"]
+    assert note["text"].startswith(NOTED)
+    assert "[web_search was called" in note["text"]
+    assert "[web_search_tool_result] []" in note["text"]
+    assert said == text()
+
+
+def test_a_note_on_a_call_of_the_servers_stands_behind_the_results() -> None:
+    """The thinking stays before its call, and results come first in the user's message."""
+    shown, _ = mended(
+        user(text("q")), says(THOUGHT, SERVED, CALL), user(result(text("12C"))), says(text("a"))
+    )
+    assert shown[1] == says(THOUGHT, CALL)
+    answer, note = shown[2]["content"]
+    assert answer["type"] == "tool_result"
+    assert note["text"].startswith(NOTED)
 
 
 NOTE = {"role": "system", "content": "Be brief."}
@@ -272,7 +290,10 @@ def test_a_system_message_of_anything_but_text_becomes_the_users() -> None:
 def test_a_call_of_the_servers_does_not_wait_once_the_user_spoke() -> None:
     """Where a closing line follows, its result cannot come any more."""
     shown, _ = mended(user(text("q")), says(SERVED, FOUND | {"tool_use_id": "srvtoolu_9"}))
-    assert [block["type"] for block in shown[1]["content"]] == ["text", "text"]
+    note = shown[1]["content"][0]["text"]
+    assert [each["role"] for each in shown] == ["user", "user"]
+    assert "[web_search was called" in note
+    assert "[web_search_tool_result]" in note
 
 
 def test_a_system_message_whose_answer_is_left_out_becomes_the_users() -> None:
