@@ -91,6 +91,7 @@ _CLAUDE_FROM_4_6: Final = (
 _CLAUDE_WITH_LATER_SYSTEM: Final = (
     r"claude-(?:opus-4[-.]8(?!\d)|opus-5(?!\d)|(?:sonnet|haiku)-5[-.]5(?!\d)|(?:fable|mythos)-5)"
 )
+_NOT_ON_GROQ: Final = r"^(?!groq/|cerebras/).*"  # these refuse any reasoning
 _DEEPSEEK: Final = r"deepseek-(?:chat|coder|reasoner|flash|v[234]|r1)"
 
 _PREFILL_REMOVED: Final = (
@@ -213,6 +214,20 @@ FACTS: Final = (
         says="DeepSeek takes no images",
         source="https://github.com/openkursar/hello-halo/issues/109",
         refuses=("OA16",),
+    ),
+    ModelFact(
+        provider="openai",
+        models=_NOT_ON_GROQ + r"deepseek-v(?:[4-9]|[1-9]\d)",
+        says="DeepSeek V4 wants the reasoning of each of the assistant's messages back",
+        source="https://github.com/openclaw/openclaw/issues/73417",
+        refuses=("OA18",),
+    ),
+    ModelFact(
+        provider="openai",
+        models=_NOT_ON_GROQ + r"kimi-k(?:2[-.](?:[5-9]|thinking)|[3-9])",
+        says="Kimi K2.5 and later want the reasoning of each message that calls back, not empty",
+        source="https://github.com/theopenco/llmgateway/pull/2093",
+        refuses=("OA19",),
     ),
     ModelFact(
         provider="openai",

@@ -57,6 +57,26 @@ def _leave_reasoning_out(messages: list[JsonObject], changes: list[Change]) -> N
             del message["reasoning_content"]
 
 
+def _add_reasoning(messages: list[JsonObject], changes: list[Change]) -> None:
+    for message in messages:
+        said: JsonValue = message.get("reasoning_content")
+        if message["role"] == "assistant" and not isinstance(said, str):
+            changes.append(Change("added", "OA18", "its reasoning is not known"))
+            message["reasoning_content"] = _UNKNOWN_REASONING
+
+
+def _add_reasoning_to_calls(messages: list[JsonObject], changes: list[Change]) -> None:
+    for message in messages:
+        said: JsonValue = message.get("reasoning_content")
+        if message.get("tool_calls") and not (isinstance(said, str) and said):
+            changes.append(Change("added", "OA19", "its reasoning is not known"))
+            message["reasoning_content"] = _UNKNOWN_REASONING
+
+
+_UNKNOWN_REASONING: Final = " "
+"""The least that Moonshot takes; DeepSeek takes it, too."""
+
+
 def _sign_calls(contents: list[JsonObject], changes: list[Change]) -> None:
     """Give the first call of each content since the user's last words the placeholder."""
     if any(_holds(part, _SIGNATURE) for content in contents for part in content["parts"]):
@@ -86,5 +106,7 @@ _MENDS: Final[dict[str, Callable[[list[JsonObject], list[Change]], None]]] = {
     "OA15": _name_system,
     "OA16": _describe_images,
     "OA17": _leave_reasoning_out,
+    "OA18": _add_reasoning,
+    "OA19": _add_reasoning_to_calls,
     "GE09": _sign_calls,
 }

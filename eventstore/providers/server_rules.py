@@ -44,6 +44,16 @@ RULES: Final[dict[str, Rule]] = {
         "'{place}' : property 'reasoning_content' is unsupported",
         "leave the reasoning out",
     ),
+    "OA18": (
+        "strict",
+        "The `reasoning_content` in the thinking mode must be passed back to the API. (at {place})",
+        "send each of the assistant's messages with its reasoning; where that is unknown, a space",
+    ),
+    "OA19": (
+        "strict",
+        "thinking is enabled but reasoning_content is missing in assistant tool call {place}",
+        "send each message that calls with its reasoning; where that is unknown, with a space",
+    ),
     "GE09": (
         "strict",
         "Function call is missing a thought_signature in functionCall parts. (at {place})",
@@ -97,6 +107,22 @@ def _reasoning(history: _History) -> Iterator[Fault]:
             yield f"messages[{number}]", ""
 
 
+def _without_reasoning(history: _History) -> Iterator[Fault]:
+    """Check OA18: each of the assistant's messages has `reasoning_content`, which may be empty."""
+    for number, message in enumerate(history):
+        is_text = isinstance(message.get("reasoning_content"), str)
+        if message.get("role") == "assistant" and not is_text:
+            yield f"messages[{number}]", ""
+
+
+def _calls_without_reasoning(history: _History) -> Iterator[Fault]:
+    """Check OA19: each message that calls has `reasoning_content`, which says something."""
+    for number, message in enumerate(history):
+        said = message.get("reasoning_content")
+        if message.get("tool_calls") and not (isinstance(said, str) and said):
+            yield f"messages[{number}]", ""
+
+
 def _unsigned(history: _History) -> Iterator[Fault]:
     """Check GE09: since the user's last words, the first call of each content is signed.
 
@@ -135,5 +161,7 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA15": _developers,
     "OA16": _images,
     "OA17": _reasoning,
+    "OA18": _without_reasoning,
+    "OA19": _calls_without_reasoning,
     "GE09": _unsigned,
 }
