@@ -30,7 +30,8 @@ class CacheBreak(msgspec.Struct, frozen=True):
 
     `version` is the last version that the request shows. `kept` and `lost` are the bytes of the
     request before, as JSON, that a cache can and cannot be used for. `repairs` are why: the changes
-    of the history that are new in this request, then those that only the request before has.
+    of the history that are new in this request, then those that only the request before has. Where
+    both have the same, a line at the end of the request stands elsewhere now.
     """
 
     version: int
@@ -103,7 +104,13 @@ def _breaks(before: _Request | None, request: _Request) -> list[CacheBreak]:
     kept = _common(earlier, request.text)
     new = _without(request.repairs, before.repairs)
     gone = _without(before.repairs, request.repairs)
-    return [CacheBreak(request.version, kept, len(earlier) - kept, (*new, *gone))]
+    reasons = (*new, *gone) or tuple(filter(_is_of_request, before.repairs))
+    return [CacheBreak(request.version, kept, len(earlier) - kept, reasons)]
+
+
+def _is_of_request(repair: Repair) -> bool:
+    """Return whether a repair is of the request as a whole, such as a line at its end."""
+    return repair.call_id is None and not repair.versions
 
 
 def _without(repairs: list[Repair], others: list[Repair]) -> list[Repair]:
