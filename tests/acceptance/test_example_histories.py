@@ -94,14 +94,16 @@ def reported() -> list[Any]:
 @pytest.mark.parametrize("case", reported())
 def test_a_reported_history_is_repaired(case: dict[str, Any]) -> None:
     """The history breaks no rule, keeps what must stay, says nothing wrong, and stays as it is."""
-    given = copy.deepcopy(case["input"])
-    repaired = repair_messages(given, case["provider"])
+    given, model = copy.deepcopy(case["input"]), case.get("model")
+    found = validate(given, case["provider"], model=model)
+    assert bool(found) is not case["input_valid"]
+    repaired = repair_messages(given, case["provider"], model=model)
     assert given == case["input"]
-    assert validate(repaired.messages, case["provider"]) == []
+    assert validate(repaired.messages, case["provider"], model=model) == []
     text = whole(repaired.messages, repaired.system)
     assert [kept for kept in case["must_keep"] if kept not in text] == []
     assert [wrong for wrong in case["must_not"] if re.search(wrong, text)] == []
-    again = repair_messages(repaired.messages, case["provider"])
+    again = repair_messages(repaired.messages, case["provider"], model=model)
     assert again.messages == repaired.messages
     for condition in case["also"]:
         assert CONDITIONS[condition](case["input"], repaired.messages), condition
@@ -114,6 +116,14 @@ CONDITIONS: dict[str, Callable[[list[Any], list[Any]], bool]] = {
         isinstance(json.loads(call["function"]["arguments"]), dict)
         for message in repaired
         for call in message.get("tool_calls") or ()
+    ),
+    "ends_with_user": lambda _, repaired: repaired[-1]["role"] == "user",
+    "marks_4": lambda _, repaired: json.dumps(repaired).count("cache_control") <= 4,
+    "no_assistant_query": lambda _, repaired: (
+        "QUERY" not in json.dumps([each for each in repaired if each["role"] == "assistant"])
+    ),
+    "reasoning_said": lambda _, repaired: all(
+        message.get("reasoning_content") for message in repaired if message["role"] == "assistant"
     ),
     "no_user_after_tool": lambda _, repaired: (
         ("tool", "user") not in set(pairwise(message["role"] for message in repaired))

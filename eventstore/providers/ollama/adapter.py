@@ -16,6 +16,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text, is_base64
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
+from eventstore.providers.media import image_of
 from eventstore.providers.model import Call, Change, ParsedResult, Turn
 from eventstore.providers.parts import (
     answer_text,
@@ -24,6 +25,7 @@ from eventstore.providers.parts import (
     copy,
     described,
     foreign_text,
+    members_of,
     native_part,
     object_arguments,
     part_label,
@@ -91,9 +93,15 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         thinking = message.get("thinking")
         if isinstance(thinking, str) and thinking:
             yield Opaque(NAME, {"type": "thinking", "thinking": thinking})
-        text = as_text(message.get("content"))
+        content: JsonValue = message.get("content")
+        shown: list[Image] = []
+        if isinstance(content, list):  # the form of Chat Completions
+            shown = [found for part in content if (found := _shown(part)) is not None]
+            content = [part for part in content if _shown(part) is None]
+        text = as_text(content) if content else ""
         if text:
             yield Text(text)
+        yield from shown
         images: JsonValue = message.get("images")
         for image in images if isinstance(images, list) else ():
             if isinstance(image, str) and is_base64(image):
@@ -201,6 +209,13 @@ def _is_well_formed_call(call: JsonValue) -> bool:
 
 
 # writing
+
+
+def _shown(part: JsonValue) -> Image | None:
+    """Return the image of a part in the form of Chat Completions."""
+    if not isinstance(part, dict) or part.get("type") != "image_url":
+        return None
+    return image_of(members_of(part.get("image_url")).get("url"))
 
 
 def _message(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
