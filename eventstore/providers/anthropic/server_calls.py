@@ -56,7 +56,10 @@ def pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None
 
 def _last_blocks(messages: list[JsonObject]) -> list[JsonValue]:
     """Return the blocks of the last message that is more than an answer of the client's tools."""
-    return next((list(_blocks(m)) for m in reversed(messages) if not _is_answer(m)), [])
+    for message in reversed(messages):
+        if not _is_answer(message):
+            return list(_blocks(message))
+    return []
 
 
 def _blocks_since_user_spoke(messages: list[JsonObject]) -> Iterator[JsonValue]:

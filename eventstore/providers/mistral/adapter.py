@@ -83,7 +83,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
-        content = message.get("content")
+        content: JsonValue = message.get("content")
         if role == "system" and isinstance(content, list):
             shown = [each.get("type") for each in content if isinstance(each, dict)]
             return _is_content(content) and all(kind in ("text", "thinking") for kind in shown)
