@@ -186,6 +186,10 @@ class LogSession:
         """
         return self.committer.tool_now(conversation_id, call_id)
 
+    def open_tool(self, conversation_id: str, call_id: str) -> Tool | None:
+        """Return a call that has no end yet; see `GroupCommitter.open_tool`."""
+        return self.committer.open_tool(conversation_id, call_id)
+
     def in_transaction(self, connection: Connection) -> Session:
         """Return a session inside the host's transaction on a connection."""
         return self._bind_to_connection(self, connection)

@@ -416,6 +416,12 @@ class GroupCommitter:
                 raise UnknownCall(call_id, conversation_id)
         return version, fold_tools(self.events(conversation_id), {call_id})[call_id]
 
+    def open_tool(self, conversation_id: str, call_id: str) -> Tool | None:
+        """Return a call as it stands in the log now; None if it has ended, or is not there."""
+        with self._lock:
+            entry = self._current_state(conversation_id).open.get(call_id)
+            return None if entry is None else detached_copy(entry[0])
+
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""
         return self.opened().conversation(conversation_id, after)

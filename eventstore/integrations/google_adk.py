@@ -44,7 +44,7 @@ except ImportError as error:
     raise missing_extra("google-adk", error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection
+    from collections.abc import AsyncGenerator, Collection, Sequence
 
     from google.adk.agents import InvocationContext
     from google.adk.agents.callback_context import CallbackContext
@@ -139,10 +139,8 @@ class Ledger(BasePlugin):
         if self._replay is not None:
             return
         answers = [p.function_response for p in _parts(user_message) if p.function_response]
-        for answer in answers:
-            call = await self._calls.find(answer.id or "")
-            if call is not None:
-                await self._record_answer(call, answer)
+        for call, answer in await self._unanswered(answers):
+            await self._record_answer(call, answer)
         if not answers:
             await self.chat.record(user_message, PROVIDER)
 
@@ -166,9 +164,8 @@ class Ledger(BasePlugin):
         if event.partial or not self._is_own(invocation_context.session):
             return
         asked = event.actions.requested_tool_confirmations
-        for answer in event.get_function_responses():
-            call = await self._calls.find(answer.id or "")
-            if call is not None and answer.id not in asked and not call.is_paused:
+        for call, answer in await self._unanswered(event.get_function_responses()):
+            if answer.id not in asked and not call.is_paused:
                 await self._record_answer(call, answer)
         if _is_response(event):
             self._calls.know(await self.chat.record(_response_of(event), PROVIDER, usage=True))
@@ -298,13 +295,19 @@ class Ledger(BasePlugin):
 
     async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
         """Record an answer that no tool gave in a run: its call is refused, or ran for long."""
-        if not isinstance(call.status, Pending | Approved):
-            return
         given = answer.response or {}
         if "error" in given:
             await self.chat.fail(call.id, Failure(ErrorKind.VALIDATION, str(given["error"])))
         else:
             await self.chat.complete(call.id, given.get("result", given), synthetic=True)
+
+    async def _unanswered(
+        self, given: Sequence[types.FunctionResponse]
+    ) -> list[tuple[Tool, types.FunctionResponse]]:
+        """Return the calls that have no answer in the log, with those that ADK gives."""
+        answers = {answer.id: answer for answer in given if answer.id}
+        found = await self._calls.unanswered([*answers])
+        return [(tool, answers[call_id]) for call_id, tool in found.items()]
 
     async def _answered(self, call: Tool) -> dict[str, Any]:
         """Return the recorded answer of a call, as ADK gives a tool's answer."""

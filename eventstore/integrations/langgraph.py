@@ -273,12 +273,9 @@ class Ledger:
 
     def _record_answers(self, messages: Sequence[BaseMessage]) -> None:
         """Record answers that no tool gave: a refusal by the host, an output that is no tool's."""
-        for message in messages:
-            if not isinstance(message, ToolMessage):
-                continue
-            tool = self._calls.find(message.tool_call_id)
-            if tool is None or not isinstance(tool.status, Pending | Approved):
-                continue
+        answers = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+        for call_id, tool in self._calls.unanswered([*answers]).items():
+            message = answers[call_id]
             if message.status != "error":
                 self._chat.complete(tool.id, message.content, synthetic=True)
             elif tool.call.raw is not None:

@@ -181,9 +181,8 @@ class Ledger(SessionABC):
         for given_item in ItemHelpers.input_to_new_input_list(given):
             item = cast("JsonObject", given_item)
             after = [*after, item] if _is_given(item) else []
-        for item in after:
-            if item.get("type") == "function_call_output":
-                await self._record_output(item)
+        outputs = [item for item in after if item.get("type") == "function_call_output"]
+        await self._record_outputs({str(item.get("call_id")): item for item in outputs})
         words = [item for item in after if item.get("role") in _WORDS]
         stored = 0
         async for recorded in self.chat.events():
@@ -202,11 +201,10 @@ class Ledger(SessionABC):
             whole["id"] = name
         self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
 
-    async def _record_output(self, item: JsonObject) -> None:
-        """Record the output of a call that no tool ran, such as a handoff or a refusal."""
-        tool = await self._calls.find(str(item.get("call_id")))
-        if tool is not None and isinstance(tool.status, Pending | Approved):
-            await self.chat.complete(tool.id, item.get("output"), synthetic=True)
+    async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
+        """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
+        for call_id, tool in (await self._calls.unanswered([*items])).items():
+            await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
 
     async def _format_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Keep a tool's own exception; record a refused or an unknown call."""

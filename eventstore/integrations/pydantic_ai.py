@@ -237,12 +237,9 @@ class Ledger(AbstractCapability[Any]):
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
         said = [part for message in _after_response(given) for part in message.parts]
-        for part in said:
-            if not isinstance(part, messages.ToolReturnPart):
-                continue
-            tool = await self._calls.find(part.tool_call_id)
-            if tool is None or not isinstance(tool.status, Pending | Approved):
-                continue
+        answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}
+        for call_id, tool in (await self._calls.unanswered([*answers])).items():
+            part = answers[call_id]
             text = part.model_response_str()
             if part.outcome == "denied" and not tool.attempts:
                 await self.chat.reject(tool.id, text)

@@ -87,6 +87,22 @@ class RecordedCalls:
                 return tool
         return None
 
+    def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
+        """Return which of the framework's ids are calls that have neither begun nor ended.
+
+        It reads nothing of the calls that it knows, however many have ended.
+        """
+        if not self._ids.keys() >= set(call_ids):
+            self.know(self._chat.tools.values())
+        session = self._chat.session.outside_transaction(self._chat.id)
+        found: dict[str, Tool] = {}
+        for call_id in call_ids:
+            known = self._ids.get(call_id)
+            tool = None if known is None else session.open_tool(self._chat.id, known)
+            if tool is not None and isinstance(tool.status, Pending | Approved):
+                found[call_id] = tool
+        return found
+
     def now(self, call_id: str) -> Tool:
         """Return a call as it stands now, by the log's id; while it is open, nothing is read."""
         session = self._chat.session.outside_transaction(self._chat.id)
@@ -141,6 +157,12 @@ class AsyncRecordedCalls:
     async def find(self, call_id: str) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None."""
         return await self._session.call(lambda: self._calls.find(call_id))
+
+    async def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
+        """Return which of the framework's ids are calls that have neither begun nor ended."""
+        if not call_ids:
+            return {}
+        return await self._session.call(lambda: self._calls.unanswered(call_ids))
 
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""

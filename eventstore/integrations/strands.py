@@ -111,19 +111,17 @@ class Ledger(Plugin):
         message = event.message
         results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
         if results:
-            for result in results:
-                await self._record_answer(result)
+            answers = {result["toolUseId"]: result for result in results}
+            for call_id, tool in (await self._calls.unanswered([*answers])).items():
+                await self._record_answer(tool, answers[call_id])
             return
         said = {"role": message["role"], "content": message["content"]}
         usage = message.get("metadata", {}).get("usage")
         whole = said if usage is None else {"output": {"message": said}, "usage": dict(usage)}
         self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
 
-    async def _record_answer(self, result: Any) -> None:
+    async def _record_answer(self, tool: Tool, result: Any) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""
-        tool = await self._calls.find(result["toolUseId"])
-        if tool is None or not isinstance(tool.status, Pending | Approved):
-            return
         if result["status"] == "error":
             await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, _text(result)))
         else:
