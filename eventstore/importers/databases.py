@@ -12,15 +12,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import msgspec
-
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.dialogue import ERROR_TEXT, Dialogue
+from eventstore.importers.checkpoints import Thread
+from eventstore.importers.dialogue import ERROR_TEXT
 from eventstore.importers.json_lines import decode
-from eventstore.importers.json_members import member, objects, text
 from eventstore.importers.problems import Problems, SourceError
 from eventstore.importers.times import time_of
-from eventstore.importers.traced_messages import items_of
 from eventstore.importers.transcript import Transcript
 
 SIGNATURE = b"SQLite format 3\x00"
@@ -103,10 +99,10 @@ class Checkpoints:
                 "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
                 (thread, namespace),
             )
-            name = f"{thread}/{namespace}" if namespace else thread
-            dialogue = _last_state(name, rows, problems)
-            if dialogue:
-                yield dialogue.transcript(name, thread if namespace else None)
+            told = Thread(thread, namespace, problems)
+            for checkpoint_id, kind, data in rows:
+                told.add_state(checkpoint_id, kind, _bytes(data))
+            yield from told.transcripts()
 
 
 DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
@@ -160,57 +156,3 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
 
 def _bytes(data: object) -> bytes:
     return data if isinstance(data, bytes) else str(data).encode()
-
-
-# LangGraph
-
-
-def _last_state(name: str, rows: sqlite3.Cursor, problems: Problems) -> Dialogue:
-    seen: dict[str, int | None] = {}
-    messages: list[JsonObject] = []
-    for checkpoint_id, kind, data in rows:
-        try:
-            state = _state(kind, _bytes(data))
-        except ValueError:
-            problems.add(f"{name}: checkpoint {checkpoint_id} cannot be read")
-            continue
-        messages = objects(member(state, "channel_values"), "messages")
-        for message in messages:
-            seen.setdefault(_key(message), time_of(state.get("ts")))
-    dialogue = Dialogue()
-    for message in messages:
-        for item in items_of([message]):
-            dialogue.add(item, seen[_key(message)])
-    return dialogue
-
-
-def _key(message: JsonObject) -> str:
-    inner = member(message, "kwargs") or message
-    return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
-
-
-def _state(kind: object, data: bytes) -> JsonObject:
-    """Return a checkpoint; objects of Python in it are taken as the members they have.
-
-    Raises:
-        ValueError: it is written in another way.
-    """
-    if kind == "msgpack":
-        state = msgspec.msgpack.decode(data, ext_hook=_members)
-    elif kind == "json":
-        state = decode(data)
-    else:
-        raise ValueError(kind)
-    return state if is_json_object(state) else {}
-
-
-_ARGUMENT_PLACE: Final = 2
-"""Where the members stand in a Python object that was packed: after its module and class."""
-
-
-def _members(code: int, data: memoryview) -> Any:
-    del code
-    inner: Any = msgspec.msgpack.decode(data, ext_hook=_members)
-    if is_json_list(inner) and len(inner) > _ARGUMENT_PLACE:
-        return inner[_ARGUMENT_PLACE]
-    return inner

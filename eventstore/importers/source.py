@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from eventstore.domain.json_types import is_json_list
 from eventstore.importers import databases, eval_archive
 from eventstore.importers.atif import AtifTrajectories
+from eventstore.importers.checkpoint_server import SCHEMES, CheckpointServer
 from eventstore.importers.claude_code import SessionLogs
 from eventstore.importers.codex import CodexRollouts
 from eventstore.importers.databases import Database
@@ -69,13 +70,18 @@ class Source:
     transcript before asking for the next; meanwhile `problems` grow, and `position` (of `size`).
     """
 
-    def __init__(self, path: Path, provider: str | None, name: str | None) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, provider: str | None, name: str | None) -> None:
+        is_server = isinstance(path, str) and path.startswith(SCHEMES)
+        self.path = Path("database" if is_server else path)
         self._format = next((each for each in FORMATS if each.name == provider), None)
         self._provider = None if self._format else provider
         self._name = name
         self._problems = Problems()
-        self._file = _opened(path, self._problems)
+        self._file: _File
+        if is_server:
+            self._file = CheckpointServer(str(path), self._problems)
+        else:
+            self._file = _opened(self.path, self._problems)
 
     @property
     def problems(self) -> list[Problem]:
@@ -113,7 +119,7 @@ class Source:
 
     def _transcripts(self) -> Iterator[Transcript]:
         file = self._file
-        if isinstance(file, Database):
+        if isinstance(file, Database | CheckpointServer):
             return filter(self._has_messages, map(self._renamed, file.transcripts()))
         if isinstance(file, EvalArchive):
             return self._read(InspectLogs(), file.values(), "item")
@@ -204,7 +210,8 @@ def read(path: str | Path, provider: str | None = None, name: str | None = None)
     It may hold messages of a provider, a session log, a trajectory, traces, an evaluation's log or
     a database, or be OpenHands' folder of events: `PROVIDERS` has the names. Messages are a list,
     an object with `messages` (and `system`), a list of such objects, or a message or such an object
-    a line. `provider` is the form of the file, where it should not be guessed.
+    a line. `provider` is the form of the file, where it should not be guessed. The URL of a
+    PostgreSQL, as text, is read for LangGraph's checkpoints.
 
     Raises:
         SourceError: the file is missing, empty, or not text.
@@ -212,7 +219,7 @@ def read(path: str | Path, provider: str | None = None, name: str | None = None)
     """
     if provider is not None and provider not in PROVIDERS:
         raise ValueError(f"provider is {provider!r}: pass one of {', '.join(PROVIDERS)}")
-    return Source(Path(path), provider, name)
+    return Source(path, provider, name)
 
 
 def program_of(value: object, unit: Unit) -> str | None:
@@ -225,7 +232,10 @@ def _format_of(value: object, unit: Unit) -> FileFormat | None:
     return next((each for each in FORMATS if each.looks_like(value, unit)), None)
 
 
-def _opened(path: Path, problems: Problems) -> TextFile | EvalArchive | EventFolder | Database:
+_File: TypeAlias = TextFile | EvalArchive | EventFolder | Database | CheckpointServer
+
+
+def _opened(path: Path, problems: Problems) -> _File:
     """Return a file by its first bytes, or a folder of events.
 
     Raises:

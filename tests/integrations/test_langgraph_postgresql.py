@@ -22,6 +22,7 @@ from integrations.play_langgraph_postgresql import THREAD
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from eventstore import Completed, EventStore, Pending, Running
+from eventstore.importers import read
 from eventstore.integrations.langgraph import Disagreement, Ledger
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def disagreements(url: str) -> list[Disagreement]:
         assert checkpoint is not None
         messages = checkpoint.checkpoint["channel_values"]["messages"]
         return Ledger(store.conversation(CHAT)).disagreements(messages)
+
+
+def imported_calls(url: str) -> list[str]:
+    """Return the calls that an import of the checkpoints finds, in another store."""
+    (transcript,) = read(url).transcripts()
+    with EventStore.open("sqlite://") as store:
+        chat = store.conversation(transcript.id)
+        chat.import_messages(transcript.messages, "openai", occurred_at=transcript.times)
+        assert all(tool.is_resolved for tool in chat.tools.values())
+        return sorted(chat.tools)
 
 
 def test_a_killed_superstep_is_resumed_and_runs_no_tool_twice(
@@ -70,6 +81,7 @@ def test_a_killed_superstep_is_resumed_and_runs_no_tool_twice(
         assert disagreements(url) == [Disagreement("call_b", "answered", "Running")]
         chat.complete("call_b", "refunded 1.5")
     assert disagreements(url) == []
+    assert imported_calls(url) == ["call_a", "call_b", "call_c"]
     with EventStore.open(url) as store:
         store.conversation(CHAT).request("refund", {"number": 8}, "call_d")
     assert disagreements(url) == [Disagreement("call_d", None, "Pending")]

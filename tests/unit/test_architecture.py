@@ -60,7 +60,7 @@ DOORS = {
     "xxhash": (r"eventstore/domain/fingerprint\.py", ""),
 }
 SQL = r"\s*(SELECT|INSERT|UPDATE|DELETE)\s"
-SQL_ROOMS = rf"{_TABLES}|eventstore/importers/databases\.py"
+SQL_ROOMS = rf"{_TABLES}|eventstore/importers/(checkpoint_server|databases)\.py"
 
 
 class Import(NamedTuple):

@@ -20,6 +20,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, EventStoreError, ImportConflict, Imported, RunStarted
+from eventstore.engines import shown_url
 from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read, with_event_folders
 from eventstore.providers import ForeignForm, known_provider
 from projections.cli.interrupts import raise_if_interrupted
@@ -50,7 +51,8 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="Messages, session logs, traces, trajectories; folders, or patterns, of them.",
+        help="Messages, session logs, traces, trajectories; folders, or patterns, of them; "
+        "the URL of a PostgreSQL with LangGraph's checkpoints.",
     ),
 ]
 ErrorPattern = Annotated[
@@ -117,13 +119,13 @@ def import_(
     if name == "":
         raise typer.BadParameter("'': pass a name that is not empty", param_hint="--id")
     _check_pattern(error_pattern)
-    paths = list(dict.fromkeys(path for given in files for path in _paths(given)))
+    sources = list(dict.fromkeys(each for given in files for each in _sources(given)))
     jobs = jobs or min(MAX_JOBS, os.cpu_count() or 1)
     reports: list[Report] = []
     with open_store(url, create=True) as store, _progress() as progress:
         importing = _Importing(store, provider, name, error_pattern, progress)
         try:
-            reports.extend(importing.files(paths, jobs))
+            reports.extend(importing.files(sources, jobs))
         except KeyboardInterrupt:
             complain(
                 "interrupted: what was imported is stored; the same command goes on from there"
@@ -145,6 +147,11 @@ def _check_pattern(pattern: str | None) -> None:
         re.compile(pattern or "")
     except re.error as error:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="--error-pattern") from error
+
+
+def _sources(given: str) -> list[str | Path]:
+    """Return what an argument names: the URL of a server, or files."""
+    return [given] if "://" in given else [*_paths(given)]
 
 
 def _paths(given: str) -> list[Path]:
@@ -206,27 +213,27 @@ class _Importing:
         self._stopped = Event()
         self._finished = _FinishedFiles()
 
-    def files(self, paths: list[Path], jobs: int) -> Iterator[Report]:
+    def files(self, sources: list[str | Path], jobs: int) -> Iterator[Report]:
         """Import files, `jobs` at a time; yield their reports in order."""
-        if min(len(paths), jobs) == 1:
-            yield from map(self._file, count(), paths)
+        if min(len(sources), jobs) == 1:
+            yield from map(self._file, count(), sources)
             return
         with ThreadPoolExecutor(jobs) as pool:
             try:
-                yield from pool.map(self._file, count(), paths)
+                yield from pool.map(self._file, count(), sources)
             except BaseException:
                 self._stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _file(self, number: int, path: Path) -> Report:
+    def _file(self, number: int, path: str | Path) -> Report:
         try:
             return self._report(number, path)
         finally:
             self._finished.add(number)
 
-    def _report(self, number: int, path: Path) -> Report:
-        report = Report(str(path))
+    def _report(self, number: int, path: str | Path) -> Report:
+        report = Report(shown_url(path) if isinstance(path, str) else str(path))
         try:
             source = read(path, *self._form)
         except (ValueError, OSError) as error:
@@ -239,8 +246,8 @@ class _Importing:
                         self._finished.wait_for_all_before(number)
                     self._transcript(transcript, report, step)
         except (EventStoreError, ValueError, OSError) as error:
-            known = str(path) in str(error)
-            report.refused.append(str(error) if known else f"{path}: {error}")
+            known = report.path in str(error)
+            report.refused.append(str(error) if known else f"{report.path}: {error}")
         report.problem_count = source.problem_count
         report.problems = [str(problem) for problem in source.problems]
         return report

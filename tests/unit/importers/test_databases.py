@@ -7,14 +7,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import psycopg
 import pytest
 from support.importing import AT, Importer, clock, states
 
 from eventstore import EventStore
 from eventstore.importers import SourceError, read
+
+if TYPE_CHECKING:
+    from support.servers import PostgreSQL
 
 
 @contextmanager
@@ -122,6 +126,70 @@ def test_checkpoints_that_langgraph_packs_are_read(importer: Importer) -> None:
         )
         connection.execute("INSERT INTO checkpoints VALUES ('t', '', '1', ?, ?)", (kind, data))
     assert states(importer.file(path)) == [("f", "Completed")]
+
+
+CHECKPOINT_TABLES = """
+CREATE TABLE checkpoints (
+    thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
+    parent_checkpoint_id TEXT, type TEXT, checkpoint JSONB NOT NULL,
+    metadata JSONB NOT NULL DEFAULT '{}', PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+);
+CREATE TABLE checkpoint_blobs (
+    thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', channel TEXT NOT NULL,
+    version TEXT NOT NULL, type TEXT NOT NULL, blob BYTEA,
+    PRIMARY KEY (thread_id, checkpoint_ns, channel, version)
+);
+"""
+"""The tables of LangGraph's own PostgreSQL saver."""
+
+
+@pytest.mark.server
+def test_checkpoints_in_postgresql_are_read_by_its_url(
+    postgresql: PostgreSQL, store: EventStore
+) -> None:
+    """The messages of each checkpoint are packed by themselves there."""
+    url = postgresql.database()
+    address = url.replace("postgresql+psycopg://", "postgresql://")
+    call = {"name": "f", "args": {"n": 1}, "id": "a", "type": "tool_call"}
+    said = [
+        message("HumanMessage", content="go", type="human", id="1"),
+        message("AIMessage", content="", type="ai", id="2", tool_calls=[call]),
+        message("ToolMessage", content="here", type="tool", id="3", tool_call_id="a"),
+    ]
+    with pytest.raises(SourceError, match=r"postgresql.* holds no checkpoints of LangGraph"):
+        list(read(url).transcripts())
+    with psycopg.connect(address) as connection:
+        connection.execute(CHECKPOINT_TABLES)
+        for n in range(4):
+            state = {"v": 4, "ts": clock(n), "channel_versions": {"messages": f"{n}"}}
+            made = ("t", "", f"{n}", json.dumps(state))
+            connection.execute(
+                "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, checkpoint) "
+                "VALUES (%s, %s, %s, %s)",
+                made,
+            )
+            kind = "msgpack" if n < len(said) else "pickle"
+            blob = msgspec.msgpack.encode(said[: n + 1])
+            connection.execute(
+                "INSERT INTO checkpoint_blobs VALUES ('t', '', 'messages', %s, %s, %s)",
+                (f"{n}", kind, blob),
+            )
+    source = read(url)
+    for transcript in source.transcripts():
+        chat = store.conversation(transcript.id)
+        chat.import_messages(transcript.messages, "openai", occurred_at=transcript.times)
+    (tool,) = store.conversation("t").tools.values()
+    assert (tool.call.name, tool.status.name) == ("f", "Completed")
+    assert (tool.requested_at, tool.ended_at) == (AT + 1_000_000, AT + 2_000_000)
+    assert [str(problem) for problem in source.problems] == ["t: checkpoint 3 cannot be read"]
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    """The error is one line, and holds no secret."""
+    with pytest.raises(SourceError, match=r"postgresql://ann:\*\*\*@127\.0\.0\.1:1/x") as caught:
+        list(read("postgresql://ann:secret@127.0.0.1:1/x").transcripts())
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_other_databases_are_refused_by_their_tables(tmp_path: Path) -> None:

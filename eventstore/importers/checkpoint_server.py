@@ -1,0 +1,78 @@
+"""LangGraph's checkpoints in a PostgreSQL, which a URL names in place of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from eventstore.domain.one_line import one_line
+from eventstore.importers.checkpoints import Thread
+from eventstore.importers.problems import Problems, SourceError
+from eventstore.importers.transcript import Transcript
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SCHEMES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
+
+_CONNECT_SECONDS: Final = 30
+_TABLES: Final = ("checkpoints", "checkpoint_blobs")
+_THREADS: Final = (
+    "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints ORDER BY thread_id, checkpoint_ns"
+)
+_STATES: Final = (
+    "SELECT c.checkpoint_id, c.checkpoint ->> 'ts', b.type, b.blob FROM checkpoints c "
+    "JOIN checkpoint_blobs b ON b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns "
+    "AND b.channel = 'messages' "
+    "AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages' "
+    "WHERE c.thread_id = %s AND c.checkpoint_ns = %s ORDER BY c.checkpoint_id"
+)
+
+
+class CheckpointServer:
+    """A database of checkpoints; it has no size that is known before."""
+
+    size = position = 0
+
+    def __init__(self, url: str, problems: Problems) -> None:
+        self._url = url
+        self._problems = problems
+
+    @property
+    def name(self) -> str:
+        """The URL for people to read, without its secrets."""
+        from eventstore.storage.urls import shown  # loads SQLAlchemy
+
+        return shown(self._url)
+
+    def transcripts(self) -> Iterator[Transcript]:
+        """Yield a conversation for each thread, and one for each subgraph in it.
+
+        Raises:
+            SourceError: the database cannot be read, or holds no checkpoints.
+        """
+        try:
+            import psycopg  # an extra
+        except ImportError as error:
+            raise SourceError(
+                f"{self.name} needs psycopg: pip install 'toolledger[postgresql]'"
+            ) from error
+        address = self._url.replace("postgresql+psycopg://", "postgresql://", 1)
+        try:
+            with psycopg.connect(address, connect_timeout=_CONNECT_SECONDS) as connection:
+                connection.read_only = True
+                yield from self._threads(connection)
+        except psycopg.Error as error:
+            raise SourceError(f"{self.name} cannot be read: {one_line(str(error), 200)}") from error
+
+    def _threads(self, connection: Connection[Any]) -> Iterator[Transcript]:
+        found = connection.execute("SELECT to_regclass(%s), to_regclass(%s)", _TABLES).fetchone()
+        if found is None or None in found:
+            raise SourceError(f"{self.name} holds no checkpoints of LangGraph")
+        for thread, namespace in connection.execute(_THREADS).fetchall():
+            told = Thread(thread, namespace, self._problems)
+            with connection.cursor("toolledger_checkpoints") as rows:  # a page at a time
+                rows.execute(_STATES, (thread, namespace))
+                for checkpoint_id, time, kind, data in rows:
+                    told.add_messages(checkpoint_id, kind, bytes(data or b""), time)
+            yield from told.transcripts()

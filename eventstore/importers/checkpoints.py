@@ -1,0 +1,99 @@
+"""LangGraph's checkpoints, wherever they are stored: the messages of a thread's last state.
+
+The time of a message is that of the first checkpoint that has it. Objects of Python are taken as
+the members that they were packed with; none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.dialogue import Dialogue
+from eventstore.importers.json_lines import decode
+from eventstore.importers.json_members import member, objects, text
+from eventstore.importers.problems import Problems
+from eventstore.importers.times import time_of
+from eventstore.importers.traced_messages import items_of
+from eventstore.importers.transcript import Transcript
+
+_ARGUMENT_PLACE: Final = 2
+"""Where the members stand in a Python object that was packed: after its module and class."""
+
+
+class Thread:
+    """A thread so far, or a subgraph in it (its `namespace`), checkpoint by checkpoint."""
+
+    def __init__(self, thread: str, namespace: str, problems: Problems) -> None:
+        self._thread = thread
+        self._namespace = namespace
+        self._problems = problems
+        self._seen: dict[str, int | None] = {}
+        self._messages: list[JsonObject] = []
+
+    @property
+    def name(self) -> str:
+        """What its conversation is named."""
+        return f"{self._thread}/{self._namespace}" if self._namespace else self._thread
+
+    def add_state(self, checkpoint_id: str, kind: object, data: bytes) -> None:
+        """Take in a whole checkpoint, as it is packed."""
+        try:
+            state = _unpacked(kind, data)
+        except ValueError:
+            self._problems.add(f"{self.name}: checkpoint {checkpoint_id} cannot be read")
+            return
+        known: JsonObject = state if is_json_object(state) else {}
+        self._add(objects(member(known, "channel_values"), "messages"), known.get("ts"))
+
+    def add_messages(self, checkpoint_id: str, kind: object, data: bytes, time: object) -> None:
+        """Take in the messages of a checkpoint, packed by themselves."""
+        try:
+            messages = _unpacked(kind, data)
+        except ValueError:
+            self._problems.add(f"{self.name}: checkpoint {checkpoint_id} cannot be read")
+            return
+        self._add(objects({"messages": messages}, "messages"), time)
+
+    def transcripts(self) -> Iterator[Transcript]:
+        """Yield the conversation, if anything was said."""
+        dialogue = Dialogue()
+        for message in self._messages:
+            for item in items_of([message]):
+                dialogue.add(item, self._seen[_key(message)])
+        if dialogue:
+            yield dialogue.transcript(self.name, self._thread if self._namespace else None)
+
+    def _add(self, messages: list[JsonObject], time: object) -> None:
+        self._messages = messages
+        for message in messages:
+            self._seen.setdefault(_key(message), time_of(time))
+
+
+def _key(message: JsonObject) -> str:
+    inner = member(message, "kwargs") or message
+    return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
+
+
+def _unpacked(kind: object, data: bytes) -> Any:
+    """Return what was packed.
+
+    Raises:
+        ValueError: it is written in another way.
+    """
+    if kind == "msgpack":
+        return msgspec.msgpack.decode(data, ext_hook=_members)
+    if kind == "json":
+        return decode(data)
+    raise ValueError(kind)
+
+
+def _members(code: int, data: memoryview) -> Any:
+    del code
+    inner: Any = msgspec.msgpack.decode(data, ext_hook=_members)
+    if is_json_list(inner) and len(inner) > _ARGUMENT_PLACE:
+        return inner[_ARGUMENT_PLACE]
+    return inner
