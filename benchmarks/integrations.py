@@ -1,7 +1,8 @@
 """A run with an integration, against the same run by hand with `running`.
 
 Integration: the tool loops of the openai SDK and of Anthropic's, over a transport that answers from
-memory: one response with ten calls, then the last words.
+memory, and each framework that is installed (`framework_runs.py`): one response with ten calls,
+then the last words.
 
 By hand: what someone writes who has the library and the SDK alone: the prompt from `model_history`,
 `chat.record`, and `with chat.running(id) as attempt` around each call; for openai in a loop around
@@ -14,7 +15,10 @@ disk, as it is used.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,10 +26,11 @@ from typing import Any
 
 import httpx2
 from anthropic import Anthropic, beta_tool
+from framework_runs import FRAMEWORKS
 from measure import Figure, arguments, clock, folder, in_turn, median, report
 from openai import OpenAI
 
-from eventstore import Conversation, EventStore, Tool, Toolbox
+from eventstore import AsyncEventStore, Conversation, EventStore, Tool, Toolbox
 from eventstore.integrations import anthropic, openai
 from projections import model_history
 
@@ -169,14 +174,47 @@ def measure(framework: str, *, rounds: int, calls: int) -> list[tuple[float, flo
     return times
 
 
+def measure_framework(name: str, *, rounds: int, calls: int) -> list[tuple[float, float]]:
+    """Return the same of an agent framework, whose runs are awaited."""
+    runs = FRAMEWORKS[name](calls)
+    now = clock(memory=False)
+    times = []
+    with folder() as place, asyncio.Runner() as loop:
+
+        async def opened() -> AsyncEventStore:
+            return await AsyncEventStore.open(f"sqlite:///{Path(place) / 'agent.db'}")
+
+        store = loop.run(opened())
+        for number in range(-1, rounds):  # the first warms up
+            chats = [store.conversation(f"{side}-{number}") for side in ("ours", "by-hand")]
+            ours, theirs = (
+                partial(loop.run, run(chat)) for run, chat in zip(runs, chats, strict=True)
+            )
+            took = in_turn(now, ours, theirs, first=max(0, number))
+            for chat in chats:
+                tools = loop.run(chat.tools())
+                assert len(tools) == calls
+                assert all(tool.response for tool in tools.values())
+            if number >= 0:
+                times.append(took)
+        loop.run(store.close())
+    return times
+
+
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__, calls=10, rounds=101)
     calls = options.calls or 10
     rounds = options.rounds or (21 if options.quick else 101)
+    logging.disable(logging.WARNING)  # of frameworks, and of each store that is made
     figures = []
-    for framework in ("openai", "anthropic"):
-        times = measure(framework, rounds=rounds, calls=calls)
+    for framework in ("openai", "anthropic", *FRAMEWORKS):
+        measured = measure_framework if framework in FRAMEWORKS else measure
+        try:
+            times = measured(framework, rounds=rounds, calls=calls)
+        except ImportError as missing:
+            print(f"{framework} is not measured: {missing}", file=sys.stderr)
+            continue
         ratio = median(a / b for a, b in times)
         us = 1e6 / calls
         figures += [

@@ -12,7 +12,7 @@ import pytest
 from support import unmeasured
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-SHARED = {"bare", "logs", "measure", "slow_disk"}
+SHARED = {"bare", "framework_runs", "logs", "measure", "slow_disk"}
 TINY = {
     "append": ["--calls", "3", "--rounds", "2"],
     "batch": ["--events", "30", "--rounds", "2"],
