@@ -69,7 +69,7 @@ def _message(number: int, said: Said, stop_reason: str) -> dict[str, Any]:
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
-        "model": "claude-opus-4-5",
+        "model": "claude-opus-4-8",
         "content": [*words, *calls],
         "stop_reason": stop_reason if calls else "end_turn",
         "stop_sequence": None,

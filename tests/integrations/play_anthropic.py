@@ -32,7 +32,7 @@ async def play(play: Play, tools: Tools) -> Played:
         runner = ledger.tool_runner(
             ScriptedAPI(play.script).async_client(),
             play.prompt,
-            model="claude-opus-4-5",
+            model="claude-opus-4-8",
             max_tokens=1000,
             tools=[beta_async_tool(tool) for tool in own],
             stream=play.streamed,

@@ -18,7 +18,7 @@ from integrations.anthropic_transport import ScriptedAPI
 from eventstore import Completed, Conversation, EventStore, Failed, Pending
 from eventstore.integrations.anthropic import Ledger
 
-OPTIONS: Any = {"model": "claude-opus-4-5", "max_tokens": 1000}
+OPTIONS: Any = {"model": "claude-opus-4-8", "max_tokens": 1000}
 
 
 class TestAnthropic(Scenes):
