@@ -1,9 +1,11 @@
 """The write side: an append-only log of what an agent's tool calls went through.
 
+```python
 from eventstore import EventStore
 
 store = EventStore.open("sqlite:///agent.db")
 chat = store.conversation("support-42")
+```
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The read side: folds over the log. They append nothing, and never raise on a damaged log.
 
+```python
 from projections import error_statistics, model_history
 
 prompt = model_history(chat.events()).render("openai")
 print(error_statistics(store.read()))
+```
 """
 
 from __future__ import annotations
