@@ -187,6 +187,13 @@ FACTS: Final = (
         accepts=("GE06",),
     ),
     ModelFact(
+        provider="ollama",
+        says="Results that do not name their tool, as older clients send them, are answered",
+        source="https://github.com/traceloop/openllmetry/tree/main/packages/"
+        "opentelemetry-instrumentation-ollama",
+        tolerates=("OL01**",),
+    ),
+    ModelFact(
         provider="openai",
         models=r"(?:^|[/.])(?:open-)?(?:mistral|mixtral|ministral|codestral|devstral|magistral|pixtral)",
         says="Mistral's models keep Mistral's rules behind gateways: ids of 9 characters, no user "

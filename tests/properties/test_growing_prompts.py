@@ -1,7 +1,7 @@
 """A log grows event by event: each request begins with the one before, or a reason is told.
 
 Calls fail and are tried again, answers come late, people approve, edit and reject, and servers run
-tools of their own. `TOOLLEDGER_LONG=1` grows a hundred times as many logs.
+tools of their own. `TOOLLEDGER_LONG=1` grows many more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eventstore import Conversation, EventStore
 from eventstore.providers import PROVIDERS
 from projections import cache_breaks
 
-LOGS = rounds(20, 2_000)
+LOGS = rounds(20, 500)
 
 
 def anthropic_turn(rng: random.Random, number: int) -> list[Any]:

@@ -50,6 +50,7 @@ RULES: Final[dict[str, Rule]] = {
             "and leave ids out"
         ),
     ),
+    "OL01**": ("strict", "{place}: {detail}", "name the tool of each result in `tool_name`"),
 }
 """Code to level, what would go wrong and the remedy."""
 
@@ -146,7 +147,7 @@ def _undecodable_call(place: str, call: object) -> Iterator[Fault]:
 
 
 def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
-    """Check OL01*: a result that names its tool answers each call, and there are no ids."""
+    """Check OL01*: a result answers each call, and there are no ids."""
     for index, message in enumerate(messages):
         calls = message.calls
         answers = 0
@@ -159,12 +160,15 @@ def _incomplete(messages: list[_Message]) -> Iterator[Fault]:
         for number, call in enumerate(calls):
             if members_of(call).get("id") is not None:
                 yield f"{message.place}.tool_calls[{number}].id", "there are no ids here"
-        if message.role == "tool":
-            name = message.body.get("tool_name")
-            if name is None or name == "":
-                yield f"{message.place}.tool_name", "expected the name of a tool, but got none"
-            if message.body.get("tool_call_id") is not None:
-                yield f"{message.place}.tool_call_id", "there are no ids here"
+        if message.role == "tool" and message.body.get("tool_call_id") is not None:
+            yield f"{message.place}.tool_call_id", "there are no ids here"
+
+
+def _unnamed(messages: list[_Message]) -> Iterator[Fault]:
+    """Check OL01**: a result names its tool; older clients did not."""
+    for message in messages:
+        if message.role == "tool" and message.body.get("tool_name") in (None, ""):
+            yield f"{message.place}.tool_name", "expected the name of a tool, but got none"
 
 
 def _name(call: object) -> str:
@@ -174,4 +178,5 @@ def _name(call: object) -> str:
 _CHECKS: Final[dict[str, Callable[[list[_Message]], Iterator[Fault]]]] = {
     "OL01": _malformed,
     "OL01*": _incomplete,
+    "OL01**": _unnamed,
 }
