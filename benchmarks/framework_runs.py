@@ -1,8 +1,8 @@
 """Runs of agent frameworks, with an integration and by hand, for `integrations.py`.
 
 A model that answers from memory makes a number of calls, and after their results says the last
-words. By hand, the model's response is recorded as it is made, and each tool runs in
-`chat.running`: what someone writes who has the library and the framework alone.
+words. By hand, the log is read for the history, the response is recorded as it is made, and each
+tool runs in `chat.running`: what someone writes who has the library and the framework alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from eventstore import AsyncConversation, AsyncDispatcher, FunctionCall
+from projections import model_history
 
 Run = Callable[[AsyncConversation], Awaitable[object]]
 
@@ -33,7 +34,9 @@ class ByHand:
         self._open: list[str] = []
 
     async def began(self) -> None:
-        """Record the prompt."""
+        """Read what was said before, and record the prompt."""
+        before = model_history([event async for event in self._chat.events()])
+        assert not before.turns
         await self._chat.add_message("user", PROMPT)
 
     async def said(self, calls: int) -> None:
