@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from eventstore import EventStoreError, engines, errors
+import eventstore
+import projections
+from eventstore import engines, errors, importers, providers
 from eventstore.domain.events import EVENT_CLASSES
 from eventstore.providers import server_rules
 from eventstore.providers.models import FACTS
@@ -24,16 +26,17 @@ from site_checks import (  # type: ignore[import-not-found]  # noqa: E402
     undocumented,
 )
 
-ERRORS = [
+ERRORS = {
     name
-    for name, error in vars(errors).items()
-    if isinstance(error, type) and issubclass(error, EventStoreError)
-]
+    for module in (errors, eventstore, projections, providers, importers)
+    for name, error in vars(module).items()
+    if isinstance(error, type) and issubclass(error, Exception) and not name.startswith("_")
+}
 BASES = {"EventStoreError", "StorageError"}
 RULES = [code for provider in PROVIDERS for code in rule_book(provider).RULES]
 
 
-@pytest.mark.parametrize("name", sorted({*ERRORS} - BASES))
+@pytest.mark.parametrize("name", sorted(ERRORS - BASES))
 def test_an_error_has_its_cause_and_remedy(name: str) -> None:
     """A row of the page names the error, its cause and what to do."""
     page = (REFERENCE / "errors.md").read_text("utf-8")
