@@ -198,12 +198,12 @@ class Server(Backend):
         """
         unset = {k: v for k, v in connect_options.items() if k not in self.url.query}
         problem: object = None
+        check_options(self.url, self.known_options())
         try:
-            check_options(self.url, self.known_options())
             return create_engine(self.url, connect_args=unset, **options)
         except NoSuchModuleError:
             raise
-        except (ArgumentError, TypeError) as error:
+        except (ArgumentError, TypeError, ValueError) as error:
             problem = error
         raise ValueError(f"{self.address}: {problem}: mend the options of the URL")
 

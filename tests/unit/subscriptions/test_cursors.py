@@ -171,6 +171,17 @@ def test_a_reader_does_not_pass_over_a_log_that_was_put_back(
         assert found == texts(store.read(restart)) == ["a", "b", "c", "x", "D", "E", "F"]
 
 
+def test_outlines_are_of_every_event_behind_a_cursor(url: str) -> None:
+    """Outlines give all headers up to the limit, and the feed's own cursor stays."""
+    with EventStore.open(url) as store:
+        after, events = store.read(limit=2), list(store.read())
+        list(after)
+        feed = store.read(after.cursor, limit=2)
+        found = [recorded for page in feed.outlines() for recorded in page]
+        assert [one.event_id for one in found] == [one.event_id for one in events[2:4]]
+        assert feed.cursor == after.cursor
+
+
 def test_a_log_that_is_shorter_than_a_cursor_is_told(url: str, restore: Restore) -> None:
     """There is no event at its place; an old cursor is refused, too."""
     with EventStore.open(url) as store:
