@@ -108,5 +108,5 @@ def _run(arguments: list[str]) -> int:
 
 def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}: mend that, or name another"
     return str(error) or type(error).__name__

@@ -1471,7 +1471,9 @@ def test_search_finds_a_text_in_all_conversations(run: Command, store: EventStor
     done = run.here("search", "id", "--limit", "1", "--url", run.url)
     assert done.stdout.startswith("chat  ")
     assert "there are more than 1: pass a longer text, or --limit" in done.stderr
-    assert run.here("search", "hel.o", "--url", run.url, status=1).stdout == ""
+    nothing = run.here("search", "hel.o", "--url", run.url, status=1)
+    assert nothing.stdout == ""
+    assert "no event has 'hel.o': pass a shorter text" in nothing.stderr
     assert "pass a text that is not empty" in run.refused("search", "", "--url", run.url, status=2)
 
 

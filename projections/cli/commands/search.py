@@ -55,6 +55,7 @@ def search(
         if next(iter(events), None) is not None:
             complain(f"there are more than {limit:,}: pass a longer text, or --limit")
     if not found:
+        complain(f"no event has {text!r}: pass a shorter text, or look elsewhere with --url")
         raise typer.Exit(1)
 
 
