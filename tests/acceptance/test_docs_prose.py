@@ -81,6 +81,14 @@ def test_the_words_of_ours_are_few_and_each_is_explained_where_it_is_used() -> N
     assert len(shown) == 4 * (len(words) - len(EVERYDAY))
 
 
+def test_the_readme_speaks_without_words_of_ours() -> None:
+    """The meaning of a word is shown on the built pages only, and README is read before them."""
+    words = vocabulary((DOCS / "index.md").read_text("utf-8")).keys() - EVERYDAY
+    ours = re.compile(rf"\b(?:{'|'.join(words)})s?\b", re.IGNORECASE)
+    sentences = sentences_of((ROOT / "README.md").read_text("utf-8"))
+    assert [sentence for sentence in sentences if ours.search(sentence)] == []
+
+
 def test_code_tables_and_headings_are_not_prose() -> None:
     """A list item is a sentence of its own; a colon does not end one."""
     page = (
