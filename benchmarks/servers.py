@@ -247,7 +247,7 @@ def processes(server: Server, count: int, events: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    options = arguments(__doc__, calls=25, rounds=41, events=1024)
+    options = arguments(__doc__, calls=25, rounds=41, events=1024, sync=slow_disk.SYNC_US)
     rounds = options.rounds or (7 if options.quick else 41)
     calls, events = options.calls or 25, options.events or 1024
     mysql = bool(os.environ.get("MYSQL"))
@@ -288,7 +288,7 @@ def main() -> None:
             Figure("8 processes in a lane: times the rate of one", median(b / a for a, b in rates))
         )
         server.remove()
-        slow = server_on_slow_disk(MariaDB if mysql else PostgreSQL, Path(name))
+        slow = server_on_slow_disk(MariaDB if mysql else PostgreSQL, Path(name), options.sync)
         stack.callback(slow.remove)
         for callers in LIMITS:
             found = many_callers(slow, callers, events, max(3, rounds // 4))
@@ -296,11 +296,11 @@ def main() -> None:
         report(__file__, options, figures)
 
 
-def server_on_slow_disk(kind: Callable[[Path], Server], place: Path) -> Server:
+def server_on_slow_disk(kind: Callable[[Path], Server], place: Path, sync: int | None) -> Server:
     """Return a server that waits for each sync; this process does not."""
     server = kind(place)
     before = dict(os.environ)
-    os.environ.update(slow_disk.environment(place))
+    os.environ.update(slow_disk.environment(place, sync))
     try:
         server.start()
     finally:

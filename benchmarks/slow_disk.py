@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 SYNC_US = 5_000
-"""Microseconds that a sync takes longer."""
+"""Microseconds that a sync takes longer, where `--sync` says nothing else."""
 
 SOURCE = Path(__file__).with_suffix(".c")
 _ACTIVE = "SLOW_DISK_US"
@@ -24,7 +24,7 @@ def is_active() -> bool:
     return _ACTIVE in os.environ
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, sync: int | None) -> dict[str, str]:
     """Return the environment of a process that waits for each sync; the preload is in `folder`.
 
     It is empty where there is no C compiler, or no Linux.
@@ -35,12 +35,12 @@ def environment(folder: Path) -> dict[str, str]:
     library = folder / "slow_disk.so"
     command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"]
     subprocess.run(command, check=True)
-    return {"LD_PRELOAD": str(library), _ACTIVE: str(SYNC_US)}
+    return {"LD_PRELOAD": str(library), _ACTIVE: str(sync or SYNC_US)}
 
 
-def again(folder: Path) -> int | None:
+def again(folder: Path, sync: int | None) -> int | None:
     """Run this script again on a slow disk; return its exit code, or None where that cannot be."""
-    added = environment(folder)
+    added = environment(folder, sync)
     if not added:
         sys.stderr.write("no C compiler or no Linux: measured on the disk as it is\n")
         return None

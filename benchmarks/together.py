@@ -188,10 +188,10 @@ def one_caller(rounds: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    options = arguments(__doc__, events=2048, rounds=9)
+    options = arguments(__doc__, events=2048, rounds=9, sync=slow_disk.SYNC_US)
     if not slow_disk.is_active():
         with folder() as scratch:
-            code = slow_disk.again(Path(scratch))
+            code = slow_disk.again(Path(scratch), options.sync)
         if code is not None:
             sys.exit(code)
     events = options.events or (512 if options.quick else 2048)

@@ -28,9 +28,9 @@ TINY = {
     "rebuild": ["--events", "2000", "--rounds", "1"],
     "repair": ["--messages", "200", "--rounds", "2"],
     "scale": ["--events", "2000", "--rounds", "1"],
-    "servers": ["--calls", "2", "--events", "256", "--rounds", "1"],
+    "servers": ["--calls", "2", "--events", "256", "--rounds", "1", "--sync", "50"],
     "size": ["--events", "2000"],
-    "together": ["--events", "256", "--rounds", "1"],
+    "together": ["--events", "256", "--rounds", "1", "--sync", "50"],
 }
 every_script = pytest.mark.parametrize("script", sorted(TINY))
 
