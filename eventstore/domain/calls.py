@@ -45,7 +45,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             value = msgspec.to_builtins(arguments)
             raw = _canonical(value).decode()
         if type(value) is dict:
-            if not _repeats_a_key(raw, cast("object", value)):
+            if not repeats_a_key(raw, cast("object", value)):
                 return cls(name, value, id)
             value = None
         if raw.strip() == "null":
@@ -97,7 +97,7 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _repeats_a_key(text: str, value: object) -> bool:
+def repeats_a_key(text: str, value: object) -> bool:
     """Return whether an object in a JSON text has a key twice; `value` is what the text holds.
 
     A parser keeps one of the two members, so that the value has fewer quotes than the text. Only

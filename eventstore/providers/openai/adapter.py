@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from eventstore.domain.calls import FunctionCall
+from eventstore.domain.calls import FunctionCall, repeats_a_key
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
@@ -303,10 +303,14 @@ def _well_formed_calls(message: JsonObject) -> tuple[ParsedCall, ...] | None:
         if sanitized(name, _MAX_NAME) != name:
             return None
         try:
-            function = FunctionCall(name, _decode_object(given))
+            arguments = _decode_object(given)
         except (ValueError, RecursionError):
-            if kind == "function":
-                return None
+            arguments = None
+        if arguments is not None and not repeats_a_key(given, arguments):
+            function = FunctionCall(name, arguments)
+        elif kind == "function":
+            return None
+        else:
             function = function_call(name, given)
         made.append(ParsedCall(call_id or None, function))
     return tuple(made)

@@ -53,6 +53,30 @@ def test_a_repeated_id_is_qualified_on_both_halves(chat: Conversation) -> None:
     assert texts(chat) == {"call_0": "one", "call_0_2": "two", "call_0_3": "three"}
 
 
+TWICE = '{"amount":1,"amount":2}'
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        ("openai", calling("c1", arguments=TWICE)),
+        ("mistral", calling("abcdefghi", arguments=TWICE)),
+        ("cohere", calling("c1", arguments=TWICE)),
+        ("ollama", calling("c1", arguments=TWICE)),
+        (
+            "openai-responses",
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": TWICE},
+        ),
+    ],
+)
+def test_arguments_with_a_key_twice_stay_the_text_that_they_are(
+    chat: Conversation, provider: str, message: dict[str, Any]
+) -> None:
+    """A parser would choose one of the two amounts, and a person would approve that one."""
+    (tool,) = chat.record(message, provider=provider)
+    assert (tool.call.arguments, tool.call.raw) == (None, TWICE)
+
+
 def test_a_missing_id_is_minted_the_same_every_time() -> None:
     """The id depends on conversation and place, so a second read gives the same id."""
     with EventStore.open("sqlite://") as store:
