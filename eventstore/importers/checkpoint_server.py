@@ -63,12 +63,16 @@ class CheckpointServer:
                 connection.read_only = True
                 yield from self._threads(connection)
         except psycopg.Error as error:
-            raise SourceError(f"{self.name} cannot be read: {one_line(str(error), 200)}") from error
+            raise SourceError(
+                f"{self.name} cannot be read: {one_line(str(error), 200)}: see to the server and the URL"
+            ) from error
 
     def _threads(self, connection: Connection[Any]) -> Iterator[Transcript]:
         found = connection.execute("SELECT to_regclass(%s), to_regclass(%s)", _TABLES).fetchone()
         if found is None or None in found:
-            raise SourceError(f"{self.name} holds no checkpoints of LangGraph")
+            raise SourceError(
+                f"{self.name} holds no checkpoints of LangGraph: name the database that has them"
+            )
         for thread, namespace in connection.execute(_THREADS).fetchall():
             told = Thread(thread, namespace, self._problems)
             with connection.cursor("toolledger_checkpoints") as rows:  # a page at a time
