@@ -64,7 +64,7 @@ class CheckpointServer:
                 yield from self._threads(connection)
         except psycopg.Error as error:
             raise SourceError(
-                f"{self.name} cannot be read: {one_line(str(error), 200)}: see to the server and the URL"
+                f"{self.name} cannot be read: {one_line(str(error), 200)}: see to the server"
             ) from error
 
     def _threads(self, connection: Connection[Any]) -> Iterator[Transcript]:
