@@ -381,19 +381,19 @@ def detached_event(event: Event, draft: Draft, tools: Mapping[str, Entry]) -> Ev
 def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> EventStoreError:
     """Return the error for a start in a conversation with an event that cannot be read."""
     where = f"version {version} of conversation {conversation_id!r}"
-    told = "so that it is not known what has been started; nothing was started"
+    consequence = "so that it is not known what has been started; nothing was started"
     if event.is_redacted:
         return StoreCorrupt(
             f"{where} ({event.tag!r}) was redacted together with members that its form requires, "
-            f"{told}: begin another conversation"
+            f"{consequence}: begin another conversation"
         )
     if event.is_newer:
         return SchemaTooNew(
             f"{where} ({event.tag!r}, schema {event.schema}) is of a newer version of toolledger, "
-            f"{told}: upgrade toolledger"
+            f"{consequence}: upgrade toolledger"
         )
     return StoreCorrupt(
-        f"{where} is damaged ({event.damage or 'its payload cannot be read'}), {told}: run "
+        f"{where} is damaged ({event.damage or 'its payload cannot be read'}), {consequence}: run "
         "`toolledger verify`, and restore the database from a copy"
     )
 

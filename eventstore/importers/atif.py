@@ -35,14 +35,14 @@ class AtifTrajectories:
                 continue
             dialogue = Dialogue()
             for step in objects(value, "steps"):
-                _tell(dialogue, step)
+                _add_step(dialogue, step)
             name = content.name or text(value, "session_id", "trajectory_id") or content.stem
             transcript = dialogue.transcript(content.unused_name(name), error_pattern=ERROR_TEXT)
             transcript.part_id = f"{transcript.id}/{content.file_stem}"  # one that goes on
             yield transcript
 
 
-def _tell(dialogue: Dialogue, step: JsonObject) -> None:
+def _add_step(dialogue: Dialogue, step: JsonObject) -> None:
     time = time_of(step.get("timestamp"))
     made = objects(step, "tool_calls")
     results = objects(member(step, "observation"), "results")

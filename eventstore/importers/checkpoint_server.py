@@ -74,9 +74,9 @@ class CheckpointServer:
                 f"{self.name} holds no checkpoints of LangGraph: name the database that has them"
             )
         for thread, namespace in connection.execute(_THREADS).fetchall():
-            told = Thread(thread, namespace, self._problems)
+            reader = Thread(thread, namespace, self._problems)
             with connection.cursor("toolledger_checkpoints") as rows:  # a page at a time
                 rows.execute(_STATES, (thread, namespace))
                 for checkpoint_id, time, kind, data in rows:
-                    told.add_messages(checkpoint_id, kind, bytes(data or b""), time)
-            yield from told.transcripts()
+                    reader.add_messages(checkpoint_id, kind, bytes(data or b""), time)
+            yield from reader.transcripts()

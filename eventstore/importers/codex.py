@@ -93,21 +93,21 @@ class _Rollout:
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
         elif record.get("type") == "response_item":
-            tell = _ITEMS.get(text(payload, "type"))
-            if tell is not None:
-                tell(self.dialogue, payload, time)
+            add = _ITEMS.get(text(payload, "type"))
+            if add is not None:
+                add(self.dialogue, payload, time)
         elif record.get("type") == "event_msg" and payload.get("type") == "mcp_tool_call_end":
-            _tell_mcp_call(self.dialogue, payload, time)
+            _add_mcp_call(self.dialogue, payload, time)
 
 
-def _tell_message(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+def _add_message(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     if item.get("role") == "assistant":
         dialogue.reply_piece(item.get("content"), (), time)
     else:
         dialogue.say(text(item, "role"), item.get("content"), time)
 
 
-def _tell_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+def _add_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     given: Any = item.get("arguments")
     if given is None:
         given = item.get("input")
@@ -119,15 +119,15 @@ def _tell_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     dialogue.reply_piece("", [call_of(text(item, "call_id", "id"), name, given)], time)
 
 
-def _tell_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     output: Any = item.get("output", item.get("tools"))
-    told = parsed(output)
+    decoded = parsed(output)
     metadata: JsonObject = {}
     success: Any = None
-    if is_json_object(told) and "output" in told:
-        metadata, output = member(told, "metadata"), told["output"]
-    elif is_json_object(told) and "content" in told:
-        success, output = told.get("success"), told["content"]
+    if is_json_object(decoded) and "output" in decoded:
+        metadata, output = member(decoded, "metadata"), decoded["output"]
+    elif is_json_object(decoded) and "content" in decoded:
+        success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
     code: Any = metadata.get("exit_code")
     failed = code != 0 if isinstance(code, int) else bool(_FAILED.search(said))
@@ -141,7 +141,7 @@ def _tell_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None
     )
 
 
-def _tell_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
+def _add_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
     """Add a call of an MCP server, which some versions write as an event only."""
     made = member(event, "invocation")
     call_id = text(event, "call_id")
@@ -165,15 +165,15 @@ def _tell_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> N
 
 
 _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
-    "message": _tell_message,
+    "message": _add_message,
     "agent_message": lambda dialogue, item, time: dialogue.say("user", item.get("content"), time),
-    "function_call": _tell_call,
-    "custom_tool_call": _tell_call,
-    "local_shell_call": _tell_call,
-    "tool_search_call": _tell_call,
-    "function_call_output": _tell_result,
-    "custom_tool_call_output": _tell_result,
-    "local_shell_call_output": _tell_result,
-    "tool_search_output": _tell_result,
+    "function_call": _add_call,
+    "custom_tool_call": _add_call,
+    "local_shell_call": _add_call,
+    "tool_search_call": _add_call,
+    "function_call_output": _add_result,
+    "custom_tool_call_output": _add_result,
+    "local_shell_call_output": _add_result,
+    "tool_search_output": _add_result,
 }
-"""How an item is told; searches of the web and made images run at the provider."""
+"""The function that adds an item; searches of the web and made images run at the provider."""

@@ -99,10 +99,10 @@ class Checkpoints:
                 "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
                 (thread, namespace),
             )
-            told = Thread(thread, namespace, problems)
+            reader = Thread(thread, namespace, problems)
             for checkpoint_id, kind, data in rows:
-                told.add_state(checkpoint_id, kind, _bytes(data))
-            yield from told.transcripts()
+                reader.add_state(checkpoint_id, kind, _bytes(data))
+            yield from reader.transcripts()
 
 
 DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())

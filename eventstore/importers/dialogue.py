@@ -1,6 +1,6 @@
 """`Dialogue`: a conversation of a source, built up message by message in the neutral model.
 
-Sources that are not a provider's messages (session logs, traces, trajectories) are told in it.
+Sources that are not a provider's messages (session logs, traces, trajectories) become one.
 """
 
 from __future__ import annotations

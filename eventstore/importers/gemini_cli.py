@@ -49,7 +49,7 @@ class GeminiSessions:
                 content.report("not a message of a session", number)
         dialogue = Dialogue()
         for message in messages.values():
-            _tell(dialogue, message)
+            _add_message(dialogue, message)
         yield dialogue.transcript(content.name or text(header, "sessionId") or content.stem)
 
 
@@ -70,7 +70,7 @@ def _rewind(messages: dict[str, JsonObject], place: object) -> None:
         del messages[name]
 
 
-def _tell(dialogue: Dialogue, message: JsonObject) -> None:
+def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
     time = time_of(message.get("timestamp"))
     said = _said(message.get("content"))
     if message.get("type") == "user":
@@ -99,8 +99,10 @@ def _answer(dialogue: Dialogue, call: JsonObject) -> None:
 
 def _result(call: JsonObject) -> str:
     responses = [member(part, "functionResponse", "response") for part in objects(call, "result")]
-    told = [text(each, "output", "error") or (text_of(each) if each else "") for each in responses]
-    return "\n".join(filter(None, told)) or text(call, "result")
+    outputs = [
+        text(each, "output", "error") or (text_of(each) if each else "") for each in responses
+    ]
+    return "\n".join(filter(None, outputs)) or text(call, "result")
 
 
 def _said(content: Any) -> str:

@@ -51,14 +51,14 @@ def _is_sample(value: JsonObject) -> bool:
 
 def _sample(sample: JsonObject, content: FileContent, stem: str) -> Transcript:
     name = f"{stem}/{sample.get('id')}/epoch-{sample.get('epoch')}"
-    told = _Sample(sample)
+    reader = _SampleReader(sample)
     dialogue = Dialogue()
     for message in objects(sample, "messages"):
-        told.tell(dialogue, message)
+        reader.add(dialogue, message)
     return dialogue.transcript(content.unused_name(name))
 
 
-class _Sample:
+class _SampleReader:
     """A sample's messages, with what its events say of them."""
 
     def __init__(self, sample: JsonObject) -> None:
@@ -80,7 +80,7 @@ class _Sample:
         elif event.get("event") == "sample_init":
             self._opened = self._opened or time
 
-    def tell(self, dialogue: Dialogue, message: JsonObject) -> None:
+    def add(self, dialogue: Dialogue, message: JsonObject) -> None:
         """Add a message."""
         said = self._resolved(message.get("content"))
         time = self._times.get(text(message, "id"))

@@ -12,7 +12,7 @@ from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import items, member, objects, parsed, text
 from eventstore.importers.times import time_of
 from eventstore.importers.traced_messages import items_of
-from eventstore.importers.traces import ModelStep, Step, ToolStep, tell_trace
+from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
 from eventstore.importers.transcript import Transcript
 
 _TYPES = frozenset(
@@ -58,7 +58,7 @@ class LangfuseTraces:
             steps = [step for each in observations for step in _steps(each)]
             parents = {text(each, "id"): text(each, "parentObservationId") for each in observations}
             named = f"{content.name}/{name}" if content.name else name
-            yield tell_trace(steps, parents).transcript(content.unused_name(named))
+            yield trace_as_dialogue(steps, parents).transcript(content.unused_name(named))
 
 
 def _is_trace(value: JsonObject) -> bool:

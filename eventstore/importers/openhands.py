@@ -38,12 +38,12 @@ class OpenHandsEvents:
         for number, value in content.values:
             if is_json_object(value) and _is_run(value):
                 run = Dialogue()
-                _tell(run, _events(value))
+                _add_events(run, _events(value))
                 name = text(value, "instance_id", "session_id", "id") or f"{content.stem}/{number}"
                 named = f"{content.name}/{name}" if content.name else name
                 yield run.transcript(content.unused_name(named))
             elif is_json_object(value) and is_event(value):
-                _tell(dialogue, [value])
+                _add_events(dialogue, [value])
             else:
                 content.report("not an event of OpenHands", number)
         if dialogue:
@@ -84,23 +84,23 @@ def _events(run: JsonObject) -> list[JsonObject]:
     return []
 
 
-def _tell(dialogue: Dialogue, events: Iterable[JsonObject]) -> None:
+def _add_events(dialogue: Dialogue, events: Iterable[JsonObject]) -> None:
     for event in events:
         time = time_of(event.get("timestamp"))
         if "kind" in event:
-            tell = _V1.get(text(event, "kind"))
-            if tell is not None:
-                tell(dialogue, event, time)
+            add = _V1.get(text(event, "kind"))
+            if add is not None:
+                add(dialogue, event, time)
         elif "action" in event:
-            _tell_action(dialogue, event, time)
+            _add_action(dialogue, event, time)
         elif "observation" in event:
-            _tell_observation(dialogue, event, time)
+            _add_observation(dialogue, event, time)
 
 
 # V0
 
 
-def _tell_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
+def _add_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
     metadata, arguments = member(event, "tool_call_metadata"), member(event, "args")
     call_id = text(metadata, "tool_call_id")
     if call_id:
@@ -138,7 +138,7 @@ def _made(response: JsonObject, call_id: str) -> JsonObject:
     return {}
 
 
-def _tell_observation(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
+def _add_observation(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
     metadata, extras = member(event, "tool_call_metadata"), member(event, "extras")
     kind = text(event, "observation")
     call_id = text(metadata, "tool_call_id") or _numbered(event.get("cause"))

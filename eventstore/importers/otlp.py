@@ -17,7 +17,7 @@ from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, parsed, text
 from eventstore.importers.times import time_of
 from eventstore.importers.traced_messages import items_of
-from eventstore.importers.traces import ModelStep, Step, ToolStep, tell_trace
+from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
 from eventstore.importers.transcript import Transcript
 from eventstore.providers.model import ParsedItem
 
@@ -83,7 +83,7 @@ class OpenTelemetrySpans:
                 content.report("not an export of spans", number)
         for name, own in _conversations(spans).items():
             steps = [step for span in own for step in _steps(span)]
-            dialogue = tell_trace(steps, {span.id: span.parent_id for span in own})
+            dialogue = trace_as_dialogue(steps, {span.id: span.parent_id for span in own})
             if dialogue:
                 named = f"{content.name}/{name}" if content.name else name
                 transcript = dialogue.transcript(content.unused_name(named))
@@ -301,9 +301,9 @@ def _first(own: JsonObject, keys: tuple[str, ...]) -> Any:
 def _inputs(span: Span) -> list[ParsedItem]:
     own = span.attributes
     flat = _flat(own, "gen_ai.prompt") or _flat(own, "llm.input_messages")
-    told = [_of_event(event) for event in span.events if _role_of(event)]
+    of_events = [_of_event(event) for event in span.events if _role_of(event)]
     system = items_of(_instructions(own.get("gen_ai.system_instructions")))
-    return system + items_of(_first(own, _INPUTS) or flat or told)
+    return system + items_of(_first(own, _INPUTS) or flat or of_events)
 
 
 def _outputs(span: Span) -> list[ParsedItem]:

@@ -33,10 +33,10 @@ class PydanticMessages:
             if is_json_list(value):
                 own = Dialogue()
                 for message in objects({"messages": value}, "messages"):
-                    _tell(own, message)
+                    _add_message(own, message)
                 yield own.transcript(content.unused_name(f"{content.stem}/{number}"))
             elif is_json_object(value) and _is_message(value):
-                _tell(dialogue, value)
+                _add_message(dialogue, value)
             else:
                 content.report("not a message of pydantic-ai", number)
         if dialogue:
@@ -49,7 +49,7 @@ def _is_message(value: object) -> bool:
     return any("part_kind" in part for part in objects(value, "parts"))
 
 
-def _tell(dialogue: Dialogue, message: JsonObject) -> None:
+def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
     time = time_of(message.get("timestamp"))
     parts = objects(message, "parts")
     if message.get("kind") == "response":
@@ -62,10 +62,10 @@ def _tell(dialogue: Dialogue, message: JsonObject) -> None:
         dialogue.reply("\n".join(each for each in said if isinstance(each, str)), calls, time)
         return
     for part in parts:
-        _tell_part(dialogue, part, time_of(part.get("timestamp")) or time)
+        _add_part(dialogue, part, time_of(part.get("timestamp")) or time)
 
 
-def _tell_part(dialogue: Dialogue, part: JsonObject, time: int | None) -> None:
+def _add_part(dialogue: Dialogue, part: JsonObject, time: int | None) -> None:
     kind = part.get("part_kind")
     call_id, name = text(part, "tool_call_id"), text(part, "tool_name")
     if kind == "tool-return":

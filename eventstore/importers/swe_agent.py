@@ -48,13 +48,13 @@ class SweAgentTrajectories:
             history = objects(value, "history")
             steps = objects(value, "trajectory")
             if any(each.get("tool_calls") for each in history):
-                _tell_history(dialogue, history, steps)
+                _add_history(dialogue, history, steps)
             else:
-                _tell_steps(dialogue, history, steps)
+                _add_steps(dialogue, history, steps)
             yield dialogue.transcript(content.unused_name(content.stem), error_pattern=_ERROR_TEXT)
 
 
-def _tell_opening(dialogue: Dialogue, history: list[JsonObject]) -> None:
+def _add_opening(dialogue: Dialogue, history: list[JsonObject]) -> None:
     """Add what was said before the model spoke."""
     for message in history:
         if message.get("role") == "assistant":
@@ -62,8 +62,8 @@ def _tell_opening(dialogue: Dialogue, history: list[JsonObject]) -> None:
         dialogue.say(text(message, "role"), message.get("content"))
 
 
-def _tell_steps(dialogue: Dialogue, history: list[JsonObject], steps: list[JsonObject]) -> None:
-    _tell_opening(dialogue, [each for each in history if not each.get("is_demo")])
+def _add_steps(dialogue: Dialogue, history: list[JsonObject], steps: list[JsonObject]) -> None:
+    _add_opening(dialogue, [each for each in history if not each.get("is_demo")])
     for number, step in enumerate(steps, 1):
         action = text(step, "action").strip()
         said = text(step, "thought", "response")
@@ -77,9 +77,9 @@ def _tell_steps(dialogue: Dialogue, history: list[JsonObject], steps: list[JsonO
         _answer(dialogue, call_id, name, step.get("observation"), step)
 
 
-def _tell_history(dialogue: Dialogue, history: list[JsonObject], steps: list[JsonObject]) -> None:
+def _add_history(dialogue: Dialogue, history: list[JsonObject], steps: list[JsonObject]) -> None:
     own = [each for each in history if not each.get("is_demo")]
-    _tell_opening(dialogue, own)
+    _add_opening(dialogue, own)
     spoke = False
     left = iter(steps)
     step: JsonObject = {}

@@ -97,12 +97,12 @@ def _plain(message: JsonObject, role: str) -> JsonObject:
 
 def _content(content: Any) -> Any:
     """Return content; parts that are text, by whatever name, as their text."""
-    told = parsed(content)
-    parts = objects({"parts": told}, "parts")
+    decoded = parsed(content)
+    parts = objects({"parts": decoded}, "parts")
     kinds = {text(part, "type") for part in parts}
     if parts and kinds <= _TEXTS:
-        return text_of(told)
-    return told if parts else content
+        return text_of(decoded)
+    return decoded if parts else content
 
 
 def _call(made: JsonObject) -> JsonObject:

@@ -1,8 +1,8 @@
-"""Traces: steps of models and of tools with their times, told as one conversation.
+"""Traces: steps of models and of tools with their times, as one conversation.
 
-1. Steps are told in the order in which they began.
-2. A model's step repeats the messages before it: only what has not been said yet is told.
-3. Of model steps inside one another the innermost is told.
+1. Steps are added in the order in which they began.
+2. A model's step repeats the messages before it: only what is new in it is added.
+3. Of model steps inside one another the innermost is added.
 4. A tool's step answers the call with its id. Without an id it answers the first call of its name
    that waits, one with its arguments before others; where none waits, the step is a call itself.
 """
@@ -50,16 +50,16 @@ class ToolStep(msgspec.Struct, kw_only=True):
 Step = ModelStep | ToolStep
 
 
-def tell_trace(steps: Sequence[Step], parents: dict[str, str]) -> Dialogue:
+def trace_as_dialogue(steps: Sequence[Step], parents: dict[str, str]) -> Dialogue:
     """Return the conversation that steps tell; `parents` has the parent of every span."""
     outer = set(_outer(steps, parents))
-    told = _Telling(step for step in steps if isinstance(step, ToolStep))
+    reader = _TraceReader(step for step in steps if isinstance(step, ToolStep))
     for step in sorted(steps, key=lambda each: each.start or 0):
         if isinstance(step, ToolStep):
-            told.run(step)
+            reader.run(step)
         elif step.id not in outer:
-            told.request(step)
-    return told.dialogue
+            reader.request(step)
+    return reader.dialogue
 
 
 def _outer(steps: Iterable[Step], parents: dict[str, str]) -> Iterator[str]:
@@ -73,11 +73,11 @@ def _outer(steps: Iterable[Step], parents: dict[str, str]) -> Iterator[str]:
                 place = parents.get(place, "")
 
 
-class _Telling:
+class _TraceReader:
     def __init__(self, tools: Iterable[ToolStep]) -> None:
         self.dialogue = Dialogue()
         self._runs = {step.call_id: step for step in tools if step.call_id}
-        self._told: Counter[Hashable] = Counter()
+        self._added: Counter[Hashable] = Counter()
         self._waiting: dict[str, ParsedCall] = {}
         self._answered: set[str] = set()
 
@@ -92,12 +92,12 @@ class _Telling:
                 self._say(item, step.end)
 
     def _is_new(self, item: ParsedItem, seen: Counter[Hashable]) -> bool:
-        """Return whether an item stands more often in a request than it was told."""
+        """Return whether an item stands more often in a request than it was added."""
         key = _key(item)
         seen[key] += 1
-        if seen[key] <= self._told[key]:
+        if seen[key] <= self._added[key]:
             return False
-        self._told[key] += 1
+        self._added[key] += 1
         return True
 
     def _say(self, item: ParsedItem, time: int | None) -> None:
@@ -136,13 +136,13 @@ class _Telling:
         alike = (i for i, call in named if call.call.arguments in (given, _inner(given)))
         return next(alike, named[0][0] if named else None)
 
-    def _end(self, step: ToolStep, call_id: str, told: str) -> None:
+    def _end(self, step: ToolStep, call_id: str, text: str) -> None:
         """Tell the end of a run; one that began and has no end waits still."""
         result = step.result
-        if result is None and not told and not step.is_error and step.end is None:
+        if result is None and not text and not step.is_error and step.end is None:
             return
         took = None if step.start is None or step.end is None else max(step.end - step.start, 0)
-        said = told if result is None else _unwrapped(result)
+        said = text if result is None else _unwrapped(result)
         self._settle(call_id)
         self.dialogue.answer(call_id, said, step.end, is_error=_failed(step), duration=took)
 

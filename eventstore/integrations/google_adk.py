@@ -459,7 +459,7 @@ def _wrong_argument(tool: BaseTool, arguments: JsonObject) -> ValidationError | 
 
 def _refusal(tool: BaseTool, result: object) -> Failure | None:
     """Return the failure that ADK tells as a result: an argument is missing or wrong."""
-    told = result.get("error") if isinstance(result, dict) else None
-    if isinstance(told, str) and told.startswith(_REFUSED.format(tool.name)):
-        return Failure(ErrorKind.VALIDATION, told)
+    reason = result.get("error") if isinstance(result, dict) else None
+    if isinstance(reason, str) and reason.startswith(_REFUSED.format(tool.name)):
+        return Failure(ErrorKind.VALIDATION, reason)
     return None

@@ -79,8 +79,8 @@ async def _record_answer(
         return
     try:
         result = result_of(answer)
-    except RemoteToolError as told:
-        await attempt.fail(told)
+    except RemoteToolError as error:
+        await attempt.fail(error)
     else:
         await attempt.complete(result)
 

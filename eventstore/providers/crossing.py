@@ -36,7 +36,7 @@ def crossed(
         yield turn
         return
     parts = _with_sources(turn, provider, changes)
-    if any(_is_told(part, provider, reasoning) for part in parts):
+    if any(_belongs_in_note(part, provider, reasoning) for part in parts):
         yield from _with_notes(turn, parts, provider, reasoning, changes)
     elif parts is turn.parts:
         yield turn
@@ -166,7 +166,7 @@ def _is_left_out(key: str, value: JsonValue) -> bool:
 # notes
 
 
-def _is_told(part: Part, provider: str, reasoning: Reasoning) -> bool:
+def _belongs_in_note(part: Part, provider: str, reasoning: Reasoning) -> bool:
     """Return whether a note tells of a part, which is not the assistant's words."""
     if not _is_foreign(part, provider):
         return False
@@ -182,11 +182,13 @@ def _with_notes(
 ) -> Iterator[Turn]:
     """Yield the words of a turn, with the notes between them; its calls go with its last words."""
     pieces: list[Turn] = []
-    for is_told, several in groupby(parts, lambda part: _is_told(part, provider, reasoning)):
+    for in_note, several in groupby(
+        parts, lambda part: _belongs_in_note(part, provider, reasoning)
+    ):
         said = tuple(several)
-        if is_told:
+        if in_note:
             said = tuple(_notes([part for part in said if isinstance(part, Opaque)], changes))
-        role = "user" if is_told else "assistant"
+        role = "user" if in_note else "assistant"
         if said and pieces and pieces[-1].role == role:
             pieces[-1].parts += said
         elif said:
@@ -202,16 +204,16 @@ def _with_notes(
 def _notes(parts: list[Opaque], changes: list[Change]) -> Iterator[Text]:
     """Yield the notes that tell of parts in a row."""
     for (by, is_thought), several in groupby(parts, lambda p: (p.provider, _is_reasoning(p))):
-        told = [text for part in several if (text := _told(part, changes))]
-        if told:
+        notes = [text for part in several if (text := _note_of(part, changes))]
+        if notes:
             header = THOUGHT if is_thought else DONE.format(by)
             what = "reasoning" if is_thought else "what its own tools did"
             rule = "reasoning" if is_thought else "foreign-part"
             changes.append(Change("moved", rule, f"{what} ({by}) is told in a note"))
-            yield Text("\n".join([header, *told]))
+            yield Text("\n".join([header, *notes]))
 
 
-def _told(part: Opaque, changes: list[Change]) -> str | None:
+def _note_of(part: Opaque, changes: list[Change]) -> str | None:
     if _is_reasoning(part) and (thought := "\n".join(_thoughts(part.data))):
         return thought
     return foreign_text(part, changes)

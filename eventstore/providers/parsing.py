@@ -118,10 +118,10 @@ def _keep_as_text(message: object, place: int, items: list[ParsedItem], places: 
     given = plain(message)
     if not isinstance(given, dict) or not is_foreign(given):
         return
-    told = {key: value for key, value in given.items() if key not in _FRAME and _has_text(value)}
-    if not told:
+    content = {key: value for key, value in given.items() if key not in _FRAME and _has_text(value)}
+    if not content:
         return
-    text = as_text(next(iter(told.values())) if len(told) == 1 else told)
+    text = as_text(next(iter(content.values())) if len(content) == 1 else content)
     start, end = bisect_left(places, place), bisect_right(places, place)
     made = next((each for each in items[start:end] if isinstance(each, ParsedResult)), None)
     if made is not None:

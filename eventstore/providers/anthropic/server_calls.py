@@ -78,39 +78,39 @@ def _with_notes(
     messages: list[JsonObject], kept: set[int], changes: list[Change]
 ) -> Iterator[JsonObject]:
     """Yield the messages, what is not `kept` of them in a note of the user's next message."""
-    told: list[str] = []
+    notes: list[str] = []
     for message in messages:
         content: JsonValue = message["content"]
         if isinstance(content, list):
-            told += (_told(block, changes) for block in content if _is_alone(block, kept))
+            notes += (_note_of(block, changes) for block in content if _is_alone(block, kept))
             message["content"] = [block for block in content if not _is_alone(block, kept)]
-        if told and message["role"] == "user":
-            message["content"] = _noted(message["content"], told)
-            told = []
+        if notes and message["role"] == "user":
+            message["content"] = _noted(message["content"], notes)
+            notes = []
         if message["content"] or not content:
             yield message
-    if told:
-        yield {"role": "user", "content": _noted([], told)}
+    if notes:
+        yield {"role": "user", "content": _noted([], notes)}
 
 
 def _is_alone(block: JsonValue, kept: set[int]) -> TypeGuard[JsonObject]:
     return id(block) not in kept and (is_server_call(block) or is_server_result(block))
 
 
-def _told(block: JsonObject, changes: list[Change]) -> str:
+def _note_of(block: JsonObject, changes: list[Change]) -> str:
     changes.append(Change("moved", "AN16", f"{block['type']} has no counterpart: told in a note"))
     if is_server_result(block):
         return f"[{block['type']}] {as_text(block.get('content'))}"
     return f"[{block.get('name')} was called, no result came: {as_text(block.get('input'))}]"
 
 
-def _noted(content: str | list[JsonValue], told: list[str]) -> list[JsonValue]:
+def _noted(content: str | list[JsonValue], notes: list[str]) -> list[JsonValue]:
     """Return the content of a user's message with a note in it, right after the results."""
     said: list[JsonValue] = content if isinstance(content, list) else []
     if isinstance(content, str) and content.strip():
         said = [{"type": "text", "text": content}]
     results = [block for block in said if _is_result(block)]
-    note = {"type": "text", "text": "\n".join([DONE.format("anthropic"), *told])}
+    note = {"type": "text", "text": "\n".join([DONE.format("anthropic"), *notes])}
     return [*results, note, *(block for block in said if not _is_result(block))]
 
 
