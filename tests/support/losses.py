@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def put_back(path: Path, position: int) -> None:
     """Take back the events after a position, as a failover to a standby that lags does."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in _statements(0, position):
+        for statement in restored(0, position):
             connection.execute(statement)
 
 
@@ -23,10 +23,11 @@ def put_back_on(server: Server, url: str, lane: int, position: int) -> None:
     """Take back a lane's events after a position on a server; then no connection is left."""
     ours = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     hang_up = f"SELECT pg_terminate_backend(pid, 10000) {ours}"
-    server.execute(*_statements(lane, position), hang_up, database=url)
+    server.execute(*restored(lane, position), hang_up, database=url)
 
 
-def _statements(lane: int, position: int) -> Iterator[str]:
+def restored(lane: int, position: int) -> Iterator[str]:
+    """Yield the statements that take back a lane's events after a position."""
     for table, place in (("events", "position"), ("conversations", "conversation")):
         yield f"DELETE FROM toolledger_{table} WHERE lane = {lane} AND {place} > {position}"  # noqa: S608 - numbers
     yield f"UPDATE toolledger_lanes SET position = {position} WHERE lane = {lane}"  # noqa: S608 - numbers

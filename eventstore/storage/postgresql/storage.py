@@ -117,7 +117,8 @@ class PostgresqlStorage(NotifyingStorage):
         self._in_transaction = True
         try:
             digest = event_digest(previous, request.version + 1, draft)
-            row = parameters(lane, conversation, request.as_of, request.version + 1, draft, digest)
+            end = self.known_end(lane, request)
+            row = parameters(lane, conversation, end, request.version + 1, draft, digest)
             heard = self._notices.unreplicated_commits
             deadline = time.monotonic() + self._commit_seconds
             position = prepared.run(row, deadline, begins=draft.begins)

@@ -30,6 +30,9 @@ FORK_WAIT_SECONDS = 0.1
 FIRST_DELAY_SECONDS = 0.005
 LONGEST_DELAY_SECONDS = 0.5
 
+_IS_KNOWN = "toolledger: is known"
+"""Mark of a pooled connection that has found what is known of the database."""
+
 Result = TypeVar("Result")
 
 
@@ -116,6 +119,10 @@ class Connections:
     def _gave_up(self) -> None:
         """Take note that a connection is gone: the next one may find another database there."""
 
+    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - for those that know more
+        """Return whether a new connection finds what is known of the database."""
+        return True
+
     @contextmanager
     def cursor(self) -> Generator[DBAPICursor]:
         """Give a cursor to read with."""
@@ -128,7 +135,10 @@ class Connections:
             return
         pool, connection = self._engine.pool, self._pooled()
         try:
-            yield self._read_cursor(connection)
+            cursor = self._read_cursor(connection)
+            if _IS_KNOWN not in connection.info and self._is_ours(cursor):
+                connection.info[_IS_KNOWN] = True
+            yield cursor
         except BaseException:
             connection.invalidate()  # gone, or out of step with its server
             self._gave_up()

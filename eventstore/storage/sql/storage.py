@@ -17,9 +17,9 @@ The lane counter:
    written. The storage refuses every later append, too, until `accept_loss`, in any process, has
    put another mark into the store than those that were there when the storage was opened. It then
    trusts nothing that it knew.
-6. On a new connection another server may answer, whose lanes have grown again. So the furthest
-   event of each lane that this storage wrote, or read for a state, is looked up there first. If it
-   is not in its place, nothing is written, as in 5.
+6. On a new connection, for writing or reading, another server may answer, whose lanes have grown
+   again. So the furthest event of each lane that this storage wrote, or read for a state, is looked
+   up there first. If it is not in its place, nothing is written, as in 5.
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 
@@ -43,7 +43,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import getpid
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
 
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import OutcomeUnknown, StoreCorrupt
@@ -81,6 +81,21 @@ class _RebaseFailed(Exception):
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class _Missing(NamedTuple):
+    """An event that was seen at a position of a lane, and the id of the one there now."""
+
+    lane: int
+    position: int
+    event_id: str
+    there: str | None
+
+    def __str__(self) -> str:
+        return (
+            f"position {self.position} of lane {self.lane} had event {self.event_id}, "
+            f"and has {self.there or 'none'}"
+        )
 
 
 class _Group:
@@ -322,7 +337,7 @@ class SqlStorage(Reader):
         key = self._keys.get(request.conversation_id)
         lane = key[0] if key else self.lane_of(request.conversation_id)
         base = self._claim_positions(cursor, lane, claimed)
-        if base < request.as_of:
+        if base < self.known_end(lane, request):
             self.refuse_older(lane, base, request)
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
@@ -392,8 +407,9 @@ class SqlStorage(Reader):
         }
         heads = self._lock_lanes(cursor, sorted(set(lanes.values())))
         for name, first in firsts.items():
-            if heads[lanes[name]] < first.as_of:
-                self.refuse_older(lanes[name], heads[lanes[name]], first)
+            lane = lanes[name]
+            if heads[lane] < self.known_end(lane, first):
+                self.refuse_older(lane, heads[lane], first)
         keys = {
             name: self._keys.get(name) or self._find(cursor, name, lane)
             for name, lane in lanes.items()
@@ -503,11 +519,15 @@ class SqlStorage(Reader):
         cursor.execute(self._sql.advance, (base + count, lane, base))
         return base
 
+    def known_end(self, lane: int, request: Append) -> int:
+        """Return a position that the lane has: this storage or the request's state has seen it."""
+        position, _ = self._seen.get(lane, (0, ""))
+        return max(position, request.as_of)
+
     def refuse_older(self, lane: int, base: int, request: Append) -> NoReturn:
         """Refuse to write in a lane that was longer when it was read before, and in every other."""
-        self._refuse(
-            f"lane {lane} ends at position {base}, and was read up to {request.as_of} before"
-        )
+        end = self.known_end(lane, request)
+        self._refuse(f"lane {lane} ends at position {base}, and was read up to {end} before")
 
     def _new_connection(self) -> PoolProxiedConnection:
         self._is_doubted = True
@@ -519,26 +539,46 @@ class SqlStorage(Reader):
         Raises:
             StoreCorrupt: another server has taken over, or an older copy.
         """
-        seen = dict(self._seen)
-        if seen:
-            cursor.execute(self._sql.ids_at({lane: at for lane, (at, _) in seen.items()}))
-            found = ids_by_lane(cursor.fetchall())
-            for lane, (at, event_id) in seen.items():
-                if found.get(lane) != event_id:
-                    self._refuse(
-                        f"position {at} of lane {lane} had event {event_id}, and has "
-                        f"{found.get(lane, 'none')}"
-                    )
+        missing = self._missing(cursor)
+        if missing is not None:
+            self._refuse(str(missing))
         self._is_doubted = False
 
+    def _is_ours(self, cursor: DBAPICursor) -> bool:
+        """Return whether a new connection to read with finds what was seen before.
+
+        A loss is noted where another event is in its place: what is read next would hide that. A
+        lane that is shorter hides nothing, and may only be behind.
+        """
+        missing = self._missing(cursor)
+        if missing is not None and missing.there is not None:
+            self._note_loss(str(missing))
+        return missing is None
+
+    def _missing(self, cursor: DBAPICursor) -> _Missing | None:
+        """Return what was written or read before and is not in its place; None if all of it is."""
+        seen = dict(self._seen)
+        if not seen:
+            return None
+        cursor.execute(self._sql.ids_at({lane: at for lane, (at, _) in seen.items()}))
+        found = ids_by_lane(cursor.fetchall())
+        for lane, (at, event_id) in seen.items():
+            if found.get(lane) != event_id:
+                return _Missing(lane, at, event_id, found.get(lane))
+        return None
+
     def _refuse(self, why: str) -> NoReturn:
+        self._note_loss(why)
+        raise StoreCorrupt(self._refusal)
+
+    def _note_loss(self, why: str) -> None:
+        """Refuse every append from now on, until the loss is accepted."""
         self.forget()
         self._refusal = (
             f"{why}: the database was replaced by an older copy; nothing was written, and nothing "
             "will be until the loss is accepted: see what was lost, then run "
             "`toolledger accept-loss`"
         )
-        raise StoreCorrupt(self._refusal)
 
     def check_accepted(self) -> None:
         """Refuse to write while the loss that was noticed is not accepted.

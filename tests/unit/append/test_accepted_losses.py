@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.losses import put_back, put_back_on
+from support.losses import put_back, put_back_on, restored
 from typer.testing import CliRunner
 
 from eventstore import (
@@ -27,6 +27,7 @@ from projections.cli.app import app
 if TYPE_CHECKING:
     from support.servers import PostgreSQL
 
+REPLACED = "database was replaced by an older copy"
 ACCEPTED = "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
 
 
@@ -224,6 +225,56 @@ def test_a_state_that_was_only_read_is_not_trusted_over_a_failover(postgresql: P
                 assert "until the loss is accepted" in str(outcome)
 
     asyncio.run(decide())
+
+
+def test_a_read_after_a_failover_hides_no_loss(postgresql: PostgreSQL) -> None:
+    """The read shows what is there now; a writer that relied on the lost event is told."""
+    url = postgresql.database(migrated=True)
+    grow(url, ["chat"] * 3)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        assert chat.version == 3
+        (place,) = [at for at in store.end().positions if at[1]]
+        put_back_on(postgresql, url, place[0], 2)
+        grow(url, ["chat"] * 2)
+        assert chat.version == 4
+        with pytest.raises(StoreCorrupt, match=f"position 3 of lane .* {ACCEPTED}"):
+            chat.append(message("mine"))
+        store.accept_loss()
+        assert chat.append(message("mine"))[0].version == 5
+
+
+@pytest.mark.parametrize("others", [1, 2], ids=["alone", "in a group"])
+def test_a_loss_of_another_conversation_is_noticed(
+    store: EventStore, path: Path, others: int
+) -> None:
+    """The connection outlives a restore in place, and what is lost is not the writer's own."""
+    store.conversation("kept").append(message("1"))
+    store.conversation("lost").append(message("2"))
+    put_back(path, 1)
+
+    async def write() -> None:
+        async with AsyncEventStore(store) as shared:
+            appends = [shared.conversation("kept").append(message("3")) for _ in range(others)]
+            for outcome in await asyncio.gather(*appends, return_exceptions=True):
+                assert isinstance(outcome, StoreCorrupt)
+                assert f"ends at position 1, and was read up to 2 before: the {REPLACED}" in str(
+                    outcome
+                )
+
+    asyncio.run(write())
+
+
+def test_a_loss_of_another_conversation_is_noticed_on_a_server(postgresql: PostgreSQL) -> None:
+    """One event alone goes in one statement, which finds it, too."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        kept = store.conversation("chat")
+        (first,) = kept.append(message("1"))
+        store.conversation(next(neighbours(store, "chat"))).append(message("2"))
+        postgresql.execute(*restored(first.lane, first.position), database=url)
+        with pytest.raises(StoreCorrupt, match="ends at position 1, and was read up to 2 before"):
+            kept.append(message("3"))
 
 
 def test_a_lost_connection_alone_refuses_nothing(postgresql: PostgreSQL) -> None:
