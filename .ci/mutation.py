@@ -26,6 +26,8 @@ ENOUGH_PERCENT = 85
 LIMIT_SECONDS = 240
 """Tests that take longer have noticed: the change made something wait for ever."""
 
+_OF_OUTER_RUN = ("COV_", "COVERAGE_", "PYTEST_")
+
 ROOMS = {
     "fold": (
         ["eventstore/append/conversation_state.py", "eventstore/append/tool_fold.py"],
@@ -206,11 +208,13 @@ def survives(mutant: Mutant, copy: Path, tests: list[str]) -> bool:
 
 def _passes(copy: Path, tests: list[str]) -> bool:
     options = ["-q", "-x", "-m", "not server and not slow", "-p", "no:cacheprovider"]
+    # Options of the run that this one is part of, such as a limit of coverage, are not for it.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OUTER_RUN)}
     try:
         done = subprocess.run(  # noqa: S603 - our own words
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=copy,
-            env=os.environ | {"PYTHONPATH": str(copy)},
+            env=kept | {"PYTHONPATH": str(copy)},
             capture_output=True,
             timeout=LIMIT_SECONDS,
             check=False,
