@@ -22,6 +22,7 @@ import pytest
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from support.losses import restored
 from support.storages import open_limited
 
 from eventstore import (
@@ -552,6 +553,20 @@ def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
     with world.engine.begin() as connection:
         world.chat.append(message("third"), connection=connection)
     assert world.tags() == ["message"] * 3
+
+
+def test_an_older_copy_is_noticed_by_the_loss_of_another_conversation(world: World) -> None:
+    """What the host appends to is there whole, and its lane is shorter than it was."""
+    world.chat.append(message("kept"))
+    lane_of = world.store.session.storage.lane_of
+    near = next(name for n in range(10_000) if lane_of(name := f"other-{n}") == lane_of("chat"))
+    (lost,) = world.store.conversation(near).append(message("lost"))
+    with world.engine.connect() as connection:
+        for statement in restored(lost.lane, lost.position - 1):
+            connection.execute(text(statement))
+        with pytest.raises(StoreCorrupt, match=f"was read up to {lost.position} before"):
+            world.chat.append(message("more"), connection=connection)
+        connection.rollback()
 
 
 def test_followers_get_the_events_after_the_commit(world: World) -> None:

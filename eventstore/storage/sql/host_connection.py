@@ -121,7 +121,7 @@ class ConnectionStorage:
         name = request.conversation_id
         lane = self._storage.lane_of(name)
         base, key = self._lock(lane, name)
-        if base < request.as_of:
+        if base < self._storage.known_end(lane, request):
             self._storage.refuse_older(lane, base, request)
         tail = [] if key is None else list(self._after(lane, key, name, request.version))
         try:
