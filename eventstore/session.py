@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
@@ -186,9 +186,9 @@ class LogSession:
         """
         return self.committer.tool_now(conversation_id, call_id)
 
-    def open_tool(self, conversation_id: str, call_id: str) -> Tool | None:
-        """Return a call that has no end yet; see `GroupCommitter.open_tool`."""
-        return self.committer.open_tool(conversation_id, call_id)
+    def open_tools(self, conversation_id: str, call_ids: Iterable[str]) -> dict[str, Tool]:
+        """Return the calls that have no end yet; see `GroupCommitter.open_tools`."""
+        return self.committer.open_tools(conversation_id, call_ids)
 
     def in_transaction(self, connection: Connection) -> Session:
         """Return a session inside the host's transaction on a connection."""

@@ -46,7 +46,7 @@ with the number of callers, and a single caller pays nothing for it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock, RLock, get_ident
 from time import monotonic
@@ -416,11 +416,11 @@ class GroupCommitter:
                 raise UnknownCall(call_id, conversation_id)
         return version, fold_tools(self.events(conversation_id), {call_id})[call_id]
 
-    def open_tool(self, conversation_id: str, call_id: str) -> Tool | None:
-        """Return a call as it stands in the log now; None if it has ended, or is not there."""
+    def open_tools(self, conversation_id: str, call_ids: Iterable[str]) -> dict[str, Tool]:
+        """Return those of the calls that have no end in the log now."""
         with self._lock:
-            entry = self._current_state(conversation_id).open.get(call_id)
-            return None if entry is None else detached_copy(entry[0])
+            entries = self._current_state(conversation_id).open
+            return {name: detached_copy(entries[name][0]) for name in call_ids if name in entries}
 
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""

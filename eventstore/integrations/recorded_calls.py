@@ -94,14 +94,14 @@ class RecordedCalls:
         """
         if not self._ids.keys() >= set(call_ids):
             self.know(self._chat.tools.values())
+        known = {call_id: self._ids[call_id] for call_id in call_ids if call_id in self._ids}
         session = self._chat.session.outside_transaction(self._chat.id)
-        found: dict[str, Tool] = {}
-        for call_id in call_ids:
-            known = self._ids.get(call_id)
-            tool = None if known is None else session.open_tool(self._chat.id, known)
-            if tool is not None and isinstance(tool.status, Pending | Approved):
-                found[call_id] = tool
-        return found
+        tools = session.open_tools(self._chat.id, known.values())
+        return {
+            call_id: tool
+            for call_id, own_id in known.items()
+            if (tool := tools.get(own_id)) and isinstance(tool.status, Pending | Approved)
+        }
 
     def now(self, call_id: str) -> Tool:
         """Return a call as it stands now, by the log's id; while it is open, nothing is read."""
