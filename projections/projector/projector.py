@@ -213,9 +213,9 @@ class Projector:
         if type(processes) is not int or processes < 1:
             raise ValueError(f"processes is {processes!r}: pass 1 or more")
         workers = self._workers if only is None else [self._worker_of(only)]
-        for worker in workers:
-            worker.begin_rebuild()  # so that others find what to help with
         others = min(processes, len(self._store.end().positions)) - 1
+        for worker in workers if others else ():
+            worker.begin_rebuild()  # so that others find what to help with
         with beside(others, partial(_help_rebuild, self._recipe(), only)):
             return sum(worker.rebuild(report) for worker, report in _reports(workers, progress))
 

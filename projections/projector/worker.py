@@ -125,7 +125,7 @@ class Worker(Generic[S]):
         return applied
 
     def begin_rebuild(self) -> int:
-        """Return the id of the generation that is being built; begin one where there is none."""
+        """Return the id of the generation that is being built; begin one if necessary."""
         self.generations.clean()
         return self.generations.begin()
 
