@@ -175,9 +175,14 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started, and does not run any more."""
+        return self.process is not None and self.process.poll() is not None
+
     def revive(self) -> None:
         """Start it if it has ended by itself."""
-        if self.process is not None and self.process.poll() is not None:
+        if self.has_ended:
             self.start()
 
     def remove(self) -> None:

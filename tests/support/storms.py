@@ -104,10 +104,10 @@ class Storm:
         goal = self.appended + count
         self._wait(lambda: self.appended >= goal, meanwhile)
 
-    def wait_for_error(self, *kinds: str) -> None:
-        """Wait until one of these errors is met once more."""
-        before = sum(self.errors[kind] for kind in kinds)
-        self._wait(lambda: sum(self.errors[kind] for kind in kinds) > before)
+    def wait_for_error(self, kind: str, unless: Callable[[], bool] = lambda: False) -> None:
+        """Wait until an error is met once more, or `unless` holds."""
+        before = self.errors[kind]
+        self._wait(lambda: self.errors[kind] > before or unless())
 
     def _wait(
         self, condition: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None
