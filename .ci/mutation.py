@@ -27,6 +27,7 @@ LIMIT_SECONDS = 240
 """Tests that take longer have noticed: the change made something wait for ever."""
 
 _OF_OUTER_RUN = ("COV_", "COVERAGE_", "PYTEST_")
+"""Beginnings of the variables that are meant for the run of tests around this script."""
 
 ROOMS = {
     "fold": (

@@ -103,7 +103,8 @@ class _Outcome:
         chat_id: str,
         provider: AnyProvider,
         response: StreamedResponse,
-        usage: bool,  # noqa: FBT001 - as the caller of `recording` says it
+        *,
+        usage: bool,
         prices: Prices | None,
     ) -> None:
         self._usage = usage
@@ -151,7 +152,7 @@ class RecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response, usage, chat.session.prices)
+        super().__init__(chat.id, provider, response, usage=usage, prices=chat.session.prices)
         self._chat = chat
         self._stream = stream
         self._source: Iterable[C] | None = None
@@ -219,7 +220,8 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
     ) -> None:
-        super().__init__(chat.id, provider, response, usage, chat.session.blocking.prices)
+        prices = chat.session.blocking.prices
+        super().__init__(chat.id, provider, response, usage=usage, prices=prices)
         self._chat = chat
         self._stream = stream
         self._source: AsyncIterable[C] | None = None

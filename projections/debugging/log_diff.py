@@ -151,7 +151,7 @@ def _arguments(call: CallFacts) -> Any:
 
 
 def _failure(call: CallFacts) -> str | None:
-    """Return the telling line of a call that failed in the end; a retried failure is none."""
+    """Return the error line of a call that failed in the end, also after retries; or None."""
     return error_line(call.errors[-1].text) if call.status == "failed" and call.errors else None
 
 

@@ -48,7 +48,7 @@ class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
 
 class ErrorGroup(msgspec.Struct, gc=False):
-    """Errors with the same telling line, in the order of the log."""
+    """Errors with the same error line, in the order of the log."""
 
     line: str
     kind: str
@@ -170,7 +170,7 @@ _MIN_RUN, _LONG_RUN, _LONGER_RUN = 3, 5, 10
 
 
 def group_errors(facts: LogFacts) -> list[ErrorGroup]:
-    """Return the errors of a log by their telling lines, in the order of the last of each group."""
+    """Return the errors of a log by their error lines, in the order of the last of each group."""
     completed = _last_completions(facts)
     long = [error for error in facts.errors if len(error.text) > _SHORT_CHARACTERS]
     left_out = long[_MAX_LONG_ERRORS // 3 : -2 * _MAX_LONG_ERRORS // 3]

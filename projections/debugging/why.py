@@ -35,7 +35,7 @@ _LABEL_CHARACTERS = 10
 
 
 class ErrorPlace(msgspec.Struct, frozen=True, gc=False):
-    """The last error: its version, its call, its telling line, and where the same came before."""
+    """The last error: its version, its call, its error line, and where the same came before."""
 
     version: int
     call_id: str | None

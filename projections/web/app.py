@@ -130,7 +130,7 @@ class _Pages:
         return answer
 
     def errors(self, _: Request) -> Response:
-        """Return the errors by their telling lines, and how many came in each hour."""
+        """Return the errors by their error lines, and how many came in each hour."""
         with self._current() as view:
             every = sorted(view.errors.values(), key=lambda each: (-each.count, -each.last_at))
             hours = sorted(view.errors_by_hour.items())[-MAX_LISTED:]

@@ -39,7 +39,7 @@ class ConversationLine(msgspec.Struct, gc=False):
 
 
 class ErrorLine(msgspec.Struct, gc=False):
-    """One error by its telling line: how often it came, and where it came last."""
+    """One error by its error line: how often it came, and where it came last."""
 
     line: str
     tool: str

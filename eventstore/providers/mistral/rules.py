@@ -203,7 +203,7 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
 
 
 def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
-    """Yield what is a prefix but not the last message, and a last one that is none."""
+    """Yield each wrong `prefix`, and a last message of the assistant's that is no prefix."""
     for message in history.messages:
         if message.role == "assistant" and not isinstance(message.body.get("prefix"), bool | None):
             yield f"{message.place}.prefix", "Input should be a valid boolean"

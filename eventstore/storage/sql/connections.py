@@ -31,7 +31,7 @@ FIRST_DELAY_SECONDS = 0.005
 LONGEST_DELAY_SECONDS = 0.5
 
 _IS_KNOWN = "toolledger: is known"
-"""Mark of a pooled connection that has found what is known of the database."""
+"""Mark of a pooled connection on which the database was found as it was seen before."""
 
 Result = TypeVar("Result")
 
@@ -119,8 +119,8 @@ class Connections:
     def _gave_up(self) -> None:
         """Take note that a connection is gone: the next one may find another database there."""
 
-    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - for those that know more
-        """Return whether a new connection finds what is known of the database."""
+    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - `SqlStorage` looks with it
+        """Return whether a new connection finds the database as it was seen before."""
         return True
 
     @contextmanager
