@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from decimal import Decimal
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -896,6 +897,20 @@ def test_stats_and_show_tell_the_usage(run: Command, store: EventStore) -> None:
     assert "tokens" in listed
     assert "1,200" in listed
     assert "gpt-5: 1,200 tokens" in run.here("show", "chat", "--url", run.url).stdout
+
+
+def test_stats_prices_the_usage(run: Command, store: EventStore) -> None:
+    """The table is a file; one that cannot be read is refused by its name, with a remedy."""
+    usage = Usage(input_tokens=1_000_000, output_tokens=500_000)
+    store.conversation("chat").append(ModelResponded("openai", "gpt-5", "r1", usage=usage))
+    prices = run.folder / "prices.json"
+    prices.write_text(json.dumps({"gpt-5": {"input": "1.25", "output": "10"}}))
+    found = run.json("stats", "--prices", prices, "--url", run.url)
+    assert Decimal(found["usage"]["overall"]["usage"]["cost"]) == Decimal("6.25")
+    refused = run.refused("stats", "--prices", "nothing.json", "--url", run.url)
+    assert "nothing.json: No such file or directory: mend that, or name another" in refused
+    prices.write_text("[1]")
+    assert "is no price table" in run.refused("stats", "--prices", prices, status=2)
 
 
 def test_stats_from_a_version_on(run: Command, store: EventStore) -> None:

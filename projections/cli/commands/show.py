@@ -403,7 +403,7 @@ def _price_table(source: str | None) -> Prices | None:
         return None
     try:
         return PriceTable.read(source)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--prices") from error
 
 
