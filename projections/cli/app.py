@@ -19,6 +19,9 @@ REFUSED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 """Exit statuses of a command that did not do what it was asked to: the data was refused, the usage
 is wrong, Ctrl-C was pressed, or the reader of the output has closed it."""
 
+_COMPLETION = "_TOOLLEDGER_COMPLETE"
+"""The variable by which a shell asks for completions."""
+
 app = typer.Typer(
     name="toolledger",
     help="An event-sourced ledger of the tool calls of AI agents: append, query, replay.",
@@ -83,6 +86,8 @@ def _decoded(arguments: list[str]) -> list[str]:
 
 def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
+    if _COMPLETION in os.environ:
+        command.main(arguments, prog_name="toolledger")  # prints what may come next, and exits
     try:
         with command.make_context("toolledger", list(arguments)) as context:
             command.invoke(context)

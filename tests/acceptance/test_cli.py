@@ -237,6 +237,22 @@ def test_every_command_has_a_group_and_an_example(run: Command) -> None:
             assert f" {option} " in own.partition("Example:")[0]
 
 
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("toolledger sta", ["stats"]), ("toolledger stats --pri", ["--prices"]), ("toolledger x", [])],
+)
+def test_a_shell_completes_commands_and_options(
+    run: Command, typed: str, completed: list[str]
+) -> None:
+    """The variables are those of the script that `toolledger --show-completion` prints for bash."""
+    run.environment |= {
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+        "_TOOLLEDGER_COMPLETE": "complete_bash",
+    }
+    assert run().stdout.split() == completed
+
+
 def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -> None:
     """One line says what to install."""
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')")
