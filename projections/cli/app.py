@@ -24,7 +24,7 @@ _COMPLETION = "_TOOLLEDGER_COMPLETE"
 
 app = typer.Typer(
     name="toolledger",
-    help="An event-sourced ledger of the tool calls of AI agents: append, query, replay.",
+    help="An event log of the tool calls of AI agents: append, query, replay.",
     cls=GroupedCommands,
     add_completion=True,
     rich_markup_mode=None,
