@@ -556,7 +556,7 @@ def test_an_older_copy_of_the_database_is_not_written_to(world: World) -> None:
 
 
 def test_an_older_copy_is_noticed_by_the_loss_of_another_conversation(world: World) -> None:
-    """What the host appends to is there whole, and its lane is shorter than it was."""
+    """The host's own conversation is there whole, and its lane is shorter than it was."""
     world.chat.append(message("kept"))
     lane_of = world.store.session.storage.lane_of
     near = next(name for n in range(10_000) if lane_of(name := f"other-{n}") == lane_of("chat"))
