@@ -337,6 +337,7 @@ class Conversation:
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
         usage: bool = False,
+        latency: float | None = None,
     ) -> list[Tool]:
         """Record a provider's message: a dict, or the SDK's own object.
 
@@ -347,11 +348,12 @@ class Conversation:
         With `event_ids` (one UUID for each event: the message, and each of its calls) the record
         may be repeated likewise. With `usage`, what a response says of itself is stored with it, as
         one `ModelResponded`: its model, its finish reason and its tokens. It is the last event.
+        `latency`, the seconds from the request to the whole response, is stored there, too.
 
         Raises:
             TypeError: the message is a stream, a chunk of one, text, a list or None.
             ValueError: the calls, or results, are in another provider's form; or an event id is not
-                a UUID, or there is not one for each event.
+                a UUID, or there is not one for each event; or `latency` is not a time.
             VersionConflict: the conversation is not at `expected_version`.
         """
         from eventstore.history_import import record  # loads the providers
@@ -359,7 +361,14 @@ class Conversation:
         prices = self.session.prices
         return self.session.run(
             record(
-                self.id, message, provider, event_ids, expected_version, usage=usage, prices=prices
+                self.id,
+                message,
+                provider,
+                event_ids,
+                expected_version,
+                usage=usage,
+                latency=latency,
+                prices=prices,
             )
         )
 

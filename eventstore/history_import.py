@@ -113,7 +113,7 @@ BROKEN_OFF = Failure(
 """The failure of each call in a response whose stream broke off: the model had not finished."""
 
 
-def record(
+def record(  # noqa: PLR0913 - each with a default
     conversation_id: str,
     message: object,
     provider: str,
@@ -121,6 +121,7 @@ def record(
     expected_version: int | None = None,
     *,
     usage: bool = False,
+    latency: float | None = None,
     prices: Prices | None = None,
     broken_off: bool = False,
 ) -> Command[list[Tool]]:
@@ -135,7 +136,9 @@ def record(
     given = message if is_json_object(message) else [message]
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     place = b""
-    facts = stated_facts(message, known_provider(provider), prices) if usage else None
+    facts = None
+    if usage or latency is not None:
+        facts = stated_facts(message, known_provider(provider), prices, latency)
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
     if event_ids is None and items:  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]

@@ -247,6 +247,7 @@ class AsyncConversation:
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
         usage: bool = False,
+        latency: float | None = None,
     ) -> list[Tool]:
         """Record a provider's message; see `Conversation.record`."""
         from eventstore.history_import import record  # loads the providers
@@ -254,7 +255,14 @@ class AsyncConversation:
         prices = self.session.blocking.prices
         return await self.session.run(
             record(
-                self.id, message, provider, event_ids, expected_version, usage=usage, prices=prices
+                self.id,
+                message,
+                provider,
+                event_ids,
+                expected_version,
+                usage=usage,
+                latency=latency,
+                prices=prices,
             )
         )
 

@@ -18,6 +18,7 @@ and these arguments.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -132,6 +133,7 @@ class RecordedRunner:
         runner = self._client.beta.messages.tool_runner(
             tools=self._tools, **self._turn.params(self._params)
         )
+        self._turn.note_request()
         with closing(runner):  # also where a loop over this one is left
             for item in runner:
                 if isinstance(item, BetaMessage):
@@ -143,6 +145,7 @@ class RecordedRunner:
                 if self._turn.waits(calls):
                     self._run_open(calls)
                     return
+                self._turn.note_request()
 
     def until_done(self) -> Any:
         """Run to the end, or to a call that waits for a decision; return the last message."""
@@ -195,6 +198,7 @@ class AsyncRecordedRunner:
             return
         params = await self._call(lambda: self._turn.params(self._params))
         runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
+        self._turn.note_request()
         try:
             async for item in runner:
                 if isinstance(item, BetaMessage):
@@ -206,6 +210,7 @@ class AsyncRecordedRunner:
                 if await self._call(lambda: self._turn.waits(calls)):  # noqa: B023 - awaited at once
                     await self._run_open(calls)
                     return
+                self._turn.note_request()
         finally:
             await runner.close()
 
@@ -253,6 +258,12 @@ class _RecordedTool(BetaBuiltinFunctionTool):
 
     def call(self, given: object) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
+        try:
+            return self._recorded(given)
+        finally:
+            self._turn.note_request()
+
+    def _recorded(self, given: object) -> Any:
         found = self._turn.take(self.name, given)
         if not may_run(found):
             return self._turn.answer(found)
@@ -285,6 +296,12 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
 
     async def call(self, given: object) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
+        try:
+            return await self._recorded(given)
+        finally:
+            self._turn.note_request()
+
+    async def _recorded(self, given: object) -> Any:
         call = self._chat.session.call
         found = await call(lambda: self._turn.take(self.name, given))
         if not may_run(found):
@@ -308,6 +325,11 @@ class _Turn:
         self._needs_approval = ledger.needs_approval
         self._calls = RecordedCalls(self.chat, PROVIDER)
         self._untaken: list[Tool] = []
+        self._requested_at = time.monotonic()
+
+    def note_request(self) -> None:
+        """Note that the model is asked now, unless another tool runs before."""
+        self._requested_at = time.monotonic()
 
     def record_prompt(self, prompt: str | list[Any]) -> None:
         """Record what the model is asked."""
@@ -319,7 +341,8 @@ class _Turn:
 
     def record(self, message: BetaMessage) -> list[Tool]:
         """Record a message and its calls, before any of them runs."""
-        self._untaken = self.chat.record(message, PROVIDER, usage=True)
+        latency = time.monotonic() - self._requested_at
+        self._untaken = self.chat.record(message, PROVIDER, usage=True, latency=latency)
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if message.stop_reason in _CUT_OFF:

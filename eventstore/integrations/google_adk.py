@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import time
 from asyncio import CancelledError
 from collections import deque
 from contextlib import AsyncExitStack, aclosing
@@ -91,6 +92,7 @@ class Ledger(BasePlugin):
         self._calls = AsyncRecordedCalls(chat, "google-adk")
         self._needs_approval = frozenset(needs_approval)
         self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}
+        self._requested_at: dict[tuple[str, str], float] = {}  # by invocation and agent
         self._session = ""
         self._history: list[types.Content] = []  # what was said before the session
         self._replay: deque[tuple[types.Content, list[Tool]]] | None = None  # given again
@@ -155,6 +157,8 @@ class Ledger(BasePlugin):
             self._calls.know(tools)
             return LlmResponse(content=response, custom_metadata={_REPLAYED: True})
         llm_request.contents[:0] = [_without_minted_ids(said) for said in self._history]
+        asking = (callback_context.invocation_id, callback_context.agent_name)
+        self._requested_at[asking] = time.monotonic()
         return None
 
     async def on_event_callback(
@@ -168,7 +172,11 @@ class Ledger(BasePlugin):
             if answer.id not in asked and not call.is_paused:
                 await self._record_answer(call, answer)
         if _is_response(event):
-            self._calls.know(await self.chat.record(_response_of(event), PROVIDER, usage=True))
+            requested_at = self._requested_at.pop((event.invocation_id, event.author), None)
+            latency = None if requested_at is None else time.monotonic() - requested_at
+            response = _response_of(event)
+            tools = await self.chat.record(response, PROVIDER, usage=True, latency=latency)
+            self._calls.know(tools)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext

@@ -12,6 +12,7 @@ Middleware that stands before it in the list wraps it: a retry there is another 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,9 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         again = self.record_request(request.messages)
         if again is not None:
             return ModelResponse([again])
+        requested_at = time.monotonic()
         response = handler(request)
-        self.record_response(response.result)
+        self.record_response(response.result, time.monotonic() - requested_at)
         return response
 
     async def awrap_model_call(
@@ -67,8 +69,10 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         again = await self.call_blocking(lambda: self.record_request(request.messages))
         if again is not None:
             return ModelResponse([again])
+        requested_at = time.monotonic()
         response = await handler(request)
-        await self.call_blocking(lambda: self.record_response(response.result))
+        latency = time.monotonic() - requested_at
+        await self.call_blocking(lambda: self.record_response(response.result, latency))
         return response
 
 

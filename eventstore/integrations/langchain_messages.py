@@ -69,22 +69,22 @@ def recorded_parts(message: AIMessage) -> tuple[list[Part], list[ParsedCall], Js
     return [Text(text)] if text else [], calls, message.model_dump(mode="json", fallback=str)
 
 
-def stated_facts(message: AIMessage) -> ModelResponded | None:
-    """Return what a response says of itself; None if that is nothing."""
+def stated_facts(message: AIMessage, latency: float) -> ModelResponded:
+    """Return what a response says of itself, and the `latency` in seconds with which it came."""
     said, used = message.response_metadata, message.usage_metadata
     usage = None
     if used is not None:
         read, written = used.get("input_token_details", {}), used.get("output_token_details", {})
         cached, reasoning = read.get("cache_read", 0), written.get("reasoning", 0)
         usage = Usage(used["input_tokens"], used["output_tokens"], cached, reasoning)
-    facts = ModelResponded(
+    return ModelResponded(
         provider=_first(said, "model_provider"),
         model=_first(said, "model_name", "model"),
         response_id=_first(said, "id"),
         finish_reason=_first(said, "finish_reason", "stop_reason"),
         usage=usage,
+        latency=round(latency * 1_000_000),
     )
-    return None if facts == ModelResponded() else facts
 
 
 def _first(said: dict[str, Any], *names: str) -> str | None:

@@ -19,6 +19,7 @@ recorded as the failure.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -122,15 +123,18 @@ class Ledger:
         def node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
             response = self.record_request(state["messages"])
             if response is None:
+                requested_at = time.monotonic()
                 response = model.invoke(state["messages"], config)
-                self.record_response([response])
+                self.record_response([response], time.monotonic() - requested_at)
             return {"messages": [response]}
 
         async def awaited_node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
             response = await self.call_blocking(lambda: self.record_request(state["messages"]))
             if response is None:
+                requested_at = time.monotonic()
                 given = await model.ainvoke(state["messages"], config)
-                await self.call_blocking(lambda: self.record_response([given]))
+                latency = time.monotonic() - requested_at
+                await self.call_blocking(lambda: self.record_response([given], latency))
                 response = given
             return {"messages": [response]}
 
@@ -251,13 +255,13 @@ class Ledger:
             self._chat.record(convert_to_openai_messages(message), "openai")
         return None
 
-    def record_response(self, messages: Sequence[BaseMessage]) -> None:
-        """Record a response and its calls, before any of them runs."""
+    def record_response(self, messages: Sequence[BaseMessage], latency: float) -> None:
+        """Record a response that took `latency` seconds, and its calls, before any of them runs."""
         for message in messages:
             if isinstance(message, AIMessage):
                 parts, calls, native = recorded_parts(message)
                 name = message.id or uuid4().hex
-                self._calls.record(name, parts, calls, native, stated_facts(message))
+                self._calls.record(name, parts, calls, native, stated_facts(message, latency))
         self._record_answers(messages)
 
     def missing_history(self, given: Sequence[AnyMessage]) -> list[AnyMessage] | None:

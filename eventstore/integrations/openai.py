@@ -16,6 +16,7 @@ exception: so the loop is this one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
@@ -131,15 +132,19 @@ class RecordedRunner:
         elif _wait(self._dispatcher.resume()):
             return
         while True:
-            answer = self._create(**loop.request())
+            request = loop.request()
+            requested_at = time.monotonic()
+            answer = self._create(**request)
             if loop.streams:
-                with recording(answer, loop.chat, loop.provider, usage=True) as stream:
+                with recording(
+                    answer, loop.chat, loop.provider, usage=True, requested_at=requested_at
+                ) as stream:
                     for chunk in stream:
                         loop.look_at(chunk)
                         yield chunk
                 calls = stream.tools
             else:
-                calls = loop.record(answer)
+                calls = loop.record(answer, time.monotonic() - requested_at)
                 yield answer
             if not calls or loop.ended_early(calls) or _wait(self._dispatcher.dispatch(calls)):
                 return
@@ -167,15 +172,20 @@ class AsyncRecordedRunner:
         elif _wait(await self._dispatcher.resume()):
             return
         while True:
-            answer = await self._create(**await call(loop.request))
+            request = await call(loop.request)
+            requested_at = time.monotonic()
+            answer = await self._create(**request)
             if loop.streams:
-                async with recording(answer, self._chat, loop.provider, usage=True) as stream:
+                async with recording(
+                    answer, self._chat, loop.provider, usage=True, requested_at=requested_at
+                ) as stream:
                     async for chunk in stream:
                         loop.look_at(chunk)
                         yield chunk
                 calls = stream.tools
             else:
-                calls = await call(lambda: loop.record(answer))  # noqa: B023 - awaited at once
+                latency = time.monotonic() - requested_at
+                calls = await call(lambda: loop.record(answer, latency))  # noqa: B023 - awaited
                 yield answer
             if not calls or await call(lambda: loop.ended_early(calls)):  # noqa: B023
                 return
@@ -227,10 +237,10 @@ class _Loop:
         self._cut_off = False
         return {**self._calls.request(self.provider), **self._params}
 
-    def record(self, answer: object) -> list[Tool]:
+    def record(self, answer: object, latency: float) -> list[Tool]:
         """Record a response and its calls, before any of them runs."""
         self.look_at(answer)
-        return self.chat.record(answer, self.provider, usage=True)
+        return self.chat.record(answer, self.provider, usage=True, latency=latency)
 
     def look_at(self, part: object) -> None:
         """Notice whether a response, or a chunk of one, says that it was cut off."""

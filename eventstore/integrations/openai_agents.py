@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import cache
@@ -192,14 +193,15 @@ class Ledger(SessionABC):
             await self.chat.record(item, PROVIDER)
         return None
 
-    async def record_response(self, response: object) -> None:
+    async def record_response(self, response: object, latency: float) -> None:
         """Record a response and its calls, before any of them runs."""
         output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
         name = member(response, "response_id") or member(response, "id")
         whole = {"output": output, "usage": member(response, "usage")}
         if name is not None:
             whole["id"] = name
-        self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
+        tools = await self.chat.record(whole, PROVIDER, usage=True, latency=latency)
+        self._calls.know(tools)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
         """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
@@ -291,16 +293,19 @@ class _RecordedModel(Model):
         replayed = await self._ledger.record_request(_input_of(args, named))
         if replayed is not None:
             return replayed
+        requested_at = time.monotonic()
         response = await self._own().get_response(*args, **named)
-        await self._ledger.record_response(response)
+        await self._ledger.record_response(response, time.monotonic() - requested_at)
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[Any]:
         """Yield the model's events; the response is recorded before its last event."""
         await self._ledger.record_request(_input_of(args, named))
+        requested_at = time.monotonic()
         async for event in self._own().stream_response(*args, **named):
             if event.type == "response.completed":
-                await self._ledger.record_response(event.response)
+                latency = time.monotonic() - requested_at
+                await self._ledger.record_response(event.response, latency)
             yield event
 
     def _own(self) -> Model:

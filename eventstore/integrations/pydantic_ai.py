@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -89,6 +90,7 @@ class Ledger(AbstractCapability[Any]):
         self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._answered_at = 0  # the version of the last response
+        self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
 
     async def history(self) -> list[messages.ModelMessage]:
         """Return what was said so far as `message_history` for a run with a new prompt.
@@ -118,6 +120,7 @@ class Ledger(AbstractCapability[Any]):
         """Record the user's words, and the answers that no tool gave."""
         await self._record_answers(request_context.messages)
         await self._record_words(request_context.messages)
+        self._requested_at[_step(ctx)] = time.monotonic()
         return request_context
 
     async def after_model_request(
@@ -227,12 +230,14 @@ class Ledger(AbstractCapability[Any]):
         self, ctx: RunContext[Any], response: messages.ModelResponse
     ) -> None:
         step = _step(ctx)
+        requested_at = self._requested_at.pop(step, None)
+        latency = None if requested_at is None else time.monotonic() - requested_at
         calls = [p for p in response.tool_calls if (step, p.tool_call_id) not in self._early]
         parts = [Text(p.content) for p in response.parts if isinstance(p, messages.TextPart)]
         if calls or parts or not response.tool_calls:
             (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
             made = [_parsed(call) for call in calls]
-            await self._calls.record(step, parts, made, native, _responded(response))
+            await self._calls.record(step, parts, made, native, _responded(response, latency))
 
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
@@ -263,8 +268,8 @@ class Ledger(AbstractCapability[Any]):
         return tool
 
 
-def _responded(response: messages.ModelResponse) -> ModelResponded:
-    """Return what a response says of itself."""
+def _responded(response: messages.ModelResponse, latency: float | None) -> ModelResponded:
+    """Return what a response says of itself, and the `latency` in seconds with which it came."""
     used = response.usage
     return ModelResponded(
         provider=response.provider_name,
@@ -279,6 +284,7 @@ def _responded(response: messages.ModelResponse) -> ModelResponded:
         )
         if used.has_values()
         else None,
+        latency=None if latency is None else round(latency * 1_000_000),
     )
 
 

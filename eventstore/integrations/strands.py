@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
@@ -32,7 +33,7 @@ from eventstore.integrations.recorded_calls import (
 
 try:
     from pydantic import ValidationError
-    from strands.hooks import AfterToolCallEvent, MessageAddedEvent
+    from strands.hooks import AfterToolCallEvent, BeforeModelCallEvent, MessageAddedEvent
     from strands.middleware import ExecuteToolStage
     from strands.plugins import Plugin
     from strands.types._events import ToolInterruptEvent, ToolResultEvent
@@ -77,6 +78,7 @@ class Ledger(Plugin):
         self._calls = AsyncRecordedCalls(chat, "strands")
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
+        self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
         self._interrupted: set[str] = set()  # calls whose tools this agent has interrupted
 
     async def history(self) -> list[Any]:
@@ -102,9 +104,14 @@ class Ledger(Plugin):
 
     def init_agent(self, agent: Agent) -> None:
         """Register what records an agent's messages and calls."""
+        agent.add_hook(self._note_request, BeforeModelCallEvent)
         agent.add_hook(self._record_message, MessageAddedEvent)
         agent.add_hook(self._record_cancelled, AfterToolCallEvent)
         agent.add_middleware(ExecuteToolStage, self._execute)
+
+    def _note_request(self, _: BeforeModelCallEvent) -> None:
+        """Note when the model is asked."""
+        self._requested_at = time.monotonic()
 
     async def _record_message(self, event: MessageAddedEvent) -> None:
         """Record someone's words, or a response with its calls, before any of them runs."""
@@ -118,7 +125,11 @@ class Ledger(Plugin):
         said = {"role": message["role"], "content": message["content"]}
         usage = message.get("metadata", {}).get("usage")
         whole = said if usage is None else {"output": {"message": said}, "usage": dict(usage)}
-        self._calls.know(await self.chat.record(whole, PROVIDER, usage=True))
+        latency = None
+        if message["role"] == "assistant" and self._requested_at is not None:
+            latency, self._requested_at = time.monotonic() - self._requested_at, None
+        tools = await self.chat.record(whole, PROVIDER, usage=True, latency=latency)
+        self._calls.know(tools)
 
     async def _record_answer(self, tool: Tool, result: Any) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""

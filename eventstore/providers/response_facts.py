@@ -57,10 +57,17 @@ def model_responded(
 
 
 def stated_facts(
-    response: object, provider: AnyProvider, prices: Prices | None = None
+    response: object,
+    provider: AnyProvider,
+    prices: Prices | None = None,
+    latency: float | None = None,
 ) -> ModelResponded | None:
-    """Return the event of a response that says something of itself; None of any other message."""
-    responded = priced(model_responded(response, provider), prices)
+    """Return the event of a response that says something of itself; None of any other message.
+
+    Raises:
+        ValueError: `latency` is not a time in seconds.
+    """
+    responded = priced(model_responded(response, provider, latency=latency), prices)
     return None if responded == ModelResponded(provider) else responded
 
 

@@ -16,6 +16,7 @@ iterator.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Generator, Iterable
 from contextlib import (
     AbstractAsyncContextManager,
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
+from eventstore.domain.arguments import is_seconds
 from eventstore.errors import EventStoreError
 from eventstore.history_import import record
 from eventstore.providers.streaming import StreamedResponse, streamed_response
@@ -48,7 +50,12 @@ AsyncStream: TypeAlias = AsyncIterable[C] | AbstractAsyncContextManager[AsyncIte
 
 @overload
 def recording(
-    stream: Stream[C], chat: Conversation, provider: AnyProvider = ..., *, usage: bool = ...
+    stream: Stream[C],
+    chat: Conversation,
+    provider: AnyProvider = ...,
+    *,
+    usage: bool = ...,
+    requested_at: float | None = ...,
 ) -> RecordedStream[C]: ...
 @overload
 def recording(
@@ -57,6 +64,7 @@ def recording(
     provider: AnyProvider = ...,
     *,
     usage: bool = ...,
+    requested_at: float | None = ...,
 ) -> AsyncRecordedStream[C]: ...
 def recording(
     stream: Stream[C] | AsyncStream[C],
@@ -64,26 +72,38 @@ def recording(
     provider: AnyProvider = "openai",
     *,
     usage: bool = False,
+    requested_at: float | None = None,
 ) -> RecordedStream[C] | AsyncRecordedStream[C]:
     """Return the stream of a response that records the message when it ends.
 
     `stream` is what an SDK gives: of `create(stream=True)`, or of its `stream(...)`. Iterate over
     the result in its place. In a `with` block, a loop that is left is recorded at once. For an
-    `AsyncConversation` the stream is asynchronous. `usage` is as in `Conversation.record`.
+    `AsyncConversation` the stream is asynchronous. `usage` is as in `Conversation.record`. With
+    `requested_at`, what `time.monotonic()` returned right before the request, the latency of a
+    response that came to its end is stored, too.
 
     Raises:
         TypeError: the stream cannot be iterated, is not awaited, or is asynchronous and the
             conversation is not.
-        ValueError: streams of the provider are not read.
+        ValueError: streams of the provider are not read, or `requested_at` is not a time of
+            `time.monotonic()`.
     """
     response = streamed_response(provider)
+    if requested_at is not None and not is_seconds(time.monotonic() - requested_at):
+        raise ValueError(
+            f"requested_at is {requested_at!r}: pass time.monotonic() of before the request"
+        )
     if isinstance(stream, dict):
         raise TypeError("the stream is a dict: pass what it holds, for Bedrock response['stream']")
     if isinstance(chat, Conversation):
         if isinstance(stream, Iterable | AbstractContextManager):
-            return RecordedStream(stream, chat, provider, response, usage=usage)
+            return RecordedStream(
+                stream, chat, provider, response, usage=usage, requested_at=requested_at
+            )
     elif isinstance(stream, AsyncIterable | AbstractAsyncContextManager):
-        return AsyncRecordedStream(stream, chat, provider, response, usage=usage)
+        return AsyncRecordedStream(
+            stream, chat, provider, response, usage=usage, requested_at=requested_at
+        )
     raise TypeError(_refusal(stream, chat))
 
 
@@ -105,9 +125,11 @@ class _Outcome:
         response: StreamedResponse,
         *,
         usage: bool,
+        requested_at: float | None,
         prices: Prices | None,
     ) -> None:
         self._usage = usage
+        self._requested_at = requested_at
         self._prices = prices
         self._chat_id = chat_id
         self._provider = provider
@@ -130,11 +152,15 @@ class _Outcome:
         if came is None:
             return None
         broken_off = not self._response.is_finished
+        latency = None
+        if self._requested_at is not None and not broken_off:
+            latency = time.monotonic() - self._requested_at
         return record(
             self._chat_id,
             came,
             self._provider,
             usage=self._usage,
+            latency=latency,
             prices=self._prices,
             broken_off=broken_off,
         )
@@ -151,8 +177,16 @@ class RecordedStream(_Outcome, Generic[C]):
         response: StreamedResponse,
         *,
         usage: bool,
+        requested_at: float | None,
     ) -> None:
-        super().__init__(chat.id, provider, response, usage=usage, prices=chat.session.prices)
+        super().__init__(
+            chat.id,
+            provider,
+            response,
+            usage=usage,
+            requested_at=requested_at,
+            prices=chat.session.prices,
+        )
         self._chat = chat
         self._stream = stream
         self._source: Iterable[C] | None = None
@@ -219,9 +253,16 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
         response: StreamedResponse,
         *,
         usage: bool,
+        requested_at: float | None,
     ) -> None:
-        prices = chat.session.blocking.prices
-        super().__init__(chat.id, provider, response, usage=usage, prices=prices)
+        super().__init__(
+            chat.id,
+            provider,
+            response,
+            usage=usage,
+            requested_at=requested_at,
+            prices=chat.session.blocking.prices,
+        )
         self._chat = chat
         self._stream = stream
         self._source: AsyncIterable[C] | None = None

@@ -34,6 +34,7 @@ from eventstore import (
     EventStore,
     Failed,
     MessageAdded,
+    ModelResponded,
     Pending,
     Rejected,
     Running,
@@ -164,6 +165,8 @@ class Scenes:
 
     framework: ClassVar[str]
     asks_a_model: ClassVar[bool] = True
+    sees_requests: ClassVar[bool] = True
+    """Whether the integration knows when a model is asked."""
     attempts_of_bad_arguments: ClassVar[int] = 0
     """1 where the framework checks arguments inside the tool's own invocation."""
 
@@ -190,7 +193,7 @@ class Scenes:
             assert isinstance(found.status, Completed)
             check(url, chat, ["find_order", "find_order", "refund"])
             if self.asks_a_model:
-                check_usage(chat)
+                check_usage(chat, latency=self.sees_requests)
 
     def test_bad_arguments_start_nothing(self, tmp_path: Path) -> None:
         """Arguments that do not fit the tool are a failure of kind validation."""
@@ -260,7 +263,7 @@ class Scenes:
             assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
             check(url, chat, ["find_order", "refund"])
             if self.asks_a_model:
-                check_usage(chat)
+                check_usage(chat, latency=self.sees_requests)
 
     def test_a_cancelled_run_is_recorded(self, tmp_path: Path) -> None:
         """The attempt ends as cancelled, and the next prompt is valid."""
@@ -361,13 +364,15 @@ def check(url: str, chat: Conversation, ran: list[str]) -> None:
     assert validate(history.render("anthropic")["messages"], "anthropic") == []
 
 
-def check_usage(chat: Conversation) -> None:
-    """Check that the log has the tokens of each response, once."""
+def check_usage(chat: Conversation, *, latency: bool) -> None:
+    """Check that the log has the tokens of each response, once, and its `latency`."""
     events = [recorded.event for recorded in chat.events()]
     said = {e.turn for e in events if isinstance(e, MessageAdded) and e.role == "assistant"}
     total = usage_statistics(chat.events()).overall
     assert total.responses == len(said)
     assert total.usage.input_tokens > 0 < total.usage.output_tokens
+    latencies = [e.latency for e in events if isinstance(e, ModelResponded)]
+    assert [each is not None and each > 0 for each in latencies] == [latency] * len(said)
 
 
 def _plain_name(tool: Tool) -> str:

@@ -43,6 +43,7 @@ class TestClaudeAgentSDK(Scenes):
     """The scenes with the queries of a `Ledger`."""
 
     framework = "claude_agent_sdk"
+    sees_requests = False
     attempts_of_bad_arguments = 1
 
     def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:

@@ -756,3 +756,14 @@ def test_a_response_is_stored_once_with_its_usage(chat: Conversation) -> None:
     *said, facts = [recorded.event for recorded in chat.events()]
     assert [type(event) for event in said] == [MessageAdded, MessageAdded]
     assert facts == ModelResponded("openai", "m", "r1", "stop", Usage(9, 4))
+
+
+def test_the_latency_of_a_response_is_stored_in_microseconds(chat: Conversation) -> None:
+    """A latency that is not a time in seconds is refused, and nothing is stored."""
+    reply = {"role": "assistant", "content": "Yes"}
+    with pytest.raises(ValueError, match="latency is -1: pass seconds, 0 or more"):
+        chat.record(reply, latency=-1)
+    assert chat.version == 0
+    chat.record(reply, latency=1.25)
+    *_, facts = [recorded.event for recorded in chat.events()]
+    assert facts == ModelResponded("openai", latency=1_250_000)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from eventstore import (
     EventStore,
     Failed,
     MessageAdded,
+    ModelResponded,
     Pending,
     ToolPending,
     recording,
@@ -81,6 +84,33 @@ def final(stream: Any) -> Any:
         if hasattr(stream, name):
             return getattr(stream, name)()
     raise AssertionError(stream)
+
+
+def latencies(chat: Conversation) -> list[int | None]:
+    """Return the latencies of the responses in the log."""
+    return [r.event.latency for r in chat.events() if isinstance(r.event, ModelResponded)]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_whole_stream_has_a_latency(store: EventStore, provider: Any) -> None:
+    """The time is counted from the request; a stream that breaks off has none."""
+    events = sse.EVENTS[provider]()
+    whole, cut = store.conversation("whole"), store.conversation("cut")
+    requested_at = time.monotonic() - 100
+    for chat, given in ((whole, events), (cut, events[:2])):
+        stream = sse.open_stream(provider, given)
+        list(recording(stream, chat, provider, usage=True, requested_at=requested_at))
+    (latency,) = latencies(whole)
+    assert latency is not None
+    assert latency // 1_000_000 >= 100
+    assert set(latencies(cut)) <= {None}
+
+
+def test_a_time_of_another_clock_is_refused_before_the_stream_is_read(chat: Conversation) -> None:
+    """The response would be lost if this was found out at its end."""
+    for wrong in (time.monotonic() + 1000, math.nan):
+        with pytest.raises(ValueError, match=r"requested_at is .*: pass time.monotonic\(\)"):
+            recording(iter(()), chat, requested_at=wrong)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -174,9 +204,16 @@ def test_asynchronous_streams_are_recorded(provider: Any) -> None:
         async with AsyncEventStore.open("sqlite://") as store:
             chat = store.conversation("whole")
             async with recording(
-                await sse.open_async_stream(provider, events), chat, provider
+                await sse.open_async_stream(provider, events),
+                chat,
+                provider,
+                usage=True,
+                requested_at=time.monotonic() - 100,
             ) as chunks:
                 assert [chunk async for chunk in chunks]
+            log = [recorded.event async for recorded in chat.events()]
+            assert isinstance(log[-1], ModelResponded)
+            assert (log[-1].latency or 0) // 1_000_000 >= 100
             assert [tool.call.arguments for tool in chunks.tools] == [ARGUMENTS, ARGUMENTS]
             chat = store.conversation("lost")
             stream = await sse.open_async_stream(provider, events[:-3], lost=True)
