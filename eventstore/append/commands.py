@@ -15,7 +15,7 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
 from eventstore.append.pending_append import Decide, PendingAppend
-from eventstore.domain.arguments import check_version, delay_in_microseconds, event_ids_as_bytes
+from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
 from eventstore.domain.events import (
     Event,
@@ -312,7 +312,7 @@ def fail(
 
     With `attempt`, only that attempt is failed, and only if no later one has begun.
     """
-    failure, wait = failure_of(error), delay_in_microseconds(delay)
+    failure, wait = failure_of(error), in_microseconds("delay", delay)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)

@@ -87,17 +87,17 @@ def has_method(name: str) -> Callable[[object], bool]:
     return lambda value: callable(getattr(value, name, None))
 
 
-def delay_in_microseconds(delay: float | None) -> int | None:
-    """Return a delay in seconds as microseconds.
+def in_microseconds(name: str, seconds: float | None) -> int | None:
+    """Return the seconds of the argument `name` as microseconds; None stays None.
 
     Raises:
         ValueError: it is not a finite number, 0 or more.
     """
-    if delay is None:
+    if seconds is None:
         return None
-    if not is_seconds(delay):
-        raise ValueError(f"delay is {delay!r}: pass seconds, 0 or more")
-    return round(delay * 1_000_000)
+    if not is_seconds(seconds):
+        raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
+    return round(seconds * 1_000_000)
 
 
 def event_ids_as_bytes(ids: Sequence[UUID | str | bytes] | None, count: int) -> list[bytes]:

@@ -14,6 +14,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.messages import Document, Image, Part, Text
 from eventstore.domain.usage import Usage
@@ -83,7 +84,7 @@ def stated_facts(message: AIMessage, latency: float) -> ModelResponded:
         response_id=_first(said, "id"),
         finish_reason=_first(said, "finish_reason", "stop_reason"),
         usage=usage,
-        latency=round(latency * 1_000_000),
+        latency=in_microseconds("latency", latency),
     )
 
 

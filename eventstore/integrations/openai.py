@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 from eventstore.aio.conversation import AsyncConversation
@@ -185,9 +186,9 @@ class AsyncRecordedRunner:
                 calls = stream.tools
             else:
                 latency = time.monotonic() - requested_at
-                calls = await call(lambda: loop.record(answer, latency))  # noqa: B023 - awaited
+                calls = await call(partial(loop.record, answer, latency))
                 yield answer
-            if not calls or await call(lambda: loop.ended_early(calls)):  # noqa: B023
+            if not calls or await call(partial(loop.ended_early, calls)):
                 return
             if _wait(await self._dispatcher.dispatch(calls)):
                 return

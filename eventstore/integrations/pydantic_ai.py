@@ -23,6 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import MessageAdded, ModelResponded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
@@ -284,7 +285,7 @@ def _responded(response: messages.ModelResponse, latency: float | None) -> Model
         )
         if used.has_values()
         else None,
-        latency=None if latency is None else round(latency * 1_000_000),
+        latency=in_microseconds("latency", latency),
     )
 
 

@@ -11,15 +11,13 @@ from enum import Enum
 
 import msgspec
 
-from eventstore.domain.arguments import is_seconds
+from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.foreign_errors import Path, found
 from eventstore.domain.usage import Usage
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.registry import AnyProvider, adapter_of
-
-_MICROSECONDS = 1_000_000
 
 
 def model_responded(
@@ -40,8 +38,7 @@ def model_responded(
         return response
     if provider is None:
         raise ValueError("provider is None: name the provider whose response this is")
-    if latency is not None and not is_seconds(latency):
-        raise ValueError(f"latency is {latency!r}: pass seconds, 0 or more")
+    microseconds = in_microseconds("latency", latency)
     members = adapter_of(provider).response_members
     usage = _usage(response, members)
     if cost is not None:
@@ -52,7 +49,7 @@ def model_responded(
         response_id=_text(response, members.response_id),
         finish_reason=_text(response, members.finish_reason),
         usage=usage,
-        latency=None if latency is None else round(latency * _MICROSECONDS),
+        latency=microseconds,
     )
 
 

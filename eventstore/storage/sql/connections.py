@@ -119,7 +119,7 @@ class Connections:
     def _gave_up(self) -> None:
         """Take note that a connection is gone: the next one may find another database there."""
 
-    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - `SqlStorage` looks with it
+    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - `SqlStorage` overrides this
         """Return whether a new connection finds the database as it was seen before."""
         return True
 
