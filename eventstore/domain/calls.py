@@ -82,6 +82,7 @@ class FunctionResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
 
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
 
 
@@ -103,7 +104,7 @@ def repeats_a_key(text: str, value: object) -> bool:
     A parser keeps one of the two members, so that the value has fewer quotes than the text. Only
     where it has, the text is parsed once more.
     """
-    if text.count('"') == _canonical(value).count(b'"') and "\\u0022" not in text:
+    if text.count('"') == _encode(value).count(b'"') and "\\u0022" not in text:
         return False
     import json  # slow to load, and rarely needed
 

@@ -7,7 +7,7 @@ with the unbroken run of tool messages after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import msgspec
@@ -78,13 +78,29 @@ class ChatHistory:
         self.raw = raw
         self._messages: list[ChatMessage] = []
         self._turns: list[ChatTurn] = []
-        self._unread = _turns(self._read())
+        self._unread = self._read()
 
-    def _read(self) -> Iterator[ChatMessage]:
+    def _read(self) -> Iterator[ChatTurn]:
+        """Read on, and yield each turn once it has ended."""
+        turn: ChatTurn | None = None
+        opened = -1
         for index, given in enumerate(self.raw):
             message = _message(index, given)
             self._messages.append(message)
-            yield message
+            if message.role == "tool":
+                if turn is None:
+                    turn = ChatTurn(opened, [], [])
+                value = message.body.get("tool_call_id")
+                turn.results.append(CallId(index, None, value, pairing_key(value)))
+                continue
+            if turn is not None:
+                yield turn
+                turn = None
+            opened = index
+            if message.calls:
+                turn = ChatTurn(index, [_call_id(index, *call) for call in message.calls], [])
+        if turn is not None:
+            yield turn
 
     def each_turn(self) -> Iterator[ChatTurn]:
         """Yield the turns in which anything is called or answered, reading on as they are taken."""
@@ -128,23 +144,6 @@ def _message(index: int, message: object) -> ChatMessage:
     return ChatMessage(index, role, message, objects)
 
 
-def _turns(messages: Iterable[ChatMessage]) -> Iterator[ChatTurn]:
-    turn: ChatTurn | None = None
-    opened = -1
-    for message in messages:
-        if message.role == "tool":
-            if turn is None:
-                turn = ChatTurn(opened, [], [])
-            value = message.body.get("tool_call_id")
-            turn.results.append(CallId(message.index, None, value, pairing_key(value)))
-            continue
-        if turn is not None:
-            yield turn
-        opened = message.index
-        calls: list[CallId] = []
-        for number, call in message.calls:
-            value = call.get("id")
-            calls.append(CallId(opened, number, value, pairing_key(value)))
-        turn = ChatTurn(opened, calls, []) if calls else None
-    if turn is not None:
-        yield turn
+def _call_id(message_index: int, number: int, call: Members) -> CallId:
+    value = call.get("id")
+    return CallId(message_index, number, value, pairing_key(value))

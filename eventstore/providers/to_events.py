@@ -57,6 +57,7 @@ _OTHER = ("wrapped", "two-results", "the call has another result already: kept a
 _EARLY = ("moved", "early-result", "the result came before its call: moved after it")
 _FORM = ("rewritten", "form", "it was not in its provider's form")
 _MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
+_SPLIT = ("merged", "results", "the results of one turn came in several messages")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
 
@@ -172,6 +173,7 @@ class _Writer:
         self._early: list[tuple[int, ParsedResult]] = []
         self._placed: list[_Slot | None] = []  # by the results up to here
         self._window = _Window()
+        self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
         self._fresh = True  # the window still grows: no result and no other message came
         for tool, _ in state.open.values():
@@ -189,7 +191,7 @@ class _Writer:
         events = self.events[number]
         if not item.well_formed:
             self._found(number, _FORM, None)
-        results = self._results(item) if item.result_count else ()
+        results = self._results(number, item) if item.result_count else ()
         if item.result_count and not item.parts:
             if results:
                 events.append(self._added(item, None, results))
@@ -233,7 +235,7 @@ class _Writer:
             results,
         )
 
-    def _results(self, item: ParsedMessage) -> tuple[str, ...]:
+    def _results(self, number: int, item: ParsedMessage) -> tuple[str, ...]:
         """Return the calls that a message's results answer, if it holds more than these."""
         slots = [slot for slot in self._placed[-item.result_count :] if slot is not None]
         places = [slot.place for slot in slots]
@@ -245,7 +247,13 @@ class _Writer:
             or len(turns) > 1
         ):
             return ()
-        if item.native is None and not item.parts and places == sorted(places):
+        (turn,) = turns
+        is_plain = item.native is None and not item.parts and places == sorted(places)
+        before, was_plain = self._answers_of
+        if turn == before and (is_plain or was_plain):  # two that are stored, the fold names
+            self._found(number, _SPLIT, None)
+        self._answers_of = turn, is_plain
+        if is_plain:
             return ()
         return tuple(slot.id for slot in slots)
 

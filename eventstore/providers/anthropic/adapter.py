@@ -70,7 +70,8 @@ TOOL_CHANGES = ("tool_addition", "tool_removal")
 _OPENING: Final = "[The conversation begins here.]"
 
 REASONING = ("thinking", "redacted_thinking")
-_SENT = {"role", "content"}
+_SENT_IN_ORDER = ["role", "content"]
+_SENT = {*_SENT_IN_ORDER}
 """The members of a message that a request may hold."""
 
 
@@ -231,27 +232,71 @@ def _items(message: JsonObject, is_error: ResultTest, is_rejection: ResultTest) 
         well_formed = given == role and isinstance(content, str)
         said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
         return [said] if text.strip() else []
+    return _items_of_blocks(message, role, content, is_error, is_rejection)
+
+
+def _items_of_blocks(
+    message: JsonObject,
+    role: str,
+    content: list[JsonValue],
+    is_error: ResultTest,
+    is_rejection: ResultTest,
+) -> list[ParsedItem]:
     results: list[ParsedItem] = []
     rest: list[JsonValue] = []
-    well_formed = given == role
+    parts: list[Part] = []
+    calls: list[ParsedCall] = []
+    well_formed = message.get("role") == role
     for block in content:
-        if isinstance(block, dict) and block.get("type") == "tool_result":
+        if _is(block, "tool_result"):
             results.append(_result(block, is_error, is_rejection))
-            well_formed = well_formed and (role == "assistant" or not rest)  # results come first
-        else:
-            rest.append(block)
+            well_formed = well_formed and (role == "assistant" or not (rest or calls))
+            continue
+        if _is(block, "tool_use"):
+            calls.append(_call(block))
+            if role != "assistant":
+                continue
+        elif (part := _part(block)) is not None:
+            parts.append(part)
+        rest.append(block)
+        well_formed = well_formed and _is_well_formed_block(block, role)
     if role == "assistant":
-        native = _native(message, role, rest if results else content)
-        return [*_message(native, well_formed=well_formed, message_id=message_id), *results]
+        said = _message(message, role, rest if results else content, parts, calls, well_formed)
+        return [*said, *results]
     count = len(results)
     items = results
-    calls = [block for block in rest if _is(block, "tool_use")]
     if calls:  # only an assistant can call
-        rest = [block for block in rest if not _is(block, "tool_use")]
-        items += _message(_native({}, "assistant", calls), well_formed=False)
-    native = _native(message, role, [*([None] * count), *rest])
-    items += _message(native, well_formed=well_formed, message_id=message_id, result_count=count)
-    return items
+        native = {"role": "assistant", "content": [b for b in content if _is(b, "tool_use")]}
+        items.append(ParsedMessage("assistant", (), tuple(calls), native))
+    blocks = [*([None] * count), *rest]
+    return [*items, *_message(message, role, blocks, parts, [], well_formed, count)]
+
+
+def _message(
+    message: JsonObject,
+    role: str,
+    blocks: list[JsonValue],
+    parts: list[Part],
+    calls: list[ParsedCall],
+    well_formed: bool,  # noqa: FBT001 - said by `ParsedMessage`
+    count: int = 0,
+) -> list[ParsedMessage]:
+    """Return the message of `blocks`, in which None replaces each result; none if it is empty."""
+    if not (parts or calls or (count and well_formed)):
+        return []
+    stands_alone = 0 < count == len(blocks) and [*message] == _SENT_IN_ORDER and well_formed
+    given_id = message.get("id")
+    said = ParsedMessage(
+        role,
+        tuple(parts),
+        tuple(calls),
+        None if stands_alone else _native(message, role, blocks),
+        well_formed,
+        count > 0,
+        given_id if isinstance(given_id, str) else None,
+        result_count=count,
+    )
+    return [said]
 
 
 def _is(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
@@ -265,45 +310,12 @@ def _native(message: JsonObject, role: str, content: object) -> JsonObject:
     return in_order_of(message, {"role": role, "content": content})
 
 
-def _message(
-    native: JsonObject,
-    *,
-    well_formed: bool,
-    message_id: str | None = None,
-    result_count: int = 0,
-) -> list[ParsedMessage]:
-    """Return the message in `native`, in which None replaces each result; none if it is empty."""
-    blocks: list[JsonValue] = native["content"][result_count:]
-    parts: list[Part] = []
-    calls: list[ParsedCall] = []
-    role = native["role"]
-    for block in blocks:
-        if isinstance(block, dict) and block.get("type") == "tool_use":
-            call_id = block.get("id")
-            calls.append(
-                ParsedCall(
-                    call_id if isinstance(call_id, str) and call_id else None,
-                    function_call(block.get("name"), block.get("input")),
-                )
-            )
-        elif (part := _part(block)) is not None:
-            parts.append(part)
-        if well_formed:
-            well_formed = _is_well_formed_block(block, role)
-    if not (parts or calls or (result_count and well_formed)):
-        return []
-    shares_message = result_count > 0
-    said = ParsedMessage(
-        role,
-        tuple(parts),
-        tuple(calls),
-        native,
-        well_formed,
-        shares_message,
-        message_id,
-        result_count=result_count,
+def _call(block: JsonObject) -> ParsedCall:
+    call_id = block.get("id")
+    return ParsedCall(
+        call_id if isinstance(call_id, str) and call_id else None,
+        function_call(block.get("name"), block.get("input")),
     )
-    return [said]
 
 
 _TEXT_MEMBERS = {"type", "text"}

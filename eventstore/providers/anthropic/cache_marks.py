@@ -20,10 +20,9 @@ MARK: Final = "cache_control"
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
     """Take out of `messages` the marks that the API refuses, and yield what was changed."""
-    contents = [message["content"] for message in messages]
-    marked = [
-        block for content in contents if is_json_list(content) for block in _marked_blocks(content)
-    ]
+    marked = [block for message in messages for block in _marked_blocks(message["content"])]
+    if not marked:
+        return
     for block in marked:
         if block.get("type") in reasoning:
             del block[MARK]
@@ -37,15 +36,16 @@ def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) ->
     yield from _shorten_late_hours(marked[-MAX_MARKS:])
 
 
-def _marked_blocks(content: list[JsonValue]) -> Iterator[JsonObject]:
-    """Yield the blocks with a mark, those in a result before the result itself."""
-    for block in content:
+def _marked_blocks(content: JsonValue) -> list[JsonObject]:
+    """Return the blocks with a mark, those in a result before the result itself."""
+    found: list[JsonObject] = []
+    for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
-            if "content" in block and block.get("type") == "tool_result":
-                inner: JsonValue = block["content"]
-                yield from _marked_blocks(inner) if isinstance(inner, list) else ()
+            if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+                found += _marked_blocks(block["content"])
             if MARK in block:
-                yield block
+                found.append(block)
+    return found
 
 
 def _shorten_late_hours(marked: list[JsonObject]) -> Iterator[Change]:
@@ -78,7 +78,7 @@ def with_marked_end(tools: list[JsonObject]) -> list[JsonObject]:
 def _unmarked(message: JsonObject) -> JsonObject:
     """Return a message whose blocks have no mark; it is the same where none has one."""
     content = message["content"]
-    if not any(True for _ in _marked_blocks(content)):
+    if not _marked_blocks(content):
         return message
     return {**message, "content": [_unmarked_block(block) for block in content]}
 
