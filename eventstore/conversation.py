@@ -336,7 +336,7 @@ class Conversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
-        usage: bool = False,
+        usage: bool = True,
         latency: float | None = None,
     ) -> list[Tool]:
         """Record a provider's message: a dict, or the SDK's own object.
@@ -345,10 +345,13 @@ class Conversation:
         with an id is stored once, however often it is recorded. Returns the calls that it makes
         (pending) or answers. See `record_messages`, and `recording` for streams.
 
-        With `event_ids` (one UUID for each event: the message, and each of its calls) the record
-        may be repeated likewise. With `usage`, what a response says of itself is stored with it, as
-        one `ModelResponded`: its model, its finish reason and its tokens. It is the last event.
-        `latency`, the seconds from the request to the whole response, is stored there, too.
+        What a whole response says of itself is stored with it, as one `ModelResponded`: its model,
+        its id, its finish reason and its tokens. It is the last event. `latency`, the seconds from
+        the request to the whole response, is stored there, too. With `usage=False` it is left out.
+        A message alone has none.
+
+        With `event_ids` (one UUID for the message, and for each of its calls) the record may be
+        repeated likewise.
 
         Raises:
             TypeError: the message is a stream, a chunk of one, text, a list or None.

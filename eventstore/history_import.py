@@ -36,6 +36,7 @@ from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
+from eventstore.domain.recorded_responses import completion
 from eventstore.errors import ImportConflict
 from eventstore.providers.compaction import compact
 from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
@@ -120,7 +121,7 @@ def record(  # noqa: PLR0913 - each with a default
     event_ids: Sequence[UUID | str | bytes] | None = None,
     expected_version: int | None = None,
     *,
-    usage: bool = False,
+    usage: bool = True,
     latency: float | None = None,
     prices: Prices | None = None,
     broken_off: bool = False,
@@ -128,7 +129,8 @@ def record(  # noqa: PLR0913 - each with a default
     """Record one message; see `Conversation.record`.
 
     With `broken_off` it is what came of a response whose stream broke off: the message is marked,
-    and its calls fail at once, without having run. `prices` is for its `usage`.
+    and its calls fail at once, without having run. `prices` is for its `usage`. Of a response that
+    a budget told of before its message, only what is new is stored (`recorded_responses`).
     """
     if expected_version is not None:
         check_version("expected_version", expected_version)
@@ -136,11 +138,9 @@ def record(  # noqa: PLR0913 - each with a default
     given = message if is_json_object(message) else [message]
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     place = b""
-    facts = None
-    if usage or latency is not None:
-        facts = stated_facts(message, known_provider(provider), prices, latency)
+    facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
-    if event_ids is None and items:  # a response may say nothing at all
+    if event_ids is None and (items or facts):  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]
     known = [_event_id(place, 0)] if place else ids
 
@@ -148,13 +148,14 @@ def record(  # noqa: PLR0913 - each with a default
         events = to_events(items, state, look_up, provider, imported=False).events
         if broken_off:
             events = _marked_broken_off(events)
-        if facts is not None:
-            events = [*events, facts]
+        said = len(events)
+        events = [*events, *_not_told_of(facts, state)]
         if place:
             return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
-        if event_ids is not None:
-            event_ids_as_bytes(ids, len(events))
-        return events
+        if event_ids is None:
+            return events
+        event_ids_as_bytes(ids, said)
+        return IdentifiedEvents(events, [*ids, *map(_id_of_facts, ids[: len(events) - said])])
 
     def result(done: PendingAppend) -> list[Tool]:
         return _recorded_tools(done, conversation_id, known, place)
@@ -189,14 +190,32 @@ def record_turn(
             else event
             for event in made
         ]
-        if responded is not None:
-            events.append(responded)
+        events += _not_told_of(responded, state)
         return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
 
     def result(done: PendingAppend) -> list[Tool]:
         return _recorded_tools(done, conversation_id, known, place)
 
     return Command(conversation_id, decide, result, None, known, exclusive=True)
+
+
+def _not_told_of(
+    facts: ModelResponded | None, state: ConversationState
+) -> Sequence[ModelResponded]:
+    """Return the event of a response; only of what is new, if it was told of before its turn."""
+    if facts is None:
+        return ()
+    told = state.told_of(facts)
+    if told is None:
+        return (facts,)
+    version, earlier = told
+    new = completion(earlier, facts, version)
+    return () if new is None else (new,)
+
+
+def _id_of_facts(message_id: bytes) -> bytes:
+    """Return the id of what a response says of itself, where the caller named the message's."""
+    return _marked(content_id(b"responded", message_id)[:_PLACE_BYTES]) + bytes(16 - _PLACE_BYTES)
 
 
 def _recorded_tools(

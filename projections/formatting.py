@@ -111,10 +111,19 @@ def usage_text(usage: Usage | None) -> str:
 
 def response_text(event: ModelResponded) -> str:
     """Return what a response of a model says of itself."""
-    text = f"{event.model or event.provider or 'a model'}: {usage_text(event.usage)}"
+    name = event.model or event.provider or "a model"
+    text = f"{name}: {usage_text(event.usage)}" if event.completes is None else _completing(event)
     if event.latency is not None:
         text += f", {duration(event.latency)}"
     return text if event.finish_reason is None else f"{text}: {event.finish_reason}"
+
+
+def _completing(event: ModelResponded) -> str:
+    usage = event.usage
+    if usage is None:
+        return f"completes version {event.completes}"
+    told = usage_text(usage) if usage.total_tokens or usage.cost is None else f"cost {usage.cost:f}"
+    return f"completes version {event.completes}: {told}"
 
 
 def hooks_text(answers: Iterable[HookAnswer]) -> str:

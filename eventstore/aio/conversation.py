@@ -246,7 +246,7 @@ class AsyncConversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
-        usage: bool = False,
+        usage: bool = True,
         latency: float | None = None,
     ) -> list[Tool]:
         """Record a provider's message; see `Conversation.record`."""

@@ -21,6 +21,7 @@ from eventstore.domain.events import (
     SCHEMAS,
     Event,
     MessageAdded,
+    ModelResponded,
     Recorded,
     ToolApproved,
     ToolEvent,
@@ -30,6 +31,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.fingerprint import render
 from eventstore.domain.lifecycle import check_edit, evolve
+from eventstore.domain.recorded_responses import response_key, says_the_same
 from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -85,7 +87,9 @@ class ConversationState:
         "conversation_id",
         "index",
         "known",
+        "last_response",
         "open",
+        "response_waits",
         "settled_uncommitted",
         "turn",
         "turn_is_open",
@@ -105,6 +109,10 @@ class ConversationState:
         self.index = 0
         self.turn_is_open = False
         """Whether only calls came since the turn began, so that a further call joins it."""
+        self.last_response: tuple[int, ModelResponded] | None = None
+        """The last response that was told of, with its version."""
+        self.response_waits = False
+        """Whether that came before its turn, so that the turn is still to be recorded."""
         self.settled_uncommitted: dict[str, Tool] = {}
         """Calls settled by the transaction that goes on: the log does not show them yet."""
         self.unreadable: tuple[int, UnknownEvent] | None = None
@@ -115,6 +123,7 @@ class ConversationState:
         other = ConversationState(self.conversation_id, self.as_of)
         other.version, other.known, other.open = self.version, self.known.copy(), self.open.copy()
         other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
+        other.last_response, other.response_waits = self.last_response, self.response_waits
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable = self.unreadable
         return other
@@ -138,7 +147,7 @@ class ConversationState:
                 self._evolve(recorded)
             elif type(event) is UnknownEvent:
                 self._note_unreadable(recorded.version, event)
-            self._follow_turn(event)
+            self._follow_turn(event, recorded.version)
 
     def _evolve(self, recorded: Recorded) -> None:
         event = recorded.event
@@ -171,7 +180,7 @@ class ConversationState:
         for number, event in enumerate(staged.events, version - len(staged.events) + 1):
             if type(event) is UnknownEvent:
                 self._note_unreadable(number, event)
-            self._follow_turn(event)
+            self._follow_turn(event, number)
         self.version = version
         self.as_of = as_of
 
@@ -193,18 +202,40 @@ class ConversationState:
 
     # turns: the place of calls and assistant messages
 
-    def _follow_turn(self, event: Event) -> None:
+    def _follow_turn(self, event: Event, version: int) -> None:
         if type(event) is ToolPending:
             turn = event.turn
             if turn is not None and turn >= self.turn:
                 self.turn, self.index = turn, event.index + 1
             self.turn_is_open = True
+            self.response_waits = False
         elif type(event) is MessageAdded and event.turn is not None:
             if event.turn > self.turn:  # otherwise it is a further piece of the same turn
                 self.turn, self.index = event.turn, 0
             self.turn_is_open = True
+            self.response_waits = False
+        elif type(event) is ModelResponded:
+            self._follow_response(event, version)
         else:
             self.turn_is_open = False
+
+    def _follow_response(self, event: ModelResponded, version: int) -> None:
+        if event.completes is None:
+            self.last_response, self.response_waits = (version, event), not self.turn_is_open
+        elif self.last_response is not None and self.last_response[0] == event.completes:
+            self.last_response = event.completes, self.last_response[1].completed_by(event)
+        self.turn_is_open = False
+
+    def told_of(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
+        """Return the response whose turn is about to be recorded, if it waits for its turn.
+
+        One with an id is known by it, one without by what it says.
+        """
+        if self.last_response is None or not self.response_waits:
+            return None
+        last, key = self.last_response[1], response_key(responded)
+        is_same = key == response_key(last) and (key or says_the_same(last, responded))
+        return self.last_response if is_same else None
 
     def next_turn(self) -> tuple[int, int]:
         """Return turn and index for a call without a turn: in the open turn, or in a new one."""
@@ -221,7 +252,7 @@ class ConversationState:
                 event = view._with_place(event, self.known)
             elif type(event) is MessageAdded and event.role == "assistant" and event.turn is None:
                 event = msgspec.structs.replace(event, turn=view.turn + 1)
-            view._follow_turn(event)
+            view._follow_turn(event, 0)
             placed.append(event)
         return placed
 

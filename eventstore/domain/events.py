@@ -215,6 +215,10 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `response_id`, `model` and `finish_reason` are the provider's own words. `usage` is None where
     the provider does not say. `latency` is the time from the request to its whole response, in
     microseconds. The messages and calls of the response are events of their own.
+
+    A response is counted once, by its provider and id. With `completes`, the version of the first
+    event of the same response, it is no response of its own: it adds what was not known then, such
+    as the cost, and has nothing that was.
     """
 
     tag: ClassVar[str] = "model_responded"
@@ -225,6 +229,20 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     finish_reason: str | None = None
     usage: Usage | None = None
     latency: int | None = None
+    completes: int | None = None
+
+    def completed_by(self, new: ModelResponded) -> ModelResponded:
+        """Return the response with what a later event adds to it."""
+        usage = self.usage
+        if new.usage is not None:
+            usage = new.usage + (usage or Usage())
+        return msgspec.structs.replace(
+            self,
+            model=self.model or new.model,
+            finish_reason=self.finish_reason or new.finish_reason,
+            usage=usage,
+            latency=new.latency if self.latency is None else self.latency,
+        )
 
 
 class UsageLimitBreach(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

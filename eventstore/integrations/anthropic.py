@@ -342,7 +342,7 @@ class _Turn:
     def record(self, message: BetaMessage) -> list[Tool]:
         """Record a message and its calls, before any of them runs."""
         latency = time.monotonic() - self._requested_at
-        self._untaken = self.chat.record(message, PROVIDER, usage=True, latency=latency)
+        self._untaken = self.chat.record(message, PROVIDER, latency=latency)
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if message.stop_reason in _CUT_OFF:

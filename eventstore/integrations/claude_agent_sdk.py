@@ -251,7 +251,6 @@ class _Run:
                 self._chat.id,
                 came,
                 PROVIDER,
-                usage=True,
                 prices=self._chat.session.blocking.prices,
                 broken_off=broken_off,
             )

@@ -175,7 +175,7 @@ class Ledger(BasePlugin):
             requested_at = self._requested_at.pop((event.invocation_id, event.author), None)
             latency = None if requested_at is None else time.monotonic() - requested_at
             response = _response_of(event)
-            tools = await self.chat.record(response, PROVIDER, usage=True, latency=latency)
+            tools = await self.chat.record(response, PROVIDER, latency=latency)
             self._calls.know(tools)
 
     async def before_tool_callback(

@@ -138,7 +138,7 @@ class RecordedRunner:
             answer = self._create(**request)
             if loop.streams:
                 with recording(
-                    answer, loop.chat, loop.provider, usage=True, requested_at=requested_at
+                    answer, loop.chat, loop.provider, requested_at=requested_at
                 ) as stream:
                     for chunk in stream:
                         loop.look_at(chunk)
@@ -178,7 +178,7 @@ class AsyncRecordedRunner:
             answer = await self._create(**request)
             if loop.streams:
                 async with recording(
-                    answer, self._chat, loop.provider, usage=True, requested_at=requested_at
+                    answer, self._chat, loop.provider, requested_at=requested_at
                 ) as stream:
                     async for chunk in stream:
                         loop.look_at(chunk)
@@ -241,7 +241,7 @@ class _Loop:
     def record(self, answer: object, latency: float) -> list[Tool]:
         """Record a response and its calls, before any of them runs."""
         self.look_at(answer)
-        return self.chat.record(answer, self.provider, usage=True, latency=latency)
+        return self.chat.record(answer, self.provider, latency=latency)
 
     def look_at(self, part: object) -> None:
         """Notice whether a response, or a chunk of one, says that it was cut off."""

@@ -200,7 +200,7 @@ class Ledger(SessionABC):
         whole = {"output": output, "usage": member(response, "usage")}
         if name is not None:
             whole["id"] = name
-        tools = await self.chat.record(whole, PROVIDER, usage=True, latency=latency)
+        tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:

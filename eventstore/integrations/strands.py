@@ -128,7 +128,7 @@ class Ledger(Plugin):
         latency = None
         if message["role"] == "assistant" and self._requested_at is not None:
             latency, self._requested_at = time.monotonic() - self._requested_at, None
-        tools = await self.chat.record(whole, PROVIDER, usage=True, latency=latency)
+        tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
 
     async def _record_answer(self, tool: Tool, result: Any) -> None:

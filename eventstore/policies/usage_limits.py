@@ -1,7 +1,8 @@
 """Usage limits: how much a run has used, and whether it may use more. Pure.
 
 1. `RunUsage` is a fold over the log. A run begins with `RunStarted`, or else with the first event.
-2. A response is counted once, by its id. A call is counted when the model asks for it.
+2. A response is counted once, by its id, and what is told of it later is added. A call is counted
+   when the model asks for it.
 3. `UsageLimits.breach` compares the two. It sees no clock: the time is passed to it.
 """
 
@@ -57,6 +58,8 @@ class RunUsage:
             case RunStarted():
                 self._start()
                 self.started_at = recorded.recorded_at
+            case ModelResponded(completes=int(), usage=usage):
+                self.usage += usage or Usage()
             case ModelResponded() as responded if not self.has_response(responded):
                 self.requests += 1
                 self.usage += responded.usage or Usage()

@@ -17,7 +17,9 @@ from eventstore.domain.foreign_errors import Path, found
 from eventstore.domain.usage import Usage
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.detection import request_of
 from eventstore.providers.registry import AnyProvider, adapter_of
+from eventstore.providers.responses import is_response
 
 
 def model_responded(
@@ -59,13 +61,22 @@ def stated_facts(
     prices: Prices | None = None,
     latency: float | None = None,
 ) -> ModelResponded | None:
-    """Return the event of a response that says something of itself; None of any other message.
+    """Return the event of a whole response: one that says its usage, its model or its id.
+
+    None of a message, an item or a request, which may have a model or an id, too; unless the caller
+    knows its `latency`.
 
     Raises:
         ValueError: `latency` is not a time in seconds.
     """
     responded = priced(model_responded(response, provider, latency=latency), prices)
-    return None if responded == ModelResponded(provider) else responded
+    if responded.latency is not None:
+        return responded
+    if request_of(response) is not None:
+        return None
+    is_named = responded.model is not None or responded.response_id is not None
+    is_told = responded.usage is not None or (is_named and is_response(response))
+    return responded if is_told else None
 
 
 def _usage(response: object, members: ResponseMembers) -> Usage | None:

@@ -71,6 +71,18 @@ def refuse_fragments(message: object) -> None:
         raise TypeError(f"the message is one chunk of a stream ({kind}): {_STREAMED}")
 
 
+def is_response(message: object) -> bool:
+    """Return whether it is more than a message: no message, item or choice, but what holds them.
+
+    Only Anthropic's responses have a type; items of OpenAI Responses with an output have one, too.
+    """
+    if member(message, "stop_reason") is not None:
+        return True
+    if isinstance(member(message, "type"), str):
+        return False
+    return any(member(message, holder) is not None for holder in RESPONSE_MEMBERS)
+
+
 def response_place(message: object, items: Sequence[ParsedItem], provider: str) -> bytes:
     """Return what names a whole response: its id and what it says; empty if it has no id.
 

@@ -71,7 +71,7 @@ def recording(
     chat: Conversation | AsyncConversation,
     provider: AnyProvider = "openai",
     *,
-    usage: bool = False,
+    usage: bool = True,
     requested_at: float | None = None,
 ) -> RecordedStream[C] | AsyncRecordedStream[C]:
     """Return the stream of a response that records the message when it ends.

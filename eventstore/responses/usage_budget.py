@@ -14,20 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, uuid5
 
 from eventstore.clock import system_clock
 from eventstore.domain.agent_errors import UsageLimitExceeded
+from eventstore.domain.codec import encode
 from eventstore.domain.events import UsageLimitBreach
+from eventstore.domain.recorded_responses import RecordedResponses, completion
 from eventstore.policies.prices import priced
 from eventstore.policies.usage_limits import RunUsage, UsageLimits
 from eventstore.providers.response_facts import model_responded
 
 if TYPE_CHECKING:
     from decimal import Decimal
+    from uuid import UUID
 
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.conversation import Conversation
-    from eventstore.domain.events import Recorded
+    from eventstore.domain.events import ModelResponded, Recorded
     from eventstore.providers.registry import AnyProvider
 
 
@@ -39,11 +43,25 @@ class _Meter:
         self.used = RunUsage()
         self.version = 0
         self._clock = clock
+        self._responses = RecordedResponses()
 
     def take(self, recorded: Recorded) -> None:
         """Take in the next event."""
         self.used.apply(recorded)
+        self._responses.take(recorded)
         self.version = recorded.version
+
+    def next_request(self) -> None:
+        """Take in that a request follows: its response is none that was recorded so far."""
+        self._responses.forget_unnamed()
+
+    def to_record(self, responded: ModelResponded) -> ModelResponded | None:
+        """Return what the log does not have of a response: all, what is new, or None."""
+        known = self._responses.find(responded)
+        if known is None:
+            return responded
+        version, earlier = known
+        return completion(earlier, responded, version)
 
     def breach(self, *, requesting: bool) -> UsageLimitBreach | None:
         """Return the limit that is breached, or None."""
@@ -52,6 +70,16 @@ class _Meter:
     def is_recorded(self, breach: UsageLimitBreach) -> bool:
         """Return whether a breach of its axis is in the log of this run."""
         return any(breach.axis == recorded.axis for recorded in self.used.breaches)
+
+
+def _ids_of(new: ModelResponded, conversation_id: str) -> list[UUID] | None:
+    """Return the id under which something new is stored once, also by processes at the same time.
+
+    A whole response has none: it is counted once, by its own id.
+    """
+    if new.completes is None:
+        return None
+    return [uuid5(NAMESPACE_URL, f"{conversation_id}\n{encode(new).decode()}")]
 
 
 class UsageBudget:
@@ -97,19 +125,25 @@ class UsageBudget:
 
         `response` is the SDK's own response or its JSON, with its `provider`, or a
         `ModelResponded`. `latency` is in seconds. Without `cost`, the store's price table tells
-        it. A response that is recorded already is not recorded again.
+        it. A response that is recorded already, as by `Conversation.record`, is not counted again:
+        only what was not known of it is stored, such as its cost (`ModelResponded.completes`).
+
+        One without an id is taken for the one that was recorded since `before_request`, or since
+        the response before it, if they say the same.
 
         Raises:
             UsageLimitExceeded: the run is beyond a limit; the response is recorded.
         """
         stated = model_responded(response, provider, latency=latency, cost=cost)
         responded = priced(stated, self._chat.session.prices)
-        if not self.used.has_response(responded):
-            self._chat.append(responded)
+        _ = self.used
+        if (new := self._meter.to_record(responded)) is not None:
+            self._chat.append(new, event_ids=_ids_of(new, self._chat.id))
         self._check(requesting=False)
 
     def _check(self, *, requesting: bool) -> None:
         _ = self.used
+        self._meter.next_request()
         if breach := self._meter.breach(requesting=requesting):
             if not self._meter.is_recorded(breach):
                 self._chat.append(breach)
@@ -150,12 +184,14 @@ class AsyncUsageBudget:
         """Record what a response says of itself; see `UsageBudget.after_response`."""
         stated = model_responded(response, provider, latency=latency, cost=cost)
         responded = priced(stated, self._chat.session.blocking.prices)
-        if not (await self.used()).has_response(responded):
-            await self._chat.append(responded)
+        await self.used()
+        if (new := self._meter.to_record(responded)) is not None:
+            await self._chat.append(new, event_ids=_ids_of(new, self._chat.id))
         await self._check(requesting=False)
 
     async def _check(self, *, requesting: bool) -> None:
         await self.used()
+        self._meter.next_request()
         if breach := self._meter.breach(requesting=requesting):
             if not self._meter.is_recorded(breach):
                 await self._chat.append(breach)

@@ -142,11 +142,18 @@ class LogFacts:
 
     @property
     def usage(self) -> Usage:
-        """What the responses have cost together."""
+        """What the responses have used together."""
         return sum((r.usage for _, r in self.responses if r.usage is not None), Usage())
 
     def _responded(self, recorded: Recorded, event: ModelResponded) -> None:
-        self.responses.append((recorded.version, event))
+        if event.completes is None:
+            self.responses.append((recorded.version, event))
+            return
+        for place in reversed(range(len(self.responses))):
+            version, response = self.responses[place]
+            if version == event.completes:
+                self.responses[place] = version, response.completed_by(event)
+                return
 
     def _limit_reached(self, recorded: Recorded, event: UsageLimitBreach) -> None:
         self.breaches.append((recorded.version, event))

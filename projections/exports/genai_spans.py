@@ -4,9 +4,9 @@ This is the one place that says which span and which attribute comes from which 
 writes the spans down; `eventstore.integrations.opentelemetry` hands them to a tracer.
 
 1. The root span, `invoke_agent`, is the run of an agent.
-2. Each response of the model is a span `chat`, and each attempt of a tool a span `execute_tool`. A
-   call that has ended without a recorded attempt, as in an imported history, has one span from its
-   request to its end.
+2. Each response of the model is a span `chat`, and each attempt of a tool a span `execute_tool`.
+   What completes a response later is no span: that has ended. A call that has ended without a
+   recorded attempt, as in an imported history, has one span from its request to its end.
 3. A call that no tool was run for (rejected, or answered by a hook or a person) is a note of the
    root span, and so is a usage limit that was exceeded.
 4. An attempt without an end lasts until the next one starts, or the log ends, with
@@ -129,7 +129,7 @@ class ConversationSpans:
                 self._start(event)
             case RunEnded(failure=Failure() as failure):
                 self.root.fail(failure)
-            case ModelResponded() as event:
+            case ModelResponded(completes=None) as event:
                 return [self._response(recorded, event)]
             case UsageLimitBreach() as event:
                 words = {"toolledger.limit": str(event)}

@@ -178,7 +178,7 @@ class History:
         elif type(event) is ToolsOffered:
             self._trace.add_offer(event, self._entries)
         elif type(event) is ModelResponded:
-            self._trace.add_response(event)
+            self._trace.add_response(event, version)
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:

@@ -47,11 +47,15 @@ class Trace:
         else:
             self._next = event
 
-    def add_response(self, event: ModelResponded) -> None:
-        """Take in a response, for the last turn or for the next one."""
-        version = self._response_turns.add_response(event)
-        if version is not None:
-            self.responses[version] = event
+    def add_response(self, event: ModelResponded, version: int) -> None:
+        """Take in a response, for the last turn or for the next one; or what completes one."""
+        if event.completes is not None:
+            if (whole := self._response_turns.complete(event)) is not None:
+                self.responses[whole[0]] = whole[1]
+            return
+        turn = self._response_turns.add_response(event, version)
+        if turn is not None:
+            self.responses[turn] = event
 
     def end_turn(self) -> None:
         """Let no later response belong to the last turn."""

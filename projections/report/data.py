@@ -116,6 +116,8 @@ def _loop(finding: Finding) -> Loop:
 def _tokens(events: Iterable[Recorded]) -> Iterable[tuple[int, int, int, int]]:
     for recorded in events:
         event = recorded.event
-        if isinstance(event, ModelResponded) and event.usage is not None:
+        if not isinstance(event, ModelResponded) or event.usage is None:
+            continue
+        if event.usage.total_tokens or event.completes is None:
             usage = event.usage
             yield recorded.version, usage.input_tokens, usage.cached_tokens, usage.output_tokens

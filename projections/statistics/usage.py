@@ -1,6 +1,8 @@
 """Usage statistics: what the model's responses have cost, by conversation, model and tool.
 
-1. A response is counted once, by its provider and id, under its conversation and its model.
+1. A response is counted once, by its provider and id, under its conversation and its model. What a
+   later event adds to it (`completes`) is added there, and under the tools of the last turn if it
+   is the response of that.
 2. It is also counted under each tool that its turn asked for (`ResponseTurns`). A response that
    asks for two tools stands under both, one that asks for none under none: the tools do not add up
    to the whole.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
 
 import msgspec
 
@@ -138,6 +141,19 @@ class _UsageCounter:
         if response.finish_reason is not None:
             self.finish_reasons[response.finish_reason] += 1
 
+    def complete(self, new: ModelResponded, estimate: Decimal | None) -> None:
+        """Add what was not known of a response; its cost replaces the one that was estimated."""
+        if new.usage is not None:
+            self.unknown -= new.usage.total_tokens > 0
+            self.usage += new.usage
+            if estimate is not None and self.usage.cost is not None:
+                cost = max(self.usage.cost - estimate, Decimal(0))
+                self.usage = msgspec.structs.replace(self.usage, cost=cost)
+        if new.latency is not None:
+            self.latency.add(new.latency)
+        if new.finish_reason is not None:
+            self.finish_reasons[new.finish_reason] += 1
+
     def counts(self) -> UsageCounts:
         """Return the counts."""
         return UsageCounts(
@@ -159,6 +175,7 @@ class _Conversation:
         self.turn: int | None = None
         self.tools: set[str] = set()
         self.known: set[tuple[str | None, str]] = set()
+        self.estimates: dict[int, Decimal] = {}
 
     def begin(self, turn: int) -> None:
         """Take in an event of a turn."""
@@ -198,8 +215,10 @@ class UsageStatistics(Projection):
             return
         chat.version = recorded.version
         match recorded.event:
+            case ModelResponded(completes=int()) as new:
+                self._complete(chat, new)
             case ModelResponded() as response if not chat.knows(response):
-                self._add_response(chat, priced(response, self._prices))
+                self._add_response(chat, response, recorded.version)
             case MessageAdded(role="user") | ToolPending(imported=True):
                 chat.turns.close()
             case MessageAdded(role="assistant", turn=int(turn)):
@@ -212,14 +231,33 @@ class UsageStatistics(Projection):
             case _:
                 pass
 
-    def _add_response(self, chat: _Conversation, response: ModelResponded) -> None:
-        model = response.model or UNKNOWN_MODEL
-        counters = (self._overall, chat.counter, self._models.setdefault(model, _UsageCounter()))
-        for counter in counters:
+    def _add_response(self, chat: _Conversation, stated: ModelResponded, version: int) -> None:
+        response = self._priced(chat, stated, version)
+        for counter in self._counters(chat, response):
             counter.add(response)
-        if chat.turns.add_response(response) is not None:
+        if chat.turns.add_response(response, version) is not None:
             for name in chat.tools:
                 self._tools.setdefault(name, _UsageCounter()).add(response)
+
+    def _complete(self, chat: _Conversation, stated: ModelResponded) -> None:
+        estimate = chat.estimates.pop(stated.completes or 0, None) if stated.usage else None
+        new = self._priced(chat, stated, stated.completes or 0)
+        for counter in self._counters(chat, new):
+            counter.complete(new, estimate)
+        if chat.turns.complete(new) is not None:
+            for name in chat.tools:
+                self._tools[name].complete(new, estimate)
+
+    def _counters(self, chat: _Conversation, response: ModelResponded) -> tuple[_UsageCounter, ...]:
+        model = response.model or UNKNOWN_MODEL
+        return self._overall, chat.counter, self._models.setdefault(model, _UsageCounter())
+
+    def _priced(self, chat: _Conversation, stated: ModelResponded, version: int) -> ModelResponded:
+        """Return a response with its cost, noted as an estimate if the price table tells it."""
+        response = priced(stated, self._prices)
+        if response is not stated and response.usage and response.usage.cost is not None:
+            chat.estimates[version] = response.usage.cost
+        return response
 
     def _add_call(self, chat: _Conversation, turn: int, name: str) -> None:
         chat.begin(turn)

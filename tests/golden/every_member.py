@@ -233,6 +233,10 @@ BREACH = UsageLimitBreach(axis="cost", limit=Decimal("0.50"), observed=Decimal("
 
 FORKED = RunStarted(parent_conversation_id="parent", forked_at=7)
 
+COMPLETING = ModelResponded(
+    provider="openai", response_id="chatcmpl-1", usage=Usage(cost=Decimal("0.0042")), completes=9
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -241,5 +245,6 @@ LATER: tuple[Event, ...] = (
     RESPONDED,
     BREACH,
     FORKED,
+    COMPLETING,
 )
 """Events with the members that came after the first golden log."""

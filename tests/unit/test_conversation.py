@@ -744,7 +744,7 @@ def test_with_asyncio_an_attempt_may_end_in_another_hook() -> None:
 
 def test_a_response_is_stored_once_with_its_usage(chat: Conversation) -> None:
     """The usage comes last; a message that says nothing of itself has no event of it."""
-    chat.record({"role": "user", "content": "Hi"}, usage=True)
+    chat.record({"role": "user", "content": "Hi"})
     response = {
         "id": "r1",
         "model": "m",
@@ -752,10 +752,12 @@ def test_a_response_is_stored_once_with_its_usage(chat: Conversation) -> None:
         "usage": {"prompt_tokens": 9, "completion_tokens": 4},
     }
     for _ in range(2):
-        chat.record(response, usage=True)
+        chat.record(response)
     *said, facts = [recorded.event for recorded in chat.events()]
     assert [type(event) for event in said] == [MessageAdded, MessageAdded]
     assert facts == ModelResponded("openai", "m", "r1", "stop", Usage(9, 4))
+    chat.record({**response, "id": "r2"}, usage=False, latency=1.5)
+    assert (chat.version, len(list(chat.events(after=4)))) == (4, 0)
 
 
 def test_the_latency_of_a_response_is_stored_in_microseconds(chat: Conversation) -> None:

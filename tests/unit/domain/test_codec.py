@@ -50,6 +50,7 @@ EVENTS = [
     MessageAdded("assistant", (), 3, 2, "openai", {"role": "assistant"}, True, True, "1"),
     ToolsOffered(0, ("a", "b"), ("a",), (GateAnswer("g", ("a",)), GateAnswer("h")), {"kind": "x"}),
     ModelResponded("openai", "gpt-5", "r1", "stop", Usage(9, 8, 7, 6, Decimal("0.50")), 5),
+    ModelResponded("openai", "gpt-5", "r1", usage=Usage(cost=Decimal("0.50")), completes=7),
     UsageLimitBreach("cost", Decimal("0.50"), Decimal("0.51")),
     RunStarted("agent", "parent", "call"),
     RunEnded("error", FAILURE),

@@ -79,8 +79,8 @@ def test_responses_are_recorded_with_their_cost(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'prices.db'}"
     with EventStore.open(url, prices=TABLE) as store:
         chat = store.conversation("one")
-        chat.record(COMPLETION, usage=True)
-        with recording(iter(chunks), chat, usage=True) as response:
+        chat.record(COMPLETION)
+        with recording(iter(chunks), chat) as response:
             list(response)
         budget = UsageBudget(chat, UsageLimits(cost=Decimal(8)))
         budget.after_response(stated)
@@ -96,7 +96,7 @@ async def record_awaited(url: str) -> list[Decimal | None]:
     """Return the costs that an `AsyncEventStore` records."""
     async with AsyncEventStore.open(url, prices=TABLE) as store:
         chat = store.conversation("one")
-        await chat.record(COMPLETION, usage=True)
+        await chat.record(COMPLETION)
         return costs([recorded async for recorded in chat.events()])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from eventstore import ModelResponded, Usage
 from eventstore.providers import PROVIDERS
-from eventstore.providers.response_facts import model_responded
+from eventstore.providers.response_facts import model_responded, stated_facts
 
 OPENAI: dict[str, Any] = {
     "id": "chatcmpl-1",
@@ -140,6 +140,22 @@ def test_the_objects_of_the_sdks_say_the_same() -> None:
         ("gemini", genai.GenerateContentResponse.model_validate(GEMINI)),
     ):
         assert model_responded(value, provider) == model_responded(CASES[provider][0], provider)
+
+
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_a_whole_response_is_told_from_what_is_in_it(provider: Any) -> None:
+    """A message, an item, a choice and a request have facts that are not those of a response."""
+    assert stated_facts(CASES[provider][0], provider) is not None
+    others: list[dict[str, Any]] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [], "id": "m1"},
+        {"model": "m", "messages": [{"role": "user", "content": "hi"}], "id": "q", "usage": {}},
+        {"model": "m", "input": [{"role": "user", "content": "hi"}]},
+        {"type": "function_call", "id": "fc_1", "status": "completed", "name": "f"},
+        {"type": "mcp_call", "id": "mcp_1", "output": "7", "status": "completed"},
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}},
+    ]
+    assert [stated_facts(other, provider) for other in others] == [None] * len(others)
 
 
 def test_a_response_that_says_nothing_has_no_usage() -> None:

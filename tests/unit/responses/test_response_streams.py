@@ -99,7 +99,7 @@ def test_a_whole_stream_has_a_latency(store: EventStore, provider: Any) -> None:
     requested_at = time.monotonic() - 100
     for chat, given in ((whole, events), (cut, events[:2])):
         stream = sse.open_stream(provider, given)
-        list(recording(stream, chat, provider, usage=True, requested_at=requested_at))
+        list(recording(stream, chat, provider, requested_at=requested_at))
     (latency,) = latencies(whole)
     assert latency is not None
     assert latency // 1_000_000 >= 100
@@ -207,7 +207,6 @@ def test_asynchronous_streams_are_recorded(provider: Any) -> None:
                 await sse.open_async_stream(provider, events),
                 chat,
                 provider,
-                usage=True,
                 requested_at=time.monotonic() - 100,
             ) as chunks:
                 assert [chunk async for chunk in chunks]
@@ -251,9 +250,11 @@ def test_a_cancelled_task_records_what_came() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            (message,) = [r.event async for r in chat.events()]
+            message, facts = [r.event async for r in chat.events()]
             assert isinstance(message, MessageAdded)
             assert message.broken_off
+            assert isinstance(facts, ModelResponded)
+            assert (facts.finish_reason, facts.usage) == (None, None)
 
     asyncio.run(main())
 
@@ -329,18 +330,20 @@ def test_a_response_is_stored_once(store: EventStore, chat: Conversation) -> Non
     chat.start(call.id)
     other = store.conversation("c")
     (again,) = other.record(completion())
-    assert (again.id, again.attempts, chat.version) == (call.id, 1, 3)
+    assert (again.id, again.attempts, chat.version) == (call.id, 1, 4)
     other.record(completion("chatcmpl-8"))
     other.record(completion(text="Other."))  # some servers give all responses one id
     assert len([r for r in chat.events() if isinstance(r.event, ToolPending)]) == 3
 
 
-def test_a_response_that_says_nothing_is_recorded_as_nothing(chat: Conversation) -> None:
+def test_a_response_that_says_nothing_is_recorded_without_a_message(chat: Conversation) -> None:
     """Claude ends a turn without a word at times, and the next prompt is valid all the same."""
     chat.add_message("user", "q")
     silent = {"id": "m", "role": "assistant", "content": [], "stop_reason": "end_turn"}
-    assert chat.record(silent, "anthropic") == []
-    assert len(list(chat.events())) == 1
+    for _ in range(2):
+        assert chat.record(silent, "anthropic") == []
+    _, facts = [recorded.event for recorded in chat.events()]
+    assert facts == ModelResponded("anthropic", None, "m", "end_turn")
     assert validate(model_history(chat.events()).render("anthropic")["messages"], "anthropic") == []
 
 
@@ -352,14 +355,16 @@ def test_a_message_without_its_response_is_stored_each_time(chat: Conversation) 
 
 
 def test_event_ids_make_a_record_repeatable(chat: Conversation) -> None:
-    """The ids stand for the events: one for the message, one for each call."""
+    """The ids stand for the message and each call; what the response says of itself needs none."""
     ids = [number.to_bytes(16, "big") for number in (1, 2)]
     first = chat.record(completion(), event_ids=ids)
-    assert [r.event_id for r in chat.events()] == [event_id.hex() for event_id in ids]
+    *said, facts = chat.events()
+    assert [r.event_id for r in said] == [event_id.hex() for event_id in ids]
+    assert isinstance(facts.event, ModelResponded)
     assert chat.record(completion(), event_ids=ids) == first
     with pytest.raises(ValueError, match="3 distinct event_ids for 2 events"):
         chat.record(completion("x"), event_ids=[*ids[:1], bytes(16), bytes([9] * 16)])
-    assert chat.version == 2
+    assert chat.version == 3
 
 
 def test_a_record_may_expect_a_version(chat: Conversation) -> None:
@@ -370,7 +375,7 @@ def test_a_record_may_expect_a_version(chat: Conversation) -> None:
     with pytest.raises(VersionConflict):
         chat.record(completion("chatcmpl-8"), expected_version=0)
     chat.record(completion(), expected_version=0)  # it is stored: nothing is left to do
-    assert chat.version == 2
+    assert chat.version == 3
 
 
 def test_members_that_the_client_parsed_are_left_out(chat: Conversation) -> None:

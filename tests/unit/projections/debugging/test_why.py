@@ -450,6 +450,18 @@ def test_a_usage_limit_that_was_raised_afterwards_weighs_little() -> None:
     assert [cause.kind for cause in found.causes if cause.kind != "silence"] == ["auth", "limit"]
 
 
+def test_a_response_that_was_completed_is_one_response() -> None:
+    """Its tokens are counted once; the reason that it ended may be told later."""
+    responded = ModelResponded("openai", "gpt-5", "r1", usage=Usage(100, 20))
+    cost, reason = Usage(cost=Decimal(7)), "length"
+    later = ModelResponded("openai", "gpt-5", "r1", reason, cost, completes=3)
+    stray = ModelResponded("openai", "gpt-5", "r0", completes=1)
+    events = (MessageAdded("user"), MessageAdded("assistant", (), 1), responded, later, stray)
+    found = why(log(*events))
+    assert "1 response: 120 tokens (100 in; 20 out), cost 7" in found.ended
+    assert (found.causes[0].kind, found.causes[0].version) == ("truncated", 3)
+
+
 @pytest.mark.parametrize(
     ("reason", "kind", "text"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from eventstore import (
     FunctionCall,
     MessageAdded,
     ModelResponded,
+    Price,
+    PriceTable,
     Recorded,
     ToolPending,
     Usage,
@@ -32,6 +35,11 @@ def asked(call_id: str, name: str, turn: int, *, imported: bool = False) -> Tool
 def responded(number: int, *, usage: Usage | None = ONE, model: str = "gpt-5") -> ModelResponded:
     """Return a response of a model."""
     return ModelResponded("openai", model, f"r{number}", "stop", usage, 1_000 * number)
+
+
+def completing(version: int, number: int, **told: Any) -> ModelResponded:
+    """Return what was told later of a response at a version."""
+    return ModelResponded("openai", "gpt-5", f"r{number}", completes=version, **told)
 
 
 def by_tool(*events: Event) -> dict[str, int]:
@@ -101,6 +109,59 @@ def test_a_response_after_a_user_s_message_belongs_to_the_next_turn() -> None:
     assert by_tool(imported, responded(1), asked("2", "new", 2)) == {"new": 1}
 
 
+def test_a_completed_response_is_counted_once() -> None:
+    """The response is counted once, with its cost and its latency, under its model and its tool."""
+    stated = ModelResponded("openai", "gpt-5", "r1", usage=Usage(100, 20))
+    later = completing(2, 1, usage=Usage(cost=Decimal(7)), latency=5, finish_reason="stop")
+    report = usage_statistics(log(asked("1", "a", 1), stated, later))
+    for counts in (report.overall, report.by_model["gpt-5"], report.by_tool["a"]):
+        assert (counts.responses, counts.unknown) == (1, 0)
+        assert counts.usage == Usage(100, 20, cost=Decimal(7))
+        assert (counts.latency.max, counts.finish_reasons) == (5, {"stop": 1})
+
+
+def test_a_response_is_completed_under_the_tools_of_its_turn() -> None:
+    """A cost that is told after the next turn stands under no tool."""
+    first = ModelResponded("openai", "gpt-5", "r1", usage=Usage(1))
+    cost = Usage(cost=Decimal(7))
+    waiting = log(first, completing(1, 1, usage=cost), asked("1", "a", 1))
+    assert usage_statistics(waiting).by_tool["a"].usage == Usage(1, cost=Decimal(7))
+    late = log(asked("1", "a", 1), first, asked("2", "b", 2), completing(2, 1, usage=cost))
+    report = usage_statistics(late)
+    assert report.overall.usage == Usage(1, cost=Decimal(7))
+    assert {name: n.usage for name, n in report.by_tool.items()} == {"a": Usage(1)}
+
+
+def test_a_usage_that_is_told_later_is_unknown_no_more() -> None:
+    """A response of unknown usage may be completed by its tokens."""
+    events = log(ModelResponded("openai", "gpt-5", "r1"), completing(1, 1, usage=ONE))
+    assert usage_statistics(events[:1]).overall.unknown == 1
+    assert usage_statistics(events).overall.unknown == 0
+    assert usage_statistics(events).overall.usage == ONE
+
+
+def test_a_cost_that_is_told_later_replaces_the_one_of_the_price_table() -> None:
+    """The table's price is an estimate; the tokens are priced once."""
+    table = PriceTable({"gpt-5": Price(input=Decimal(1), output=Decimal(1))})
+    stated = ModelResponded("openai", "gpt-5", "r1", usage=Usage(1_000_000))
+    unknown = ModelResponded("openai", "gpt-5", "r2")
+    told = completing(2, 1, usage=Usage(cost=Decimal(7)))
+    events = log(asked("1", "a", 1), stated, told, unknown)
+    events = log(*[r.event for r in events], completing(4, 2, usage=Usage(2_000_000)))
+    report = usage_statistics(events, table)
+    assert report.by_tool["a"].usage.cost == Decimal(7)
+    assert report.overall.usage.cost == Decimal(9)
+    latency = [*[r.event for r in events[:2]], completing(2, 1, latency=5)]
+    assert usage_statistics(log(*latency), table).overall.usage.cost == Decimal(1)
+
+
+def test_a_response_that_waits_when_the_user_speaks_has_no_turn() -> None:
+    """A model that says nothing has a response, and no turn: the next turn has its own."""
+    silent, said = responded(1), responded(2)
+    events = (silent, MessageAdded("user"), asked("1", "a", 1), said, asked("2", "b", 2))
+    assert by_tool(*events) == {"a": 1}
+
+
 def test_the_response_stands_under_its_turn_in_an_explanation(chat: Conversation) -> None:
     """`replay` has the same words."""
     chat.add_message("user", "where is it?")
@@ -111,3 +172,17 @@ def test_the_response_stands_under_its_turn_in_an_explanation(chat: Conversation
     place = next(n for n, line in enumerate(explained) if "Let me see." in line)
     assert explained[place + 1].strip() == f"answered by {said}"
     assert any(said in str(frame) for frame in replay(chat.events()))
+
+
+def test_a_completed_response_stands_in_the_explanation(chat: Conversation) -> None:
+    """`replay` names the version that is completed."""
+    chat.add_message("assistant", "Let me see.")
+    chat.append(ModelResponded("openai", "gpt-5", "r1", usage=Usage(100, 20)))
+    chat.append(completing(2, 1, usage=Usage(cost=Decimal("0.01")), latency=1_200_000))
+    explained = model_history(chat.events()).explain("openai")
+    assert "answered by gpt-5: 120 tokens (100 in; 20 out), cost 0.01, 1.20 s" in explained
+    (*_, frame) = replay(chat.events())
+    assert "completes version 2: cost 0.01, 1.20 s" in str(frame)
+    chat.append(completing(2, 1, finish_reason="stop"))
+    (*_, frame) = replay(chat.events())
+    assert "completes version 2: stop" in str(frame)
