@@ -92,6 +92,7 @@ class ConversationState:
         "response_waits",
         "settled_uncommitted",
         "turn",
+        "turn_has_response",
         "turn_is_open",
         "unreadable",
         "version",
@@ -113,6 +114,8 @@ class ConversationState:
         """The last response that was told of, with its version."""
         self.response_waits = False
         """Whether that came before its turn, so that the turn is still to be recorded."""
+        self.turn_has_response = False
+        """Whether no later response can be the last turn's."""
         self.settled_uncommitted: dict[str, Tool] = {}
         """Calls settled by the transaction that goes on: the log does not show them yet."""
         self.unreadable: tuple[int, UnknownEvent] | None = None
@@ -124,6 +127,7 @@ class ConversationState:
         other.version, other.known, other.open = self.version, self.known.copy(), self.open.copy()
         other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
         other.last_response, other.response_waits = self.last_response, self.response_waits
+        other.turn_has_response = self.turn_has_response
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable = self.unreadable
         return other
@@ -206,22 +210,28 @@ class ConversationState:
         if type(event) is ToolPending:
             turn = event.turn
             if turn is not None and turn >= self.turn:
+                self._begin_turn(turn)
                 self.turn, self.index = turn, event.index + 1
             self.turn_is_open = True
-            self.response_waits = False
         elif type(event) is MessageAdded and event.turn is not None:
             if event.turn > self.turn:  # otherwise it is a further piece of the same turn
+                self._begin_turn(event.turn)
                 self.turn, self.index = event.turn, 0
             self.turn_is_open = True
-            self.response_waits = False
         elif type(event) is ModelResponded:
             self._follow_response(event, version)
         else:
             self.turn_is_open = False
 
+    def _begin_turn(self, turn: int) -> None:
+        if turn > self.turn:
+            self.turn_has_response, self.response_waits = self.response_waits, False
+
     def _follow_response(self, event: ModelResponded, version: int) -> None:
         if event.completes is None:
-            self.last_response, self.response_waits = (version, event), not self.turn_is_open
+            self.last_response = version, event
+            self.response_waits = self.turn_has_response or not self.turn_is_open
+            self.turn_has_response = True
         elif self.last_response is not None and self.last_response[0] == event.completes:
             self.last_response = event.completes, self.last_response[1].completed_by(event)
         self.turn_is_open = False
