@@ -26,7 +26,7 @@ TURNED = ("content", "role")
 def test_the_merge_of_split_results_is_named(
     first: tuple[str, ...], second: tuple[str, ...]
 ) -> None:
-    """Of two messages, each with one result, in either order of their members."""
+    """Two messages have one result each, in either order of their members."""
     split = [
         {key: {"role": "user", "content": [_result(number)]}[key] for key in keys}
         for number, keys in (("a", first), ("b", second))
