@@ -149,7 +149,7 @@ def record(  # noqa: PLR0913 - each with a default
         if broken_off:
             events = _marked_broken_off(events)
         said = len(events)
-        events = [*events, *_not_told_of(facts, state)]
+        events = [*events, *_not_recorded(facts, state)]
         if place:
             return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
         if event_ids is None:
@@ -190,7 +190,7 @@ def record_turn(
             else event
             for event in made
         ]
-        events += _not_told_of(responded, state)
+        events += _not_recorded(responded, state)
         return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
 
     def result(done: PendingAppend) -> list[Tool]:
@@ -199,16 +199,16 @@ def record_turn(
     return Command(conversation_id, decide, result, None, known, exclusive=True)
 
 
-def _not_told_of(
+def _not_recorded(
     facts: ModelResponded | None, state: ConversationState
 ) -> Sequence[ModelResponded]:
-    """Return the event of a response; only of what is new, if it was told of before its turn."""
+    """Return the event of a response; only what is new, if it came before its turn."""
     if facts is None:
         return ()
-    told = state.told_of(facts)
-    if told is None:
+    waiting = state.waiting_response(facts)
+    if waiting is None:
         return (facts,)
-    version, earlier = told
+    version, earlier = waiting
     new = completion(earlier, facts, version)
     return () if new is None else (new,)
 

@@ -111,7 +111,7 @@ class ConversationState:
         self.turn_is_open = False
         """Whether only calls came since the turn began, so that a further call joins it."""
         self.last_response: tuple[int, ModelResponded] | None = None
-        """The last response that was told of, with its version."""
+        """The last response that was recorded, with its version."""
         self.response_waits = False
         """Whether that came before its turn, so that the turn is still to be recorded."""
         self.turn_has_response = False
@@ -236,7 +236,7 @@ class ConversationState:
             self.last_response = event.completes, self.last_response[1].completed_by(event)
         self.turn_is_open = False
 
-    def told_of(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
+    def waiting_response(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
         """Return the response whose turn is about to be recorded, if it waits for its turn.
 
         One with an id is known by it, one without by what it says.

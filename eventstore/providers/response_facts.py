@@ -75,8 +75,8 @@ def stated_facts(
     if request_of(response) is not None:
         return None
     is_named = responded.model is not None or responded.response_id is not None
-    is_told = responded.usage is not None or (is_named and is_response(response))
-    return responded if is_told else None
+    is_whole = responded.usage is not None or (is_named and is_response(response))
+    return responded if is_whole else None
 
 
 def _usage(response: object, members: ResponseMembers) -> Usage | None:

@@ -183,7 +183,7 @@ def test_a_record_stores_what_the_budget_did_not_know(chat: Conversation) -> Non
     assert [event.completes for event in responses(chat)] == [None, 1, None, None]
 
 
-def test_a_turn_of_a_framework_is_told_of_once(chat: Conversation) -> None:
+def test_the_response_of_a_framework_counts_once(chat: Conversation) -> None:
     """Integrations record a turn with what its response said."""
     said = ModelResponded("openai", "gpt-5", "chatcmpl-1", "stop", WHOLE, 1_500_000)
     UsageBudget(chat, UsageLimits()).after_response(said)
@@ -193,7 +193,7 @@ def test_a_turn_of_a_framework_is_told_of_once(chat: Conversation) -> None:
 
 
 @pytest.mark.parametrize("number", [1, None])
-def test_another_process_knows_what_a_budget_told_of(tmp_path: Path, number: int | None) -> None:
+def test_another_process_knows_what_a_budget_recorded(tmp_path: Path, number: int | None) -> None:
     """The append of `record` is decided on the log, and not on what the process has seen."""
     url = f"sqlite:///{tmp_path / 'told.db'}"
     with EventStore.open(url) as one, EventStore.open(url) as other:
