@@ -52,7 +52,7 @@ class _Meter:
         self.version = recorded.version
 
     def next_request(self) -> None:
-        """Take in that a request follows: its response is none that was recorded so far."""
+        """Take in that a request follows: an equal response that comes then is another one."""
         self._responses.forget_unnamed()
 
     def to_record(self, responded: ModelResponded) -> ModelResponded | None:

@@ -224,9 +224,9 @@ def _items(message: JsonObject, is_error: ResultTest, is_rejection: ResultTest) 
     given = message.get("role")
     role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
     content: JsonValue = message.get("content")
-    given_id = message.get("id")
-    message_id = given_id if isinstance(given_id, str) else None
     if not isinstance(content, list):
+        given_id = message.get("id")
+        message_id = given_id if isinstance(given_id, str) else None
         text = as_text(content)
         native = _native(message, role, content)
         well_formed = given == role and isinstance(content, str)
@@ -261,7 +261,9 @@ def _items_of_blocks(
         rest.append(block)
         well_formed = well_formed and _is_well_formed_block(block, role)
     if role == "assistant":
-        said = _message(message, role, rest if results else content, parts, calls, well_formed)
+        said = _message(
+            message, role, rest if results else content, parts, calls, well_formed=well_formed
+        )
         return [*said, *results]
     count = len(results)
     items = results
@@ -269,7 +271,10 @@ def _items_of_blocks(
         native = {"role": "assistant", "content": [b for b in content if _is(b, "tool_use")]}
         items.append(ParsedMessage("assistant", (), tuple(calls), native))
     blocks = [*([None] * count), *rest]
-    return [*items, *_message(message, role, blocks, parts, [], well_formed, count)]
+    return [
+        *items,
+        *_message(message, role, blocks, parts, [], well_formed=well_formed, count=count),
+    ]
 
 
 def _message(
@@ -278,7 +283,8 @@ def _message(
     blocks: list[JsonValue],
     parts: list[Part],
     calls: list[ParsedCall],
-    well_formed: bool,  # noqa: FBT001 - said by `ParsedMessage`
+    *,
+    well_formed: bool,
     count: int = 0,
 ) -> list[ParsedMessage]:
     """Return the message of `blocks`, in which None replaces each result; none if it is empty."""
