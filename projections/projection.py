@@ -6,11 +6,12 @@ Folding a prefix and then the rest equals folding the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Protocol, Self
 
 import msgspec
 
-from eventstore import FunctionCall, Recorded
+from eventstore import Feed, FunctionCall, Recorded
 
 
 class Anomaly(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +48,11 @@ class Projection(Protocol):
 
 NO_CALL_ID = "the call has no id"
 """The problem of a call that no later event can name."""
+
+
+def outlined(events: Iterable[Recorded]) -> Iterable[Recorded]:
+    """Return the events; of a feed their headers, which are read several times faster."""
+    return chain.from_iterable(events.outlines()) if isinstance(events, Feed) else events
 
 
 def anomaly(recorded: Recorded, problem: str) -> Anomaly:

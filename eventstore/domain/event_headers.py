@@ -1,10 +1,10 @@
 """Event headers: events without their content, with only what the lifecycle of a call needs.
 
-1. The arguments of a call and its result stay as the stored JSON text; messages carry nothing.
-   Headers are therefore read several times faster than whole events, the more so the longer the
-   events are. They are for readers that count calls, or copy them elsewhere.
+1. The arguments of a call and its result stay as the stored JSON text; messages carry their role
+   and turn. Headers are therefore read several times faster than whole events, the more so the
+   longer the events are. They are for readers that count calls or usage, or copy them elsewhere.
 2. A header has the tag of the whole event and the same names for what it carries, so that `evolve`
-   takes both.
+   takes both. What a model used, and a breach of a limit, have no content: they come whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import Decoders
-from eventstore.domain.events import SCHEMAS, require_tool_event_tags
+from eventstore.domain.events import (
+    SCHEMAS,
+    ModelResponded,
+    UsageLimitBreach,
+    require_tool_event_tags,
+)
 from eventstore.domain.failure import Failure
 
 
@@ -121,8 +126,16 @@ class RejectedHeader(msgspec.Struct, frozen=True, gc=False):
     by: str | None = None
 
 
+class MessageHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `MessageAdded`."""
+
+    tag: ClassVar[str] = "message"
+    role: str = ""
+    turn: int | None = None
+
+
 class OtherHeader(msgspec.Struct, frozen=True, gc=False):
-    """The header of an event that does not concern a call: only that it exists."""
+    """The header of any other event: only that it exists."""
 
     tag: ClassVar[str] = ""
 
@@ -135,6 +148,9 @@ EventHeader: TypeAlias = (
     | CompletedHeader
     | FailedHeader
     | RejectedHeader
+    | MessageHeader
+    | ModelResponded
+    | UsageLimitBreach
     | OtherHeader
 )
 

@@ -149,13 +149,14 @@ def caught_up(
     """Open the projections of a store in the database at `tables`, brought up to the log's end.
 
     These are the built-in ones, or `search` alone. With `rebuild` they are rebuilt, in that many
-    processes.
+    processes, with all that this version keeps.
     """
     from projections.projector import Projector  # loads SQLAlchemy
+    from projections.projector.built_in import VIEWS
 
     try:
         if search is None:
-            projector = Projector(store, tables)
+            projector = Projector(store, tables, views=VIEWS if rebuild else None)
         else:
             projector = Projector(store, tables, views=(), batch=1_000, projections=[search])
     except ValueError as error:

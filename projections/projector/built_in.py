@@ -1,4 +1,4 @@
-"""The built-in projections, tools and statistics: one `TableProjection` of two views.
+"""The built-in projections, tools, statistics and usage: one `TableProjection` of three views.
 
 They share a generation, a checkpoint and the table of conversations.
 """
@@ -15,16 +15,17 @@ from projections.projector.conversations_table import (
     load_conversations,
     store_conversations,
 )
-from projections.projector.schema import FORMAT
+from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS
 from projections.projector.statistics_table import StoredStatistics
 from projections.projector.table_projection import ProjectedLane
 from projections.projector.tools_table import StoredTools
+from projections.projector.usage_table import StoredUsage
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-VIEWS = ("statistics", "tools")
+VIEWS = ("statistics", "tools", "usage")
 
 ROWS_PER_CONVERSATION = 5
 """A conversation takes as much memory as this number of small rows."""
@@ -80,8 +81,6 @@ class BuiltInProjection:
     small rows' worth of memory is loaded when needed.
     """
 
-    version = FORMAT
-
     def __init__(
         self,
         views: Sequence[str],
@@ -90,6 +89,7 @@ class BuiltInProjection:
         max_cached_rows: int = DEFAULT_SETTINGS.max_cached_rows,
     ) -> None:
         self.name = ",".join(views)
+        self.version = USAGE_FORMAT if "usage" in views else FORMAT
         self.bucket = bucket
         self._views = views
         self._fingerprints = fingerprints
@@ -99,7 +99,12 @@ class BuiltInProjection:
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables of all views: an earlier generation may have had others."""
-        return (*schema.CONVERSATION_TABLES, *schema.TOOL_TABLES, *schema.STATISTICS_TABLES)
+        return (
+            *schema.CONVERSATION_TABLES,
+            *schema.TOOL_TABLES,
+            *schema.STATISTICS_TABLES,
+            *schema.USAGE_TABLES,
+        )
 
     def _state(self, lane: ProjectedLane) -> ViewsState:
         views: list[View] = []
@@ -107,6 +112,8 @@ class BuiltInProjection:
             views.append(StoredTools())
         if self._has_statistics:
             views.append(StoredStatistics(lane.totals, self.bucket, self._fingerprints))
+        if "usage" in self._views:
+            views.append(StoredUsage(lane.totals))
         return ViewsState(views)
 
     def load(

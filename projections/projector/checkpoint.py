@@ -20,4 +20,5 @@ class Totals(msgspec.Struct, gc=False, omit_defaults=True):
     forgotten: int = 0
     anomaly_count: int = 0
     anomalies: list[Anomaly] = []
+    breaches: dict[str, int] = {}
     last: tuple[int, str] = (0, "")

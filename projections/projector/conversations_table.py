@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from eventstore import Tool
     from projections.projector.statistics_rows import StoredCall
+    from projections.statistics.usage_counters import ConversationUsage
 
 REQUESTS_PER_PAGE = 512
 """Requests of a conversation that one row holds."""
@@ -43,6 +44,7 @@ class StoredConversation:
     Attributes:
         version: the last version that the statistics have applied.
         tools_version: the last version that the tools have applied.
+        usage: its last turn and version, where usage is projected.
         is_stored: it has a row.
         is_new: it began since the state was loaded, so that all its open calls are in memory.
         tools: those of its calls that the projection of tools has in memory.
@@ -66,6 +68,7 @@ class StoredConversation:
         "tools",
         "tools_version",
         "unstored_requests",
+        "usage",
         "version",
     )
 
@@ -76,12 +79,19 @@ class StoredConversation:
         self.version = self.tools_version = version
         self.is_stored = is_stored
         self.is_new = not is_stored
+        self.usage: ConversationUsage | None = None
         self.tools: dict[str, StoredTool] = {}
         self.calls: dict[str, StoredCall] = {}
         self.resting: dict[str, StoredCall] = {}
         self.requests: set[int] = set()
         self.unstored_requests: list[int] = []
         self.last_page = b""
+
+    @property
+    def last_version(self) -> int:
+        """The last version that was applied."""
+        used = self.usage.version if self.usage else 0
+        return max(self.version, self.tools_version, used)
 
     def has_open(self, call_id: str) -> bool:
         """Return whether the statistics have a call in memory."""
@@ -126,7 +136,7 @@ def store_conversations(
     for conversation in changed:
         row = at | {
             "key": conversation.key,
-            "version": max(conversation.version, conversation.tools_version),
+            "version": conversation.last_version,
         }
         if conversation.is_stored:
             known.append(row)

@@ -25,7 +25,7 @@ import msgspec
 from eventstore import EventStore, SchemaTooNew, StorageError
 from projections.projector import queries, schema
 from projections.projector.database import LostRace, ProjectionDatabase
-from projections.projector.schema import FORMAT
+from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS, ProjectorSettings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Definition(msgspec.Struct, frozen=True):
     """The identity of a projection, and of its generations of each version.
 
     `owner` stands for the log, its tenant and the projection. `views` and `bucket` are stored with
-    a generation. `remedy` says how to rebuild it.
+    a generation, and so is `format`. `remedy` says how to rebuild it.
     """
 
     owner: bytes
@@ -59,11 +59,12 @@ class Definition(msgspec.Struct, frozen=True):
     remedy: str
     mismatch: Callable[[Generation], Exception]
     """Makes the error for a live generation that was made by another definition."""
+    format: int = FORMAT
 
     def is_of(self, generation: Generation) -> bool:
         """Return whether a generation was made by this definition."""
         return (generation.format, generation.views, generation.bucket) == (
-            FORMAT,
+            self.format,
             self.views,
             self.bucket,
         )
@@ -83,10 +84,10 @@ def find_generation(
     if not rows:
         return None
     found = Generation(*rows[0])
-    if found.format > FORMAT:
+    if found.format > USAGE_FORMAT:
         raise SchemaTooNew(
             f"{database.name}: a newer version of toolledger made the tables (format "
-            f"{found.format}, this one knows {FORMAT}): upgrade toolledger, or keep the "
+            f"{found.format}, this one knows {USAGE_FORMAT}): upgrade toolledger, or keep the "
             "projections of this one in another database"
         )
     return found
@@ -124,10 +125,10 @@ class Generations:
             StorageError: it was made by another version of the library, or of the projection.
         """
         found = self.find("live") or self.retry_lost_races(lambda: self.create("live"))
-        if found.format != FORMAT:
+        if found.format < FORMAT:
             raise StorageError(
                 f"{self._database.name}: another version of toolledger made the tables (format "
-                f"{found.format}, not {FORMAT}); {self._definition.remedy}"
+                f"{found.format}, not {self._definition.format}); {self._definition.remedy}"
             )
         if not self._definition.is_of(found):
             raise self._definition.mismatch(found)
@@ -183,7 +184,7 @@ class Generations:
             for table in definition.tables:
                 if table.name not in schema.metadata.tables:
                     queries.delete_rows(connection, table, {"projection": number})
-            made = Generation(number, FORMAT, definition.views, definition.bucket)
+            made = Generation(number, definition.format, definition.views, definition.bucket)
             row: queries.Row = {
                 "owner": definition.owner,
                 "state": state,

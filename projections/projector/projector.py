@@ -27,9 +27,11 @@ from projections.projector.statistics_reads import (
 )
 from projections.projector.table_projection import AnyProjection, check_projections
 from projections.projector.tools_table import STATUSES, read_tools
+from projections.projector.usage_table import read_usage
 from projections.projector.worker import AnyWorker, Progress, Report, Worker
 from projections.statistics.projection import MAX_FINGERPRINTS
 from projections.statistics.results import Statistics
+from projections.statistics.usage import UsageReport
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,7 +45,7 @@ REMEDY = (
 
 
 class Projector:
-    """Keeps current tools, pending approvals and error statistics of a log in SQL tables.
+    """Keeps current tools, pending approvals and statistics of a log in SQL tables.
 
     The names of the tables begin with `toolledger_`. They are created where they do not exist, in
     the database at `url`: without `url` it is the log's own. A batch of `batch` events and how far
@@ -129,7 +131,13 @@ class Projector:
                 )
 
             definition = Definition(
-                owner, built_in.name, built_in.bucket, built_in.tables, REMEDY, mismatch
+                owner,
+                built_in.name,
+                built_in.bucket,
+                built_in.tables,
+                REMEDY,
+                mismatch,
+                built_in.version,
             )
             self._workers.append(self._worker(built_in, definition, None))
         return built_in
@@ -200,7 +208,7 @@ class Projector:
 
         The live tables stay readable, and other projectors keep them up, until then. Several
         projectors may build at once; a rebuild that was interrupted goes on. `only` names one
-        projection; "statistics" and "tools" are built together.
+        projection; "statistics", "tools" and "usage" are built together.
 
         With several `processes`, this one among them, they share the lanes of the log: a server's
         has 16, a file one. The others are started anew (`multiprocessing`, "spawn"): a script needs
@@ -297,6 +305,11 @@ class Projector:
         with self.reading("statistics") as (connection, generation):
             return read_statistics(connection, generation)
 
+    def usage(self) -> UsageReport:
+        """Return what the responses of the whole log have cost; see `usage_statistics`."""
+        with self.reading("usage") as (connection, generation):
+            return read_usage(connection, generation)
+
     def timeline(
         self,
         since: datetime | None = None,
@@ -344,8 +357,15 @@ class Projector:
             if worker.name == name or (worker.name is None and name in built_in):
                 return worker
         kept = ", ".join([*built_in, *(worker.name for worker in self._workers if worker.name)])
-        option = "views" if name in VIEWS else "projections"
-        raise ValueError(f"the {name} are not projected, only {kept}: pass {option} with them")
+        if name in VIEWS:
+            views = sorted({*built_in, name})
+            remedy = (
+                f"rebuild them: Projector(store, url, views={views}).rebuild() or "
+                "`toolledger stats --tables URL --rebuild`"
+            )
+        else:
+            remedy = "pass projections with it"
+        raise ValueError(f"the tables hold no {name}, only {kept}: {remedy}")
 
 
 class _Recipe(NamedTuple):

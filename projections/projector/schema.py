@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 FORMAT = 2
 """What the tables hold, and how. Tables of an older format are rebuilt, newer ones left alone."""
 
+USAGE_FORMAT = 3
+"""The format of tables that hold usage: a version that knows none must not advance them."""
+
 TABLE_OPTIONS: dict[str, Any] = {
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
@@ -227,12 +230,34 @@ call_statistics = _state_table(
 )
 """The numbers of each fingerprint, many in one row, because all are read at once."""
 
+usage = _state_table(
+    "usage",
+    ("key",),
+    _hash("key"),
+    Column("kind", String(16), nullable=False),
+    _text("name"),
+    _text("body"),
+)
+"""What the responses of a conversation, for a model or a tool have cost, as JSON."""
+
+turns = _state_table(
+    "turns",
+    ("conversation",),
+    _integer_key("conversation"),
+    _text("body"),
+)
+"""The last turn of each conversation, for the response that may follow."""
+
+responses = _state_table("responses", ("key",), _hash("key"))
+"""The responses that were counted and have an id."""
+
 FRAMEWORK_TABLES = (checkpoints, parked)
 """The tables that every projection has rows in. Without its checkpoint no worker adds any."""
 
 CONVERSATION_TABLES = (conversations, requests)
 TOOL_TABLES = (calls,)
 STATISTICS_TABLES = (open_calls, tool_statistics, kind_statistics, call_statistics)
+USAGE_TABLES = (usage, turns, responses)
 
 
 def lane_columns() -> tuple[Column[int], Column[int]]:

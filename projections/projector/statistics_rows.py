@@ -29,21 +29,27 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Counter)
 
 
-class StoredDurations(msgspec.Struct, gc=False):
-    """Durations, as they are stored."""
+class StoredDurations(msgspec.Struct, gc=False, omit_defaults=True):
+    """Durations, as they are stored: in buckets, and some `exact` ones as they are."""
 
     longest: int
     counts: dict[int, int]
+    exact: list[int] = []
 
     @classmethod
     def of(cls, durations: Durations) -> StoredDurations | None:
-        """Return the stored form of durations, or None if there are no values."""
+        """Return the stored form of durations in buckets, or None if there are no values."""
         counts = durations.counts()
         return cls(durations.longest, counts) if counts else None
 
+    @classmethod
+    def exactly(cls, durations: Durations) -> StoredDurations:
+        """Return the stored form of durations that are as exact as before."""
+        return cls(durations.longest, *durations.parts())
+
     def durations(self) -> Durations:
         """Return the durations again."""
-        return Durations.of(self.counts, self.longest)
+        return Durations.of(self.counts, self.longest, self.exact)
 
 
 class Bucket(msgspec.Struct):

@@ -76,18 +76,28 @@ class Durations:
         for bucket, count in other._buckets.items():
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
+    def bound(self) -> None:
+        """Keep no more than `MAX_EXACT_DURATIONS` as they are, as if all had been added here."""
+        if len(self._exact) > MAX_EXACT_DURATIONS or self._buckets:
+            self.counts()
+
     def counts(self) -> dict[int, int]:
         """Move all durations into buckets, and return the count of each bucket, for `of`."""
         self._to_buckets(self._exact)
         self._exact = array("q")
         return self._buckets
 
+    def parts(self) -> tuple[dict[int, int], list[int]]:
+        """Return the count of each bucket, and the durations that are kept as they are."""
+        return self._buckets, self._exact.tolist()
+
     @classmethod
-    def of(cls, counts: dict[int, int], longest: int) -> Durations:
-        """Return the durations that `counts()` was taken of; `longest` is the longest of them."""
+    def of(cls, counts: dict[int, int], longest: int, exact: Iterable[int] = ()) -> Durations:
+        """Return the durations that counts were taken of; `longest` is the longest of them."""
         durations = cls()
         durations._buckets = counts
         durations.longest = longest
+        durations._exact.extend(exact)
         return durations
 
     def percentiles(self) -> Percentiles:

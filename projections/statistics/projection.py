@@ -14,12 +14,10 @@ Folding a prefix and then the rest equals folding the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
 from eventstore import (
     ErrorKind,
-    Feed,
     FunctionCall,
     Recorded,
     ToolApproved,
@@ -39,6 +37,7 @@ from projections.projection import (
     Projection,
     anomaly,
     fingerprint_of,
+    outlined,
     version_problem,
 )
 from projections.statistics.counters import (
@@ -420,6 +419,4 @@ def error_statistics(
     Raises:
         ValueError: `fingerprints` is not 1 or more.
     """
-    if isinstance(events, Feed):
-        events = chain.from_iterable(events.outlines())
-    return ErrorStatistics(fingerprints).extend(events).result()
+    return ErrorStatistics(fingerprints).extend(outlined(events)).result()

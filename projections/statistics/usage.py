@@ -13,9 +13,9 @@ Folding a prefix and then the rest equals folding the whole.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -25,15 +25,16 @@ from eventstore import (
     Prices,
     Recorded,
     ToolPending,
+    UnknownEvent,
     Usage,
     UsageLimitBreach,
     priced,
 )
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, duration, plural, table, usage_text
-from projections.projection import Projection
-from projections.response_turns import ResponseTurns
-from projections.statistics.durations import Durations, Percentiles
+from projections.projection import Projection, outlined
+from projections.statistics.durations import Percentiles
+from projections.statistics.usage_counters import ConversationUsage, UsageCounter
 
 MAX_LISTED = 10
 """Conversations that the text lists; the data holds all."""
@@ -119,79 +120,6 @@ def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{one_line(name, 40)} {count:,}" for name, count in counts.items())
 
 
-class _UsageCounter:
-    """The usage of some responses, so far."""
-
-    def __init__(self) -> None:
-        self.responses = 0
-        self.unknown = 0
-        self.usage = Usage()
-        self.latency = Durations()
-        self.finish_reasons = Counter[str]()
-
-    def add(self, response: ModelResponded) -> None:
-        """Count a response."""
-        self.responses += 1
-        if response.usage is None:
-            self.unknown += 1
-        else:
-            self.usage += response.usage
-        if response.latency is not None:
-            self.latency.add(response.latency)
-        if response.finish_reason is not None:
-            self.finish_reasons[response.finish_reason] += 1
-
-    def complete(self, new: ModelResponded, estimate: Decimal | None) -> None:
-        """Add what was not known of a response; its cost replaces the one that was estimated."""
-        if new.usage is not None:
-            self.unknown -= new.usage.total_tokens > 0
-            self.usage += new.usage
-            if estimate is not None and self.usage.cost is not None:
-                cost = max(self.usage.cost - estimate, Decimal(0))
-                self.usage = msgspec.structs.replace(self.usage, cost=cost)
-        if new.latency is not None:
-            self.latency.add(new.latency)
-        if new.finish_reason is not None:
-            self.finish_reasons[new.finish_reason] += 1
-
-    def counts(self) -> UsageCounts:
-        """Return the counts."""
-        return UsageCounts(
-            responses=self.responses,
-            unknown=self.unknown,
-            usage=self.usage,
-            latency=self.latency.percentiles(),
-            finish_reasons=_most_frequent_first(self.finish_reasons),
-        )
-
-
-class _Conversation:
-    """The responses of one conversation, and the tools that its last turn has asked for."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.counter = _UsageCounter()
-        self.turns = ResponseTurns()
-        self.turn: int | None = None
-        self.tools: set[str] = set()
-        self.known: set[tuple[str | None, str]] = set()
-        self.estimates: dict[int, Decimal] = {}
-
-    def begin(self, turn: int) -> None:
-        """Take in an event of a turn."""
-        if turn != self.turn:
-            self.turn, self.tools = turn, set()
-
-    def knows(self, response: ModelResponded) -> bool:
-        """Return whether a response came before, and note that it has come."""
-        if response.response_id is None:
-            return False
-        key = (response.provider, response.response_id)
-        is_known = key in self.known
-        self.known.add(key)
-        return is_known
-
-
 class UsageStatistics(Projection):
     """The usage so far; `result()` sums it up. Memory grows with the responses that have an id.
 
@@ -200,94 +128,144 @@ class UsageStatistics(Projection):
 
     def __init__(self, prices: Prices | None = None) -> None:
         self._prices = prices
-        self._overall = _UsageCounter()
-        self._conversations: dict[str, _Conversation] = {}
-        self._models: dict[str, _UsageCounter] = {}
-        self._tools: dict[str, _UsageCounter] = {}
-        self._breaches = Counter[str]()
+        self._conversations: dict[str, ConversationUsage] = {}
+        self._models: dict[str, UsageCounter] = {}
+        self._tools: dict[str, UsageCounter] = {}
+        self._breaches: dict[str, int] = {}
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event; one that comes again changes nothing."""
-        chat = self._conversations.get(recorded.conversation_id)
-        if chat is None:
-            chat = self._conversations[recorded.conversation_id] = _Conversation()
-        if recorded.version <= chat.version:
-            return
-        chat.version = recorded.version
-        match recorded.event:
-            case ModelResponded(completes=int()) as new:
-                self._complete(chat, new)
-            case ModelResponded() as response if not chat.knows(response):
-                self._add_response(chat, response, recorded.version)
-            case MessageAdded(role="user") | ToolPending(imported=True):
-                chat.turns.close()
-            case MessageAdded(role="assistant", turn=int(turn)):
-                chat.begin(turn)
-                chat.turns.add_turn(turn)
-            case ToolPending(turn=int(turn), call=call):
-                self._add_call(chat, turn, call.name)
-            case UsageLimitBreach(axis=axis):
-                self._breaches[axis] += 1
-            case _:
-                pass
+        self.extend((recorded,))
 
-    def _add_response(self, chat: _Conversation, stated: ModelResponded, version: int) -> None:
-        response = self._priced(chat, stated, version)
+    def extend(self, events: Iterable[Recorded]) -> Self:
+        """Take in events, or their headers, each conversation in its order."""
+        conversations, steps = self._conversations, self._steps
+        for recorded in events:
+            chat = conversations.get(recorded.conversation_id)
+            if chat is None:
+                chat = conversations[recorded.conversation_id] = ConversationUsage()
+            if recorded.version <= chat.version:
+                continue
+            chat.version = recorded.version
+            event: Any = recorded.event
+            step = steps.get(event.tag)
+            if step is not None and type(event) is not UnknownEvent:
+                step(self, chat, event)
+        return self
+
+    def _add_response(self, chat: ConversationUsage, event: ModelResponded) -> None:
+        if event.completes is not None:
+            self._complete(chat, event, event.completes)
+            return
+        if chat.knows(event):
+            return
+        response, estimate = self._priced(event)
+        if estimate is not None:
+            chat.estimates[chat.version] = estimate
         for counter in self._counters(chat, response):
             counter.add(response)
-        if chat.turns.add_response(response, version) is not None:
+        if chat.turns.add_response(response, chat.version) is not None:
             for name in chat.tools:
-                self._tools.setdefault(name, _UsageCounter()).add(response)
+                _counter_of(self._tools, name).add(response)
 
-    def _complete(self, chat: _Conversation, stated: ModelResponded) -> None:
-        estimate = chat.estimates.pop(stated.completes or 0, None) if stated.usage else None
-        new = self._priced(chat, stated, stated.completes or 0)
+    def _complete(self, chat: ConversationUsage, event: ModelResponded, version: int) -> None:
+        """Add what was not known of the response at `version`."""
+        replaced = chat.estimates.pop(version, None) if event.usage else None
+        new, estimate = self._priced(event)
+        if estimate is not None:
+            chat.estimates[version] = estimate
         for counter in self._counters(chat, new):
-            counter.complete(new, estimate)
+            counter.complete(new, replaced)
         if chat.turns.complete(new) is not None:
             for name in chat.tools:
-                self._tools[name].complete(new, estimate)
+                _counter_of(self._tools, name).complete(new, replaced)
 
-    def _counters(self, chat: _Conversation, response: ModelResponded) -> tuple[_UsageCounter, ...]:
-        model = response.model or UNKNOWN_MODEL
-        return self._overall, chat.counter, self._models.setdefault(model, _UsageCounter())
+    def _counters(
+        self, chat: ConversationUsage, response: ModelResponded
+    ) -> tuple[UsageCounter, UsageCounter]:
+        return chat.counter, _counter_of(self._models, response.model or UNKNOWN_MODEL)
 
-    def _priced(self, chat: _Conversation, stated: ModelResponded, version: int) -> ModelResponded:
-        """Return a response with its cost, noted as an estimate if the price table tells it."""
+    def _priced(self, stated: ModelResponded) -> tuple[ModelResponded, Decimal | None]:
+        """Return a response with its cost, and what the price table has told of it."""
         response = priced(stated, self._prices)
-        if response is not stated and response.usage and response.usage.cost is not None:
-            chat.estimates[version] = response.usage.cost
-        return response
+        is_estimate = response is not stated and response.usage is not None
+        return response, response.usage.cost if is_estimate and response.usage else None
 
-    def _add_call(self, chat: _Conversation, turn: int, name: str) -> None:
-        chat.begin(turn)
-        response = chat.turns.add_turn(turn)
-        if response is not None and name not in chat.tools:
-            self._tools.setdefault(name, _UsageCounter()).add(response)
-        chat.tools.add(name)
+    def _add_message(self, chat: ConversationUsage, event: MessageAdded) -> None:
+        if event.role == "user":
+            chat.turns.close()
+        elif event.role == "assistant" and event.turn is not None:
+            chat.add_turn(event.turn)
+
+    def _add_call(self, chat: ConversationUsage, event: ToolPending) -> None:
+        if event.imported:
+            chat.turns.close()
+        elif event.turn is not None:
+            response = chat.add_turn(event.turn)
+            name = event.call.name
+            if response is not None and name not in chat.tools:
+                _counter_of(self._tools, name).add(response)
+            chat.tools.add(name)
+
+    def _add_breach(self, _: ConversationUsage, event: UsageLimitBreach) -> None:
+        self._breaches[event.axis] = self._breaches.get(event.axis, 0) + 1
+
+    _steps: ClassVar[dict[str, Callable[..., None]]] = {
+        ModelResponded.tag: _add_response,
+        MessageAdded.tag: _add_message,
+        ToolPending.tag: _add_call,
+        UsageLimitBreach.tag: _add_breach,
+    }
 
     def result(self) -> UsageReport:
         """Return the usage of all events so far."""
-        conversations = {
-            name: chat.counter
-            for name, chat in self._conversations.items()
-            if chat.counter.responses
-        }
-        return UsageReport(
-            overall=self._overall.counts(),
-            by_conversation=_most_tokens_first(conversations),
-            by_model=_most_tokens_first(self._models),
-            by_tool=_most_tokens_first(self._tools),
-            breaches=_most_frequent_first(self._breaches),
-        )
+        conversations = {name: chat.counter for name, chat in self._conversations.items()}
+        return usage_report(conversations, self._models, self._tools, self._breaches)
 
 
-def _most_tokens_first(counters: dict[str, _UsageCounter]) -> dict[str, UsageCounts]:
-    names = sorted(counters, key=lambda name: (-counters[name].usage.total_tokens, name))
-    return {name: counters[name].counts() for name in names}
+def _counter_of(counters: dict[str, UsageCounter], name: str) -> UsageCounter:
+    counter = counters.get(name)
+    if counter is None:
+        counter = counters[name] = UsageCounter()
+    return counter
 
 
-def _most_frequent_first(counts: dict[str, int]) -> dict[str, int]:
+def usage_report(
+    conversations: Mapping[str, UsageCounter],
+    models: Mapping[str, UsageCounter],
+    tools: Mapping[str, UsageCounter],
+    breaches: Mapping[str, int],
+) -> UsageReport:
+    """Return what counters of conversations, models and tools have counted."""
+    overall = UsageCounter()
+    for counter in models.values():  # each response has one
+        overall.include(counter)
+    return UsageReport(
+        overall=_counts(overall),
+        by_conversation=_most_tokens_first(conversations),
+        by_model=_most_tokens_first(models),
+        by_tool=_most_tokens_first(tools),
+        breaches=_most_frequent_first(breaches),
+    )
+
+
+def _most_tokens_first(counters: Mapping[str, UsageCounter]) -> dict[str, UsageCounts]:
+    used = {name: counter for name, counter in counters.items() if counter.responses}
+    names = sorted(used, key=lambda name: (-used[name].usage.total_tokens, name))
+    return {name: _counts(used[name]) for name in names}
+
+
+def _counts(counter: UsageCounter) -> UsageCounts:
+    return UsageCounts(
+        responses=counter.responses,
+        unknown=counter.unknown,
+        usage=counter.usage,
+        latency=counter.latency.percentiles(),
+        finish_reasons=_most_frequent_first(counter.finish_reasons),
+    )
+
+
+def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -295,6 +273,7 @@ def usage_statistics(events: Iterable[Recorded], prices: Prices | None = None) -
     """Return what the responses of `events` have cost, by conversation, model and tool.
 
     `print` it, or encode it as JSON. The responses are the `ModelResponded` events. `prices` is a
-    price table for those that were recorded without their cost.
+    price table for those that were recorded without their cost. Of a feed only the headers are
+    read.
     """
-    return UsageStatistics(prices).extend(events).result()
+    return UsageStatistics(prices).extend(outlined(events)).result()

@@ -23,6 +23,7 @@ import pytest
 from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, Usage, validate
 from eventstore.migrate import REVISIONS
 from eventstore.testing import append, pending, running
+from projections import Projector
 from projections.cli import app
 from projections.cli.command_groups import GROUPS
 from projections.report import FIRST_LINE
@@ -967,12 +968,45 @@ def test_stats_are_read_from_tables_and_over_time(run: Command, store: EventStor
     assert run.here("stats", "--to", "2001-01-01", *tables).stdout == "0 calls of that time\n"
 
 
+def test_stats_tell_the_same_usage_from_tables(run: Command, store: EventStore) -> None:
+    """Text and JSON are those of the log; times and prices have no usage."""
+    tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
+    assert "usage" not in run.json("stats", *tables)
+    for number, usage in enumerate((Usage(1_000, 200, cost=Decimal("0.5")), None)):
+        store.conversation("chat").append(
+            ModelResponded("openai", "gpt-5", f"r{number}", "stop", usage, 1_234_567)
+        )
+        direct = run.json("stats", "--url", run.url)["usage"]
+        assert run.json("stats", *tables)["usage"] == direct
+        text = run.here("stats", "--url", run.url).stdout
+        part = text[text.index("responses of models" if number else "response of models") :]
+        assert run.here("stats", *tables).stdout.endswith(part)
+    assert "usage" not in run.here("stats", "--every", "24h", *tables).stdout
+    refused = run.refused("stats", "--prices", "prices.json", *tables, status=2)
+    assert "as they were recorded: leave out --prices, or --tables" in refused
+
+
+def test_stats_rebuilds_tables_without_usage(run: Command, store: EventStore) -> None:
+    """A former version made them; their times are read as before."""
+    place = f"sqlite:///{run.folder}/tables.db"
+    tables = ("--tables", place, "--url", run.url)
+    store.conversation("chat").append(ModelResponded("openai", usage=Usage(1, 2)))
+    with Projector(store, place, views=["statistics", "tools"]) as former:
+        former.catch_up()
+    refused = run.refused("stats", *tables, status=1)
+    assert "the tables hold no usage, only statistics, tools: rebuild them" in refused
+    assert "`toolledger stats --tables URL --rebuild`" in refused
+    assert run.json("stats", "--every", "365000d", *tables)[0]["overall"]["calls"] > 0
+    assert run.json("stats", *tables, "--rebuild")["usage"]["overall"]["responses"] == 1
+    assert run.json("stats", *tables)["usage"]["overall"]["responses"] == 1
+
+
 def test_stats_rebuilds_tables_of_another_version(run: Command, store: EventStore) -> None:
     """The command needs `--rebuild` for that, and leaves tables of a newer version alone."""
     place = f"sqlite:///{run.folder}/tables.db"
     tables = ("--tables", place, "--url", run.url)
     before = run.json("stats", *tables, "--rebuild")
-    for made, remedy in ((1, "stats --tables URL --rebuild`"), (3, "upgrade toolledger")):
+    for made, remedy in ((1, "stats --tables URL --rebuild`"), (4, "upgrade toolledger")):
         with sqlite3.connect(run.folder / "tables.db") as connection:
             connection.execute("UPDATE toolledger_projections SET format = ?", (made,))
         connection.close()

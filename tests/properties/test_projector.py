@@ -27,9 +27,10 @@ from projections.projector.conversations_table import (
     store_conversations,
 )
 from projections.projector.database import ProjectionDatabase
+from projections.projector.settings import ProjectorSettings
 
 moves = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 8), st.integers(0, 11)),
+    st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 11), st.integers(0, 11)),
     max_size=60,
 )
 # what the projector does after so many moves: nothing, catch up, begin anew, crash, rebuild
@@ -58,6 +59,7 @@ def crash(projector: Projector, *, late: bool) -> None:
     batch=st.sampled_from([1, 2, 7, 1000]),
     lanes=st.sampled_from([1, 3]),
     bucket=st.sampled_from([1, 60, 3600]),
+    cached=st.sampled_from([0, 200_000]),
 )
 @example(
     walk=[(0, 0, 0, 0), (0, 0, 7, 0), (0, 0, 4, 4), (0, 0, 6, 0)] * 3,
@@ -65,9 +67,18 @@ def crash(projector: Projector, *, late: bool) -> None:
     batch=1,
     lanes=1,
     bucket=1,
+    cached=200_000,
+)
+@example(
+    walk=[(0, 0, 9, 3), (0, 0, 8, 1), (0, 0, 0, 0), (0, 1, 9, 5), (0, 1, 9, 5), (0, 1, 0, 1)] * 3,
+    plan=["catch up", "reopen", "catch up", "crash late"] * 15,
+    batch=1,
+    lanes=3,
+    bucket=60,
+    cached=0,
 )
 def test_tables_equal_the_fold_whatever_happens_meanwhile(
-    walk: list[Any], plan: list[str], batch: int, lanes: int, bucket: int
+    walk: list[Any], plan: list[str], batch: int, lanes: int, bucket: int, cached: int
 ) -> None:
     """The projector is opened anew, rebuilt or killed at any point, with batches of any size."""
     clock = FrozenClock()
@@ -77,7 +88,12 @@ def test_tables_equal_the_fold_whatever_happens_meanwhile(
 
         def opened() -> Projector:
             return Projector(
-                store, tables, batch=batch, bucket=bucket, projections=[costs.CostPerTool()]
+                store,
+                tables,
+                batch=batch,
+                bucket=bucket,
+                projections=[costs.CostPerTool()],
+                settings=ProjectorSettings(max_cached_rows=cached),
             )
 
         with new_store(Path(folder) / "log.db", lanes, clock=clock) as store:

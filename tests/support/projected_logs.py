@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
@@ -16,10 +17,25 @@ from typing import Any
 import msgspec
 from support.statements import LAST_OF_A_BATCH, before_statements
 
-from eventstore import ErrorKind, EventStore, EventStoreError, Failure, ToolCompleted
+from eventstore import (
+    ErrorKind,
+    EventStore,
+    EventStoreError,
+    Failure,
+    ModelResponded,
+    ToolCompleted,
+    Usage,
+    UsageLimitBreach,
+)
 from eventstore.storage.chain import store_digest
 from eventstore.storage.sqlite.driver import driver
-from projections import CurrentTools, Projector, error_statistics, pending_approvals
+from projections import (
+    CurrentTools,
+    Projector,
+    error_statistics,
+    pending_approvals,
+    usage_statistics,
+)
 from projections.projector.database import LostRace, ProjectionDatabase
 from projections.statistics.durations import RELATIVE_ERROR
 
@@ -114,8 +130,29 @@ def act(store: EventStore, move: Move) -> None:
             code = (None, "timeout", "cancelled")[way % 3]
             failure = Failure(list(ErrorKind)[way % 7], "boom", code=code)
             chat.fail(call_id, failure, delay=1.5 if way > 4 else None)
+        elif what == 8:
+            chat.add_message(("user", "assistant")[way % 2], "\x00 hello")
+        elif what == 11:
+            chat.append(UsageLimitBreach(("cost", "requests")[way % 2], Decimal(1), Decimal(2)))
         else:
-            chat.add_message("user", "\x00 hello")
+            chat.append(responded(number, way))
+            if way % 2:  # what the log learned of this response, or of an earlier one
+                cost = Usage(way % 3, cost=Decimal(way) / 100)
+                version = max(1, chat.version - way // 2)
+                chat.append(ModelResponded(usage=cost, latency=way, completes=version))
+
+
+def responded(number: int, way: int) -> ModelResponded:
+    """Return a response of a model, which may have come before."""
+    cost = Decimal(way) / 1000 if way % 3 else None
+    return ModelResponded(
+        (None, "openai")[way % 2],
+        (None, "gpt-5", "caf\u00e9")[way % 3],
+        f"r{number}" if way % 4 else None,
+        ("stop", "length", None)[number % 3],
+        Usage(10 * number + way, way, number, cost=cost) if way % 5 else None,
+        way**6 if way > 2 else None,
+    )
 
 
 def check(projector: Projector, store: EventStore) -> None:
@@ -129,6 +166,8 @@ def check(projector: Projector, store: EventStore) -> None:
     for name, numbers in wanted.by_tool.items():
         check_times(found.by_tool[name], numbers)
     assert exact(found) == exact(wanted)
+    used, usage = projector.usage(), usage_statistics(log)
+    assert (used, str(used)) == (usage, str(usage))
     calls = sum(bucket.overall.calls for bucket in projector.timeline())
     assert calls == wanted.overall.calls
 
@@ -239,7 +278,7 @@ def rebuild_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
 
 def random_move(chance: random.Random) -> tuple[int, int, int]:
     """Return anything that `act` knows."""
-    return chance.randrange(30), chance.randrange(9), chance.randrange(12)
+    return chance.randrange(30), chance.randrange(12), chance.randrange(12)
 
 
 def write_and_project(url: str, tables: str, seed: int, moves: int) -> int:

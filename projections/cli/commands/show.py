@@ -50,6 +50,7 @@ from projections.formatting import arguments_text, duration, plural, share, tabl
 from projections.history.entries import Repair
 from projections.history.options import Collapse, OpenCalls
 from projections.history.projection import model_history
+from projections.projection import outlined
 from projections.replay import SHOWN_CHARACTERS, describe
 from projections.statistics.projection import error_statistics
 from projections.statistics.usage import UsageStatistics
@@ -57,6 +58,7 @@ from projections.statistics.usage import UsageStatistics
 if TYPE_CHECKING:
     from projections.projector import TimeBucket
     from projections.statistics.results import Statistics
+    from projections.statistics.usage import UsageReport
 
 StatusName = Literal["pending", "approved", "running", "completed", "failed", "rejected"]
 
@@ -379,19 +381,29 @@ def stats(  # noqa: PLR0913 - a parameter for each option
         raise typer.BadParameter(
             "the tables count all calls: leave out what chooses calls", param_hint="--tables"
         )
+    if tables is not None and prices is not None:
+        raise typer.BadParameter(
+            "the tables keep the costs as they were recorded: leave out --prices, or --tables",
+            param_hint="--prices",
+        )
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
     used = UsageStatistics(_price_table(prices))
     with open_store(url) as store:
         if tables is None:
-            events = _events(store, conversation_id, chosen)
-            found: Statistics | list[TimeBucket] = error_statistics(_noted(events, used))
-        else:
-            with caught_up(store, tables, rebuild=rebuild, processes=workers) as projector:
-                found = projector.timeline(*span) if over_time else projector.statistics()
-    usage = used.result()
-    if isinstance(found, list):
-        print_json(found) if as_json else _show_timeline(found)
-    elif as_json:
+            events = outlined(_events(store, conversation_id, chosen))
+            found = error_statistics(_noted(events, used))
+            _show_statistics(found, used.result(), as_json=as_json)
+            return
+        with caught_up(store, tables, rebuild=rebuild, processes=workers) as projector:
+            if over_time:
+                _show_timeline(projector.timeline(*span), as_json=as_json)
+            else:
+                _show_statistics(projector.statistics(), projector.usage(), as_json=as_json)
+
+
+def _show_statistics(found: Statistics, usage: UsageReport, *, as_json: bool) -> None:
+    """Print statistics, and the usage where there were responses."""
+    if as_json:
         more = {"usage": usage} if usage.overall.responses else {}
         print_json({**msgspec.structs.asdict(found), **more})
     else:
@@ -414,7 +426,10 @@ def _noted(events: Iterable[Recorded], usage: UsageStatistics) -> Iterator[Recor
         yield recorded
 
 
-def _show_timeline(buckets: list[TimeBucket]) -> None:
+def _show_timeline(buckets: list[TimeBucket], *, as_json: bool) -> None:
+    if as_json:
+        print_json(buckets)
+        return
     for line in table(_TIMELINE_HEADS, list(map(_timeline_row, buckets)), left=["from"]):
         say(line)
     say(f"{plural(sum(bucket.overall.calls for bucket in buckets), 'call')} of that time")

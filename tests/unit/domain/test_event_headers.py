@@ -31,7 +31,7 @@ from eventstore import (
 )
 from eventstore.domain.calls import same_json
 from eventstore.domain.codec import decode, encode
-from eventstore.domain.event_headers import HEADER_DECODERS
+from eventstore.domain.event_headers import HEADER_DECODERS, MessageHeader
 from eventstore.domain.events import EVENT_CLASSES, SCHEMAS
 from projections import CurrentTools, ErrorStatistics, error_statistics
 
@@ -73,7 +73,7 @@ def evolved(events: list[Any]) -> Tool | None:
 def test_every_event_class_has_a_header() -> None:
     """The header has the schema that is written today."""
     assert HEADER_DECODERS.keys() == {(tag, SCHEMAS[tag]) for tag in EVENT_CLASSES}
-    assert header(MessageAdded("user", (Text("hi"),))).tag == ""
+    assert header(MessageAdded("user", (Text("hi"),))) == MessageHeader("user")
     assert header(RunStarted("me")).tag == ""
 
 

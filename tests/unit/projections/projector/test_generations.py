@@ -110,6 +110,7 @@ def built_in(store: EventStore) -> Definition:
         projection.tables,
         "",
         lambda _: AssertionError("it is another definition"),
+        projection.version,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,20 @@ from eventstore import (
     Failure,
     FunctionCall,
     Lag,
+    ModelResponded,
     Pending,
     ToolCompleted,
     ToolPending,
+    Usage,
+    UsageLimitBreach,
 )
 from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import FrozenClock, message
-from projections import Progress, Projector, error_statistics
+from projections import Progress, Projector, UsageReport, error_statistics, usage_statistics
 from projections.projector import schema
 from projections.projector.database import LostRace
 from projections.projector.settings import ProjectorSettings
+from projections.statistics.durations import MAX_EXACT_DURATIONS
 
 
 def test_an_empty_log_is_projected(projector: Projector) -> None:
@@ -325,6 +330,111 @@ def test_events_without_their_call_are_anomalies(
     projector.catch_up()
     check(projector, store)
     assert projector.statistics().anomaly_count == 4
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_more_latencies_than_are_kept_exactly_are_those_of_the_fold(
+    tmp_path: Path, lanes: int
+) -> None:
+    """From then on buckets count them, in each row and in the sum of all lanes."""
+    with new_store(tmp_path / "many.db", lanes) as store, Projector(store, batch=900) as projector:
+        share = MAX_EXACT_DURATIONS // 2
+        for number in range(4):
+            latencies = range(1_000 * number, 1_000 * number + 97 * share, 97)
+            events = (ModelResponded("openai", "gpt-5", latency=each) for each in latencies)
+            store.conversation(f"chat{number}").append(*events)
+            projector.catch_up()
+            assert projector.usage() == usage_statistics(store.read())
+        assert projector.usage().overall.latency.count == 2 * MAX_EXACT_DURATIONS
+
+
+def test_usage_alone_can_be_projected(store: EventStore, tmp_path: Path) -> None:
+    """A response that comes again is known, and its turn too, by a projector that begins anew."""
+    url = f"sqlite:///{tmp_path}/tables.db"
+    chat = store.conversation("a")
+    response = ModelResponded("openai", "gpt-5", "r1", usage=Usage(100, 20), latency=7)
+    nameless = ModelResponded(None, "gpt-5", "r1", usage=Usage(3, 4))
+    for events in ([message()], [response], [response, nameless], [response]):
+        chat.request("look", {"n": chat.version})
+        chat.append(*events)
+        with Projector(store, url, views=["usage"]) as projector:
+            assert projector.catch_up() == len(events) + 1
+            used = projector.usage()
+        assert used == usage_statistics(store.read())
+    assert used.overall.usage == Usage(103, 24)
+    assert used.by_tool["look"].responses > 0
+
+
+def test_a_response_counts_for_the_tools_of_a_turn_that_was_stored(
+    store: EventStore, tmp_path: Path
+) -> None:
+    """The turn and its tools stand in tables until the response comes."""
+    url = f"sqlite:///{tmp_path}/tables.db"
+    chat = store.conversation("a")
+    steps = (
+        lambda: chat.request("look", {}),
+        lambda: chat.append(ModelResponded("openai", response_id="r1", usage=Usage(1, 2))),
+        lambda: chat.append(UsageLimitBreach("cost", Decimal(1), Decimal(2))),
+    )
+    for step in steps:
+        step()
+        with Projector(store, url, views=["usage"]) as projector:
+            projector.catch_up()
+            assert projector.usage() == usage_statistics(store.read())
+    assert projector_usage(store, url).by_tool["look"].usage == Usage(1, 2)
+
+
+def test_a_breach_counts_once_however_often_its_lane_is_stored(
+    store: EventStore, projector: Projector
+) -> None:
+    """The next commit adds nothing that was stored already."""
+    for number in range(3):
+        store.conversation("a").append(UsageLimitBreach("cost", Decimal(1), Decimal(number + 2)))
+        projector.catch_up()
+        assert projector.usage().breaches == {"cost": number + 1}
+
+
+def test_a_response_without_an_id_that_is_delivered_again_counts_once(
+    store: EventStore, path: Path, tmp_path: Path
+) -> None:
+    """Its version says so, which is stored where usage alone is projected, too."""
+    url = f"sqlite:///{tmp_path}/tables.db"
+    store.conversation("a").append(message(), ModelResponded("openai", usage=Usage(1, 2)))
+    assert projector_usage(store, url).overall.responses == 1
+    insert = "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
+    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload "
+    execute(path, insert + rest + "FROM toolledger_events WHERE position = 2")
+    execute(path, "UPDATE toolledger_events SET version = 9 WHERE position = 2")
+    execute(path, "UPDATE toolledger_events SET version = 2 WHERE position = 3")
+    execute(path, "UPDATE toolledger_lanes SET position = 3")
+    assert projector_usage(store, url).overall.responses == 1
+
+
+def projector_usage(store: EventStore, url: str) -> UsageReport:
+    """Return the usage from tables that a new projector has brought up to date."""
+    with Projector(store, url, views=["usage"]) as projector:
+        projector.catch_up()
+        return projector.usage()
+
+
+def test_responses_of_a_stored_conversation_are_not_kept_in_memory(
+    store: EventStore, projector: Projector
+) -> None:
+    """Their rows are looked up; what memory holds does not grow with them."""
+    chat = store.conversation("a")
+    sizes: set[int] = set()
+    for number in range(3):
+        chat.append(*(ModelResponded("openai", response_id=f"{number}-{n}") for n in range(50)))
+        chat.append(ModelResponded("openai", response_id="0-0"))
+        projector.catch_up()
+        (worker,) = projector._workers
+        (lane,) = worker._lanes.values()
+        assert lane._state is not None
+        sizes.add(len(lane._state))
+        turn = lane._state.views[-1]._turns["a"]
+        assert (turn.known, turn.stored) == (set(), set())
+    assert len(sizes) == 1
+    assert projector.usage().overall.responses == 150
 
 
 def test_a_repeated_event_changes_nothing(

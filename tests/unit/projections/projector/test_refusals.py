@@ -15,17 +15,20 @@ from support.statements import overtaken
 from eventstore import (
     CursorLost,
     EventStore,
+    ModelResponded,
     SchemaTooNew,
     StorageError,
 )
-from projections import Projector
+from eventstore.storage.sqlite.driver import driver
+from projections import Projector, usage_statistics
+from projections.projector.built_in import VIEWS
 from projections.projector.settings import ProjectorSettings
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"views": ["lost"]}, r"views are \('lost',\): pass some of statistics, tools"),
+        ({"views": ["lost"]}, r"views are \('lost',\): pass some of statistics, tools, usage"),
         ({"views": []}, r"views are \(\): pass some of"),
         ({"bucket": 0}, "bucket is 0: pass 1 or more"),
         ({"batch": 0}, "batch is 0: pass 1 or more"),
@@ -72,9 +75,9 @@ def test_only_projected_views_can_be_read(store: EventStore, tmp_path: Path) -> 
     with Projector(store, url, views=["tools"], bucket=60) as projector:
         projector.catch_up()
         assert len([*projector.tools()]) == 1
-        with pytest.raises(ValueError, match="the statistics are not projected, only tools"):
+        with pytest.raises(ValueError, match="hold no statistics, only tools: rebuild them"):
             projector.statistics()
-        with pytest.raises(ValueError, match="the statistics are not projected"):
+        with pytest.raises(ValueError, match="the tables hold no statistics"):
             projector.timeline()
     with Projector(store, url) as projector:
         assert projector.catch_up() == 0
@@ -85,7 +88,7 @@ def test_only_projected_views_can_be_read(store: EventStore, tmp_path: Path) -> 
             projector.catch_up()
         assert projector.rebuild() == 6
         assert projector.statistics().overall.calls == 2
-        with pytest.raises(ValueError, match="the tools are not projected"):
+        with pytest.raises(ValueError, match="the tables hold no tools"):
             projector.pending_approvals()
 
 
@@ -97,7 +100,7 @@ def test_tables_of_an_older_format_are_refused_until_rebuilt(
     projector.catch_up()
     execute(path, "UPDATE toolledger_projections SET format = 1")
     expected_message = (
-        r"sqlite:.*log\.db: another version of toolledger .*format 1, not 2.* --rebuild`"
+        r"sqlite:.*log\.db: another version of toolledger .*format 1, not 3.* --rebuild`"
     )
     for old in (projector.catch_up, projector.statistics):
         with pytest.raises(StorageError, match=expected_message):
@@ -108,17 +111,47 @@ def test_tables_of_an_older_format_are_refused_until_rebuilt(
     check(projector, store)
 
 
+def test_tables_without_usage_go_on_and_a_rebuild_adds_it(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """A former version made them, and could not advance those with usage."""
+    store.conversation("a").append(ModelResponded("openai"))
+    with Projector(store, views=["statistics", "tools"]) as former:
+        former.catch_up()
+    assert _formats(path) == [2]
+    with Projector(store) as later:
+        assert later.catch_up() == 0
+        assert later.statistics().events == 1
+        with pytest.raises(ValueError, match="the tables hold no usage, only statistics, tools: r"):
+            later.usage()
+    with Projector(store, views=VIEWS) as whole:
+        with pytest.raises(ValueError, match="made with views statistics,tools and buckets of"):
+            whole.catch_up()
+        whole.rebuild()
+        assert whole.usage() == usage_statistics(store.read())
+    assert _formats(path) == [3]
+    with Projector(store) as later:
+        assert later.usage().overall.responses == 1
+
+
+def _formats(path: Path) -> list[int]:
+    connection = driver().connect(str(path))
+    found = [row[0] for row in connection.execute("SELECT format FROM toolledger_projections")]
+    connection.close()
+    return found
+
+
 def test_tables_of_a_newer_format_are_left_alone(
     store: EventStore, projector: Projector, path: Path
 ) -> None:
     """A rebuild and a new projector refuse them, too."""
     run(store, "a")
     projector.catch_up()
-    execute(path, "UPDATE toolledger_projections SET format = 3")
+    execute(path, "UPDATE toolledger_projections SET format = 4")
     for attempt in (projector.catch_up, projector.rebuild, lambda: Projector(store)):
         with pytest.raises(SchemaTooNew, match=r"log\.db: a newer .*: upgrade toolledger, or"):
             attempt()
-    execute(path, "UPDATE toolledger_projections SET format = 2")
+    execute(path, "UPDATE toolledger_projections SET format = 3")
     check(projector, store)
 
 

@@ -177,10 +177,10 @@ def test_only_users_projections_may_be_kept(store: EventStore, url: str) -> None
     with open_with(store, url, costs.CostPerTool(), views=[]) as projector:
         assert projector.catch_up() == 3
         check_costs(projector, store)
-        message = "the statistics are not projected, only cost_per_tool: pass views with them"
+        message = "the tables hold no statistics, only cost_per_tool: rebuild them"
         with pytest.raises(ValueError, match=message):
             projector.statistics()
-        with pytest.raises(ValueError, match=r"the lost are not projected.*: pass projections"):
+        with pytest.raises(ValueError, match=r"the tables hold no lost, .*: pass projections"):
             projector.reading("lost")
 
 
@@ -302,7 +302,7 @@ def test_a_single_projection_can_be_rebuilt(store: EventStore, projector: Projec
     assert projector.rebuild(only="cost_per_tool") == 3
     assert projector.rebuild(only="tools") == 3
     assert projector.rebuild() == 6
-    with pytest.raises(ValueError, match="the prices are not projected, only statistics, tools, "):
+    with pytest.raises(ValueError, match="hold no prices, only statistics, tools, usage, "):
         projector.rebuild(only="prices")
     check(projector, store)
     check_costs(projector, store)

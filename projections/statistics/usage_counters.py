@@ -1,0 +1,101 @@
+"""The counters that usage statistics are kept in while events come in.
+
+The projector stores them as JSON: a field's name must not change.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TypeAlias
+
+import msgspec
+
+from eventstore import ModelResponded, Usage
+from projections.response_turns import ResponseTurns
+from projections.statistics.durations import Durations
+
+ResponseId: TypeAlias = tuple[str | None, str]
+"""The provider of a response, and the id that it gave."""
+
+
+class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
+    """What some responses have cost so far; `unknown` of them do not say their usage."""
+
+    responses: int = 0
+    unknown: int = 0
+    usage: Usage = Usage()
+    latency: Durations = msgspec.field(default_factory=Durations)
+    finish_reasons: dict[str, int] = {}
+
+    def add(self, response: ModelResponded) -> None:
+        """Count a response."""
+        self.responses += 1
+        if response.usage is None:
+            self.unknown += 1
+        else:
+            self.usage += response.usage
+        if response.latency is not None:
+            self.latency.add(response.latency)
+        if response.finish_reason is not None:
+            self._finished(response.finish_reason, 1)
+
+    def complete(self, new: ModelResponded, estimate: Decimal | None) -> None:
+        """Add what was not known of a response; its cost replaces the one that was estimated."""
+        if new.usage is not None:
+            self.unknown -= new.usage.total_tokens > 0
+            self.usage += new.usage
+            if estimate is not None and self.usage.cost is not None:
+                cost = max(self.usage.cost - estimate, Decimal(0))
+                self.usage = msgspec.structs.replace(self.usage, cost=cost)
+        if new.latency is not None:
+            self.latency.add(new.latency)
+        if new.finish_reason is not None:
+            self._finished(new.finish_reason, 1)
+
+    def include(self, other: UsageCounter) -> None:
+        """Add what another counter has counted."""
+        self.responses += other.responses
+        self.unknown += other.unknown
+        self.usage += other.usage
+        self.latency.include(other.latency)
+        self.latency.bound()
+        for reason, count in other.finish_reasons.items():
+            self._finished(reason, count)
+
+    def _finished(self, reason: str, count: int) -> None:
+        self.finish_reasons[reason] = self.finish_reasons.get(reason, 0) + count
+
+
+class ConversationUsage(msgspec.Struct, gc=False):
+    """The responses of one conversation, up to a version of it.
+
+    `tools` are those that the last turn has asked for, `known` the responses that have an id.
+    `estimates` are the costs that a price table has told, by the versions of the responses.
+    """
+
+    version: int = 0
+    counter: UsageCounter = msgspec.field(default_factory=UsageCounter)
+    turns: ResponseTurns = msgspec.field(default_factory=ResponseTurns)
+    tools: set[str] = set()
+    known: set[ResponseId] = set()
+    estimates: dict[int, Decimal] = {}
+
+    def add_turn(self, turn: int) -> ModelResponded | None:
+        """Take in an event of a turn; return the response of that turn, if it came before."""
+        if turn != self.turns.turn:
+            self.tools.clear()
+        return self.turns.add_turn(turn)
+
+    def knows(self, response: ModelResponded) -> bool:
+        """Return whether a response came before, and note that it has come."""
+        response_id = id_of(response)
+        if response_id is None:
+            return False
+        before = len(self.known)
+        self.known.add(response_id)
+        return len(self.known) == before
+
+
+def id_of(response: ModelResponded) -> ResponseId | None:
+    """Return what tells a response from others; None where it has no id."""
+    return None if response.response_id is None else (response.provider, response.response_id)
