@@ -217,7 +217,9 @@ def test_turns_that_pause_and_are_killed_pay_once(tmp_path: Path, kind: str) -> 
     url, bank = f"sqlite:///{tmp_path / 'agent.db'}", Bank(tmp_path / "books")
     chance = random.Random(kind)
     seen: Counter[str] = Counter()
-    for seed in range(12 * workers.LONG):
+    for seed in range(200):
+        if seed >= 12 * workers.LONG and seen["waiting"] and seen["unknown"]:
+            break  # where a random kill lands depends on the machine
         job = partial(pause_without_end, url, str(bank.path), seed, kind)
         with workers.children([job]) as ((process, pipe),):
             for _ in range(chance.randint(1, 12)):
