@@ -79,7 +79,8 @@ from eventstore.store import EventStore
 from eventstore.subscriptions.feed import Cursor, Feed
 
 if TYPE_CHECKING:
-    from eventstore.aio.conversation import AsyncAttempt, AsyncConversation
+    from eventstore.aio.attempt import AsyncAttempt
+    from eventstore.aio.conversation import AsyncConversation
     from eventstore.aio.reader import AsyncFeed, AsyncFollow
     from eventstore.aio.store import AsyncEventStore
     from eventstore.dispatch import (
@@ -280,7 +281,7 @@ __all__ = [
 _LAZY = {
     "AgentError": "eventstore.domain.agent_errors",
     "Approve": "eventstore.dispatch",
-    "AsyncAttempt": "eventstore.aio.conversation",
+    "AsyncAttempt": "eventstore.aio.attempt",
     "AsyncConversation": "eventstore.aio.conversation",
     "AsyncDispatcher": "eventstore.dispatch",
     "AsyncEventStore": "eventstore.aio.store",

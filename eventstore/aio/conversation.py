@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
 from eventstore.append import commands
-from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, checked_pauses, is_pause
+from eventstore.attempt import Pauses, checked_pauses
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Event, Recorded, RunStarted
-from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.failure import Failure
 from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.messages import Part
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
-from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
+from eventstore.errors import VersionConflict
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
 from eventstore.subscriptions.decision import PendingDecision
 from eventstore.subscriptions.sources import ConversationSource
@@ -35,12 +35,6 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.history_import import Imported
     from eventstore.providers.registry import AnyProvider
-
-
-NOT_RUN = Failure(
-    ErrorKind.INTERNAL, "cancelled before it ran: nothing has happened", code="not_run"
-)
-"""The failure of an attempt that was cancelled while its start was being recorded."""
 
 
 class AsyncConversation:
@@ -210,9 +204,7 @@ class AsyncConversation:
         If the task is cancelled while the start is being recorded, it is recorded that nothing has
         run.
         """
-        command = commands.start(self.id, call_id, attempt)
-        tool = await self.session.run(command, self._record_not_run)
-        return AsyncAttempt(self.session, self.id, tool)
+        return await begin_attempt(self.session, commands.start(self.id, call_id, attempt))
 
     @asynccontextmanager
     async def running(
@@ -224,20 +216,9 @@ class AsyncConversation:
         recorded does not enter the block, and it is recorded that nothing has run.
         """
         checked_pauses(pauses)
-        run = await self.begin(call_id, attempt)
-        try:
-            yield run
-        except BaseException as error:
-            if not run.ended:
-                try:
-                    await self.session.run(run.end(error, pauses))
-                except EventStoreError as unrecorded:
-                    end = "pause" if is_pause(error, pauses) else "failure"
-                    error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
-            raise
-        if not run.ended:
-            await run.fail(NO_RESULT)
-            raise SilentAttempt(call_id)
+        begun = await self.begin(call_id, attempt)
+        async with recording_end(self.session, begun, pauses):
+            yield begun
 
     async def record(
         self,
@@ -308,41 +289,3 @@ class AsyncConversation:
                 error_pattern=error_pattern,
             )
         )
-
-    async def _record_not_run(self, tool: Tool, cancelled: asyncio.CancelledError) -> None:
-        """Fail an attempt whose task was cancelled before the block was entered."""
-        try:
-            await self.session.run(commands.fail(self.id, tool.id, NOT_RUN, attempt=tool.attempts))
-        except EventStoreError as unrecorded:
-            cancelled.add_note(
-                f"call {tool.id!r} did not run, which was not recorded: {unrecorded}"
-            )
-
-
-class AsyncAttempt(StartedAttempt):
-    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
-
-    def __init__(self, session: AsyncSession, conversation_id: str, tool: Tool) -> None:
-        super().__init__(conversation_id, tool)
-        self._session = session
-
-    async def complete(self, result: object) -> Tool:
-        """Record the result: any value."""
-        # The tool has done its work: if that cannot be recorded now, it has still not failed.
-        self.ended = True
-        self.tool = await self._session.run(self.completion(result))
-        return self.tool
-
-    async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
-        """Record that it pauses: the call waits again; see `Attempt.pause`."""
-        self.tool = await self._session.run(self.suspension(until, reason))
-        self.ended = True
-        return self.tool
-
-    async def fail(
-        self, error: BaseException | Failure | str, *, delay: float | None = None
-    ) -> Tool:
-        """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        self.tool = await self._session.run(self.failure(error, delay))
-        self.ended = True
-        return self.tool

@@ -206,7 +206,7 @@ def start(
     """Record that an attempt begins; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
-    not started. Neither is one that was edited since it was `checked`.
+    not started. Neither is one that was edited or started since it was `checked`.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
@@ -222,9 +222,9 @@ def start(
         check_startable(tool)
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
-        if checked is not None and checked.edit != tool.edit:
+        if checked is not None and (checked.edit, checked.attempts) != (tool.edit, tool.attempts):
             raise IllegalTransition(
-                tool.status.name, "running", call_id, "it was edited meanwhile: look at it again"
+                tool.status.name, "running", call_id, "it has changed meanwhile: look at it again"
             )
         number = tool.attempts + 1 if attempt is None else attempt
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)

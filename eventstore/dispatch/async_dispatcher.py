@@ -241,7 +241,7 @@ def _cancelled_before(
     effect: Effect, cancel: BaseException
 ) -> tuple[RunResult | None, BaseException | None]:
     """Return the answer and error of an effect that a cancel came before."""
-    from eventstore.aio.conversation import NOT_RUN
+    from eventstore.aio.attempt import NOT_RUN
 
     if isinstance(effect, RunTool):
         return RunResult(NOT_RUN, cancel, cancelled=True), None

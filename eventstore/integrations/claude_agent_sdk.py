@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         ToolResultBlock,
     )
 
-    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.tool import Tool
 
 PROVIDER: Final = "anthropic"

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from google.adk.sessions import Session
     from google.adk.tools import ToolContext
 
-    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.tool import Tool
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import InputRequiredResult
 
-    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.failure import Failure
 
 

@@ -87,6 +87,7 @@ class Ledger(SessionABC):
         self.session_id = chat.id
         self.session_settings = None
         self._calls = AsyncRecordedCalls(chat, "openai-agents")
+        self._answered_at = 0  # the version of the last response, as far as that was looked for
         self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
         self._replayed: ModelResponse | None = None
         self._resumed_history: list[JsonObject] | None = (
@@ -185,12 +186,8 @@ class Ledger(SessionABC):
         outputs = [item for item in after if item.get("type") == "function_call_output"]
         await self._record_outputs({str(item.get("call_id")): item for item in outputs})
         words = [item for item in after if item.get("role") in _WORDS]
-        stored = 0
-        async for recorded in self.chat.events():
-            if isinstance(recorded.event, MessageAdded):
-                stored = 0 if recorded.event.role == "assistant" else stored + 1
-        for item in words[stored:]:
-            await self.chat.record(item, PROVIDER)
+        if words:
+            await self._record_words(words)
         return None
 
     async def record_response(self, response: object, latency: float) -> None:
@@ -202,6 +199,18 @@ class Ledger(SessionABC):
             whole["id"] = name
         tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
+
+    async def _record_words(self, words: list[JsonObject]) -> None:
+        """Record the words after the last response, but for those that are recorded."""
+        stored = 0
+        async for recorded in self.chat.events(self._answered_at):
+            event = recorded.event
+            if isinstance(event, MessageAdded) and event.role == "assistant":
+                self._answered_at, stored = recorded.version, 0
+            elif isinstance(event, MessageAdded):
+                stored += 1
+        for item in words[stored:]:
+            await self.chat.record(item, PROVIDER)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
         """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
@@ -239,14 +248,16 @@ class Ledger(SessionABC):
         run = tool.on_invoke_tool
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            found = await self._calls.find(context.tool_call_id)
+            found = await self._calls.find_to_run(context.tool_call_id)
             if found is None:
                 raise LookupError(f"the log has no call {context.tool_call_id!r}")
             if not may_run(found):
                 return shown_text(await self._calls.answer(found))
             if tool.needs_approval is True and isinstance(found.status, Pending):
                 found = await self.chat.approve(found.id, reason="by the host")
-            async with self.chat.running(found.id) as attempt:
+            async with self._calls.running(found) as attempt:
+                if attempt is None:
+                    return await invoke(context, arguments)
                 given = arguments if found.edit is None else json.dumps(attempt.arguments)
                 try:
                     result = await run(context, given)

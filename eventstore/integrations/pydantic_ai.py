@@ -90,7 +90,7 @@ class Ledger(AbstractCapability[Any]):
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
-        self._answered_at = 0  # the version of the last response
+        self._answered_at = 0  # the version of the last response, as far as that was looked for
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
 
     async def history(self) -> list[messages.ModelMessage]:
@@ -172,14 +172,18 @@ class Ledger(AbstractCapability[Any]):
         handler: WrapToolExecuteHandler,
     ) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
-        tool = await self._tool(ctx, call)
+        tool = await self._tool(ctx, call, to_run=True)
         if ctx.tool_call_approved and type(tool.status) is Pending:
             tool = await self.chat.approve(tool.id, _edit(tool, args), reason="by the host")
         if tool.attempts and not ctx.tool_call_approved and _awaits_approval(tool):
             raise exceptions.ApprovalRequired  # it paused before: the decision comes as a result
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
-        async with self.chat.running(tool.id, pauses=_PAUSES) as attempt:
+        async with self._calls.running(tool, _PAUSES) as attempt:
+            if attempt is None:
+                return await self.wrap_tool_execute(
+                    ctx, call=call, tool_def=tool_def, args=args, handler=handler
+                )
             try:
                 result = await handler(args)
             except _WRAPPERS as error:
@@ -211,6 +215,8 @@ class Ledger(AbstractCapability[Any]):
         """Record the system's and the user's words after the last response, if they are new."""
         said = [part for message in _after_response(given) for part in message.parts]
         events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
+        if not events:
+            return
         stored: list[MessageAdded] = []
         async for recorded in self.chat.events(self._answered_at):
             event = recorded.event
@@ -254,13 +260,16 @@ class Ledger(AbstractCapability[Any]):
             elif part.outcome == "success":
                 await self.chat.complete(tool.id, text, synthetic=True)
 
-    async def _tool(self, ctx: RunContext[Any], call: messages.ToolCallPart) -> Tool:
-        """Return the call in the log.
+    async def _tool(
+        self, ctx: RunContext[Any], call: messages.ToolCallPart, *, to_run: bool = False
+    ) -> Tool:
+        """Return the call in the log, for `running` or as it stands now.
 
         Where words came first, `run_stream` runs tools before it shows the response: then the call
         is recorded by itself, and the words after it.
         """
-        tool = await self._calls.find(call.tool_call_id)
+        find = self._calls.find_to_run if to_run else self._calls.find
+        tool = await find(call.tool_call_id)
         if tool is not None and _is_made_in(ctx.messages, call.tool_call_id):
             return tool
         step = _step(ctx)

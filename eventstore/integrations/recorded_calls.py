@@ -8,25 +8,33 @@ The rule for a call that a framework is about to run:
 2. A call that has completed, failed or been rejected gives its recorded answer.
 3. A call that was started and has no recorded end may have taken effect. It gives the answer
    "outcome unknown" and does not run. `chat.complete` or `chat.fail` settle it.
+4. A call of the response that was just recorded need not be read before it starts: the start is
+   decided on the log as it is then, and refused for a call that has changed. That one is read.
 """
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from eventstore.aio.attempt import begin_attempt, recording_end
+from eventstore.append import commands
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.statuses import Approved, Pending
+from eventstore.domain.statuses import Approved, Completed, Failed, Pending
+from eventstore.errors import IllegalTransition
 from eventstore.history_import import record_turn
 from eventstore.policies.prices import priced
 from eventstore.providers.registry import list_key
 from projections import model_history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
+    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.append.commands import Command
+    from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
@@ -42,6 +50,8 @@ class RecordedCalls:
         self._chat = chat
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
+        self._new: dict[str, Tool] = {}  # of the last response, as recorded, by the framework's ids
+        self._ended: set[str] = set()  # the framework's ids of calls that have ended here
 
     def record(
         self,
@@ -73,8 +83,25 @@ class RecordedCalls:
         )
 
     def know(self, tools: Iterable[Tool]) -> None:
-        """Take in calls that were just recorded: the framework's ids mean these from now on."""
-        self._ids.update((tool.provider_call_id or tool.id, tool.id) for tool in tools)
+        """Take in the calls of a response that was just recorded.
+
+        The framework's ids mean these from now on.
+        """
+        self._new = {_id_in_framework(tool): tool for tool in tools}
+        self._ids.update((call_id, tool.id) for call_id, tool in self._new.items())
+        self._ended.difference_update(self._new)
+
+    def take_new(self, call_id: str) -> Tool | None:
+        """Return a call of the last response as it was recorded; None from the second time on."""
+        return self._new.pop(call_id, None)
+
+    def note_end(self, tool: Tool) -> None:
+        """Take in that a call has ended here."""
+        self._ended.add(_id_in_framework(tool))
+
+    def not_ended(self, call_ids: Sequence[str]) -> list[str]:
+        """Return the framework's ids of calls that have not ended here."""
+        return [call_id for call_id in call_ids if call_id not in self._ended]
 
     def find(self, call_id: str) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None."""
@@ -93,7 +120,9 @@ class RecordedCalls:
         It reads nothing of the calls that it knows, however many have ended.
         """
         if not self._ids.keys() >= set(call_ids):
-            self.know(self._chat.tools.values())
+            self._ids.update(
+                (_id_in_framework(tool), tool.id) for tool in self._chat.tools.values()
+            )
         known = {call_id: self._ids[call_id] for call_id in call_ids if call_id in self._ids}
         session = self._chat.session.outside_transaction(self._chat.id)
         tools = session.open_tools(self._chat.id, known.values())
@@ -136,6 +165,7 @@ class AsyncRecordedCalls:
     """`RecordedCalls` for asyncio, of a conversation of an `AsyncEventStore`."""
 
     def __init__(self, chat: AsyncConversation, framework: str) -> None:
+        self._chat_id = chat.id
         self._session = chat.session
         self._calls = RecordedCalls(chat.blocking, framework)
         self.know = self._calls.know
@@ -158,11 +188,40 @@ class AsyncRecordedCalls:
         """Return the latest call to which the framework gave this id, or None."""
         return await self._session.call(lambda: self._calls.find(call_id))
 
+    async def find_to_run(self, call_id: str) -> Tool | None:
+        """Return the same for `running`; a call that was just recorded is not read."""
+        return self._calls.take_new(call_id) or await self.find(call_id)
+
+    @asynccontextmanager
+    async def running(
+        self, tool: Tool, pauses: Pauses = ()
+    ) -> AsyncGenerator[AsyncAttempt | None, None]:
+        """Run a call as `AsyncConversation.running` does, unless it has changed since it was read.
+
+        Then there is no attempt, and the call is to be found again.
+        """
+        start = commands.start(self._chat_id, tool.id, checked=tool)
+        attempt: AsyncAttempt | None = None
+        try:
+            attempt = await begin_attempt(self._session, start)
+        except IllegalTransition:
+            now = await self._session.call(lambda: self._calls.now(tool.id))
+            if (now.status, now.attempts) == (tool.status, tool.attempts):
+                raise
+        if attempt is None:
+            yield None
+            return
+        async with recording_end(self._session, attempt, pauses):
+            yield attempt
+        if isinstance(attempt.tool.status, Completed | Failed):
+            self._calls.note_end(attempt.tool)
+
     async def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
         """Return which of the framework's ids are calls that have neither begun nor ended."""
-        if not call_ids:
+        unsure = self._calls.not_ended(call_ids)
+        if not unsure:
             return {}
-        return await self._session.call(lambda: self._calls.unanswered(call_ids))
+        return await self._session.call(lambda: self._calls.unanswered(unsure))
 
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
@@ -191,6 +250,10 @@ def awaited_chat(chat: Conversation | AsyncConversation) -> AsyncConversation:
     if isinstance(chat, Conversation):
         raise TypeError(f"chat is {chat!r}: for asyncio open the log with AsyncEventStore")
     return chat
+
+
+def _id_in_framework(tool: Tool) -> str:
+    return tool.provider_call_id or tool.id
 
 
 def may_run(tool: Tool) -> bool:

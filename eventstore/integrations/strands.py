@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from strands.agent import AgentResult
     from strands.middleware.stages import ExecuteToolContext
 
-    from eventstore.aio.conversation import AsyncAttempt
+    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.tool import Tool
 
     Next = Callable[[ExecuteToolContext], AsyncIterator[Any]]

@@ -17,7 +17,8 @@ import pytest
 from support.storages import open_limited
 
 from eventstore import AsyncEventStore, EventStore
-from eventstore.aio.conversation import AsyncAttempt, AsyncConversation
+from eventstore.aio.attempt import AsyncAttempt
+from eventstore.aio.conversation import AsyncConversation
 from eventstore.storage.interface import Storage
 from eventstore.testing import EventStoreContract, OpenStorage, SharedEventStoreContract
 

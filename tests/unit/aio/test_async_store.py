@@ -30,7 +30,7 @@ from eventstore import (
     VersionConflict,
     fingerprint,
 )
-from eventstore.aio.conversation import NOT_RUN
+from eventstore.aio.attempt import NOT_RUN
 from eventstore.aio.reader import PAGE_EVENTS, Reading, wait
 from eventstore.aio.store import Opening
 from eventstore.append import commands

@@ -1,0 +1,96 @@
+"""One attempt to run a call, for asyncio; `eventstore.attempt` has the rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from eventstore.append import commands
+from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, is_pause
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.errors import EventStoreError, SilentAttempt
+
+if TYPE_CHECKING:
+    from eventstore.aio.session import AsyncSession
+    from eventstore.append.commands import Command
+    from eventstore.domain.times import Moment
+    from eventstore.domain.tool import Tool
+
+NOT_RUN = Failure(
+    ErrorKind.INTERNAL, "cancelled before it ran: nothing has happened", code="not_run"
+)
+"""The failure of an attempt that was cancelled while its start was being recorded."""
+
+
+class AsyncAttempt(StartedAttempt):
+    """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
+
+    def __init__(self, session: AsyncSession, conversation_id: str, tool: Tool) -> None:
+        super().__init__(conversation_id, tool)
+        self._session = session
+
+    async def complete(self, result: object) -> Tool:
+        """Record the result: any value."""
+        # The tool has done its work: if that cannot be recorded now, it has still not failed.
+        self.ended = True
+        self.tool = await self._session.run(self.completion(result))
+        return self.tool
+
+    async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
+        """Record that it pauses: the call waits again; see `Attempt.pause`."""
+        self.tool = await self._session.run(self.suspension(until, reason))
+        self.ended = True
+        return self.tool
+
+    async def fail(
+        self, error: BaseException | Failure | str, *, delay: float | None = None
+    ) -> Tool:
+        """Record the failure; `delay` is the wait in seconds before the next attempt."""
+        self.tool = await self._session.run(self.failure(error, delay))
+        self.ended = True
+        return self.tool
+
+
+async def begin_attempt(session: AsyncSession, start: Command[Tool]) -> AsyncAttempt:
+    """Record the start of a call, and return the attempt.
+
+    If the task is cancelled meanwhile, it is recorded that nothing has run.
+    """
+
+    async def record_not_run(tool: Tool, cancelled: asyncio.CancelledError) -> None:
+        failure = commands.fail(start.conversation_id, tool.id, NOT_RUN, attempt=tool.attempts)
+        try:
+            await session.run(failure)
+        except EventStoreError as unrecorded:
+            cancelled.add_note(
+                f"call {tool.id!r} did not run, which was not recorded: {unrecorded}"
+            )
+
+    tool = await session.run(start, record_not_run)
+    return AsyncAttempt(session, start.conversation_id, tool)
+
+
+@asynccontextmanager
+async def recording_end(
+    session: AsyncSession, attempt: AsyncAttempt, pauses: Pauses
+) -> AsyncGenerator[None, None]:
+    """Record the end of an attempt on exit, if the block has not recorded it.
+
+    Raises:
+        SilentAttempt: the block has no exception, and recorded no end.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not attempt.ended:
+            try:
+                await session.run(attempt.end(error, pauses))
+            except EventStoreError as unrecorded:
+                end, call_id = "pause" if is_pause(error, pauses) else "failure", attempt.tool.id
+                error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
+        raise
+    if not attempt.ended:
+        await attempt.fail(NO_RESULT)
+        raise SilentAttempt(attempt.tool.id)
