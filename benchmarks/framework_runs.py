@@ -61,7 +61,7 @@ def pydantic_ai(calls: int) -> tuple[Run, Run]:
 
     from eventstore.integrations.pydantic_ai import Ledger
 
-    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    async def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         if any(isinstance(message, ModelResponse) for message in messages):
             return ModelResponse([TextPart(WORDS)])
         made = range(calls)
@@ -77,7 +77,7 @@ def pydantic_ai(calls: int) -> tuple[Run, Run]:
         hand = ByHand(chat)
 
         async def recorded(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            response = answer(messages, info)
+            response = await answer(messages, info)
             await hand.said(len(response.tool_calls))
             return response
 
