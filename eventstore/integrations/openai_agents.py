@@ -24,7 +24,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.domain.events import MessageAdded
@@ -37,7 +38,10 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
+from eventstore.providers.compaction import compact
+from eventstore.providers.parsing import parse_own
 from eventstore.providers.sdk_objects import member, plain
+from eventstore.providers.to_events import events_of_history
 
 try:
     from agents import (
@@ -87,7 +91,6 @@ class Ledger(SessionABC):
         self.session_id = chat.id
         self.session_settings = None
         self._calls = AsyncRecordedCalls(chat, "openai-agents")
-        self._answered_at = 0  # the version of the last response, as far as that was looked for
         self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
         self._replayed: ModelResponse | None = None
         self._resumed_history: list[JsonObject] | None = (
@@ -142,7 +145,10 @@ class Ledger(SessionABC):
         handoffs = [
             self.wrapped(other) if isinstance(other, Agent) else other for other in agent.handoffs
         ]
-        return agent.clone(model=_RecordedModel(self, agent.model), tools=tools, handoffs=handoffs)
+        copied = copy.copy(agent)
+        copied.model = _RecordedModel(self, agent.model)
+        copied.tools, copied.handoffs = [*tools], [*handoffs]
+        return copied
 
     # the session
 
@@ -179,38 +185,24 @@ class Ledger(SessionABC):
         replayed, self._replayed = self._replayed, None
         if replayed is not None:
             return replayed
-        after: list[JsonObject] = []
-        for given_item in ItemHelpers.input_to_new_input_list(given):
-            item = cast("JsonObject", given_item)
-            after = [*after, item] if _is_given(item) else []
-        outputs = [item for item in after if item.get("type") == "function_call_output"]
+        said = [{"role": "user", "content": given}] if isinstance(given, str) else _tail(given)
+        outputs = [item for item in said if item.get("type") == "function_call_output"]
         await self._record_outputs({str(item.get("call_id")): item for item in outputs})
-        words = [item for item in after if item.get("role") in _WORDS]
+        words: Any = [item for item in said if item.get("role") in _WORDS]
         if words:
-            await self._record_words(words)
+            events = _words_added(ItemHelpers.input_to_new_input_list(words))
+            await self._calls.record_words(lambda stored: events[len(stored) :])
         return None
 
     async def record_response(self, response: object, latency: float) -> None:
         """Record a response and its calls, before any of them runs."""
         output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
         name = member(response, "response_id") or member(response, "id")
-        whole = {"output": output, "usage": member(response, "usage")}
+        whole: JsonObject = {"output": output, "usage": _usage(member(response, "usage"))}
         if name is not None:
             whole["id"] = name
         tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
-
-    async def _record_words(self, words: list[JsonObject]) -> None:
-        """Record the words after the last response, but for those that are recorded."""
-        stored = 0
-        async for recorded in self.chat.events(self._answered_at):
-            event = recorded.event
-            if isinstance(event, MessageAdded) and event.role == "assistant":
-                self._answered_at, stored = recorded.version, 0
-            elif isinstance(event, MessageAdded):
-                stored += 1
-        for item in words[stored:]:
-            await self.chat.record(item, PROVIDER)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
         """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
@@ -328,6 +320,29 @@ class _RecordedModel(Model):
 def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Return the input of a model's request: the second argument, or the one of that name."""
     return named["input"] if "input" in named else args[1]
+
+
+def _tail(items: list[JsonObject]) -> list[JsonObject]:
+    """Return the input items after the model's last one."""
+    return list(takewhile(_is_given, reversed(items)))[::-1]
+
+
+def _words_added(items: list[Any]) -> list[MessageAdded]:
+    """Return the events of someone's words."""
+    parsed = [compact(item, PROVIDER) for item in parse_own(items, PROVIDER)]
+    events = events_of_history(parsed, PROVIDER).events
+    return [event for event in events if isinstance(event, MessageAdded)]
+
+
+def _usage(used: object) -> JsonObject:
+    """Return the tokens that a response has used, by the names of the API."""
+    read, written = member(used, "input_tokens_details"), member(used, "output_tokens_details")
+    return {
+        "input_tokens": member(used, "input_tokens"),
+        "output_tokens": member(used, "output_tokens"),
+        "input_tokens_details": {"cached_tokens": member(read, "cached_tokens")},
+        "output_tokens_details": {"reasoning_tokens": member(written, "reasoning_tokens")},
+    }
 
 
 def _is_given(item: JsonObject) -> bool:

@@ -90,7 +90,6 @@ class Ledger(AbstractCapability[Any]):
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
-        self._answered_at = 0  # the version of the last response, as far as that was looked for
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
 
     async def history(self) -> list[messages.ModelMessage]:
@@ -215,23 +214,8 @@ class Ledger(AbstractCapability[Any]):
         """Record the system's and the user's words after the last response, if they are new."""
         said = [part for message in _after_response(given) for part in message.parts]
         events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
-        if not events:
-            return
-        stored: list[MessageAdded] = []
-        async for recorded in self.chat.events(self._answered_at):
-            event = recorded.event
-            if isinstance(event, MessageAdded) and event.role == "assistant":
-                self._answered_at = recorded.version
-                stored = []
-            elif isinstance(event, MessageAdded):
-                stored.append(event)
-        known = 0
-        for new, there in zip(events, stored, strict=False):
-            if (new.role, new.parts) != (there.role, there.parts):
-                break
-            known += 1
-        if events[known:]:
-            await self.chat.append(*events[known:])
+        if events:
+            await self._calls.record_words(lambda stored: _without_stored(events, stored))
 
     async def _record_response(
         self, ctx: RunContext[Any], response: messages.ModelResponse
@@ -347,6 +331,18 @@ def _after_response(given: Sequence[messages.ModelMessage]) -> list[messages.Mod
     for message in given:
         after = [] if isinstance(message, messages.ModelResponse) else [*after, message]
     return after
+
+
+def _without_stored(
+    said: Sequence[MessageAdded], stored: Sequence[MessageAdded]
+) -> Sequence[MessageAdded]:
+    """Return words without those at their beginning that are stored."""
+    known = 0
+    for new, there in zip(said, stored, strict=False):
+        if (new.role, new.parts) != (there.role, there.parts):
+            break
+        known += 1
+    return said[known:]
 
 
 def _message_added(part: messages.SystemPromptPart | messages.UserPromptPart) -> MessageAdded:

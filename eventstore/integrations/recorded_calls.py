@@ -14,12 +14,15 @@ The rule for a call that a framework is about to run:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append import commands
+from eventstore.append.commands import Command
 from eventstore.conversation import Conversation
+from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
@@ -29,11 +32,12 @@ from eventstore.providers.registry import list_key
 from projections import model_history
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
-    from eventstore.append.commands import Command
+    from eventstore.append.conversation_state import ConversationState
+    from eventstore.append.tool_fold import LookUp
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
     from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
     from eventstore.providers.registry import AnyProvider
+
+
+SelectNew: TypeAlias = Callable[[Sequence[MessageAdded]], Sequence[MessageAdded]]
+"""Selects the words to append, of those that are stored since the last response."""
 
 
 class RecordedCalls:
@@ -52,6 +60,7 @@ class RecordedCalls:
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
         self._new: dict[str, Tool] = {}  # of the last response, as recorded, by the framework's ids
         self._ended: set[str] = set()  # the framework's ids of calls that have ended here
+        self._answered_at = 0  # the version of the last response, as far as that was looked for
 
     def record(
         self,
@@ -81,6 +90,25 @@ class RecordedCalls:
         return record_turn(
             self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
         )
+
+    def recording_words(self, select: SelectNew) -> Command[None]:
+        """Return the append of what people said since the last response.
+
+        `select` gets the words since then that are stored, and returns those to append.
+        """
+
+        def decide(_: ConversationState, __: LookUp) -> Sequence[MessageAdded]:
+            stored: list[MessageAdded] = []
+            for recorded in self._chat.session.events(self._chat.id, self._answered_at):
+                event = recorded.event
+                if isinstance(event, MessageAdded) and event.role == "assistant":
+                    self._answered_at = recorded.version
+                    stored = []
+                elif isinstance(event, MessageAdded):
+                    stored.append(event)
+            return select(stored)
+
+        return Command(self._chat.id, decide, lambda _: None, exclusive=True)
 
     def know(self, tools: Iterable[Tool]) -> None:
         """Take in the calls of a response that was just recorded.
@@ -183,6 +211,10 @@ class AsyncRecordedCalls:
         tools = await self._session.run(command)
         self.know(tools)
         return tools
+
+    async def record_words(self, select: SelectNew) -> None:
+        """Record what people said since the last response; see `RecordedCalls.recording_words`."""
+        await self._session.run(self._calls.recording_words(select))
 
     async def find(self, call_id: str) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None."""
