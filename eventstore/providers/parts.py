@@ -223,11 +223,12 @@ def _is_shown_by_user(part: Part, provider: str) -> bool:
     return not isinstance(part, Text)
 
 
-def answer_text(answer: Answer) -> str:
-    """Return an answer as one text, for a tool message without an error flag.
+def answer_text(answered: Call | Answer) -> str:
+    """Return a call's answer as one text, for a tool message without an error flag.
 
     An error is the object `{"error": "..."}`. The line that the library adds comes last.
     """
+    answer = answered.answer if isinstance(answered, Call) else answered
     text = _encode({"error": answer.text}).decode() if answer.is_error else answer.text
     return f"{text}\n{answer.note}" if answer.note else text
 

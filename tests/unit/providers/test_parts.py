@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventstore import Opaque
-from eventstore.providers import Answer, answer_text
+from eventstore.providers import Answer, Call, answer_text
 from eventstore.providers.model import Change
 from eventstore.providers.parts import foreign_text
 from eventstore.providers.registry import PROVIDERS, adapter_of
@@ -147,3 +147,5 @@ def test_a_later_system_message_keeps_its_text(target: str) -> None:
 def test_an_answer_is_one_text_for_a_framework(answer: Answer, text: str) -> None:
     """Without an error flag the text itself says that it is an error."""
     assert answer_text(answer) == text
+    call = Call("c", "look", {}, answer)
+    assert answer_text(call) == text
