@@ -145,7 +145,9 @@ def record(  # noqa: PLR0913 - each with a default
     known = [_event_id(place, 0)] if place else ids
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        events = to_events(items, state, look_up, provider, imported=False).events
+        events = _in_whole_messages(
+            to_events(items, state, look_up, provider, imported=False).events
+        )
         if broken_off:
             events = _marked_broken_off(events)
         said = len(events)
@@ -235,6 +237,21 @@ def _recorded_tools(
 def _is_one_of(event_id: bytes, known: Sequence[bytes], place: bytes) -> bool:
     """Return whether an event is of the response at `place`; without one, whether it is known."""
     return event_id[:_PLACE_BYTES] == _marked(place) if place else event_id in known
+
+
+def _in_whole_messages(events: Sequence[Event]) -> list[Event]:
+    """Return events with one message for all items of a turn: some providers' have several."""
+    whole: list[Event] = []
+    places: dict[int, int] = {}  # of messages in `whole`, by their turns
+    for event in events:
+        if type(event) is MessageAdded and event.turn is not None:
+            place = places.setdefault(event.turn, len(whole))
+            if place < len(whole):
+                first: Any = whole[place]
+                whole[place] = first.continued_by(event)
+                continue
+        whole.append(event)
+    return whole
 
 
 def _marked_broken_off(events: Sequence[Event]) -> list[Event]:

@@ -185,6 +185,19 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     results: tuple[str, ...] = ()
     broken_off: bool = False
 
+    def continued_by(self, piece: MessageAdded) -> MessageAdded:
+        """Return an assistant message with a further piece of it."""
+        first: object = self.native
+        more: object = piece.native
+        are_lists = isinstance(first, list) and isinstance(more, list)
+        return msgspec.structs.replace(
+            self,
+            parts=self.parts + piece.parts,
+            calls=self.calls + piece.calls,
+            native=[*self.native, *piece.native] if are_lists else None,
+            exact=are_lists and self.exact and piece.exact,
+        )
+
 
 class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The answer of one gate: a sorted list of tool names, or no opinion."""

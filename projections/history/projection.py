@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final, Self, get_args
 
-import msgspec
-
 from eventstore import (
     Conversation,
     Event,
@@ -190,7 +188,8 @@ class History:
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
             # Its calls came first (a log out of order), or it is a further piece of the message.
             entry = self._turns[event.turn]
-            entry.message = event if entry.message is None else _joined(entry.message, event)
+            first = entry.message
+            entry.message = event if first is None else first.continued_by(event)
             entry.revision += 1
             return
         entry = Entry(event.role, event, version)
@@ -339,17 +338,3 @@ class History:
 
 
 _HISTORIES: Final = KeptFolds(History)
-
-
-def _joined(message: MessageAdded, piece: MessageAdded) -> MessageAdded:
-    """Return an assistant message with a further piece of it."""
-    first: object = message.native
-    more: object = piece.native
-    are_lists = isinstance(first, list) and isinstance(more, list)
-    return msgspec.structs.replace(
-        message,
-        parts=message.parts + piece.parts,
-        calls=message.calls + piece.calls,
-        native=[*message.native, *piece.native] if are_lists else None,
-        exact=are_lists and message.exact and piece.exact,
-    )
