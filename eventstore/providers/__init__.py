@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
+from eventstore.providers.call_count import has_all_results
 from eventstore.providers.crossing import Reasoning
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
 from eventstore.providers.kept_messages import KeptMessages
@@ -67,6 +68,7 @@ __all__ = [
     "answer_text",
     "copy",
     "events_of_history",
+    "has_all_results",
     "is_continued",
     "is_valid",
     "known_provider",

@@ -21,6 +21,7 @@ from eventstore.providers import (
     adapter_of,
     copy,
     events_of_history,
+    has_all_results,
     is_continued,
     is_valid,
     list_key,
@@ -96,7 +97,7 @@ def repair_messages(  # noqa: PLR0913 - each with a default
     if target == provider and (collapse, later_system) == ("none", "keep"):
         whole = messages if isinstance(messages, str) else given
         # A text is a whole input of OpenAI Responses.
-        if is_valid(whole, provider, model=model) or (
+        if (has_all_results(given, provider) and is_valid(whole, provider, model=model)) or (
             request is not None and is_valid(request, provider, model=model)
         ):
             return RepairedMessages(copy(whole), None, [])
