@@ -1,55 +1,57 @@
 """`has_all_results`: whether a list has as many results as calls, as every valid list has.
 
 1. It is seen much faster than by the rules, and most damaged lists lack a result.
-2. Where anything has another form than is expected, it is not counted: the rules judge.
+2. Where a list has another form than is expected, the answer is yes: the rules judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
-
-from eventstore.domain.json_types import JsonValue
+from typing import Any, Final
 
 _ITEM_CALLS: Final = ("function_call", "custom_tool_call")
 _ITEM_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
 
 
-def has_all_results(messages: list[JsonValue], provider: str) -> bool:
+def has_all_results(messages: list[Any], provider: str) -> bool:
     """Return whether a list may be valid, by the numbers of its calls and results."""
     count = _COUNTS.get(provider)
-    return count is None or count(messages) == 0
+    if count is None:
+        return True
+    try:
+        return count(messages) == 0
+    except (AttributeError, TypeError):  # not a list of JSON objects
+        return True
 
 
-def _in_chat(messages: list[JsonValue]) -> int:
+def _in_chat(messages: list[Any]) -> int:
     """Return the number of calls in `tool_calls`, less the number of tool messages."""
     missing = 0
     for message in messages:
-        if type(message) is not dict or "function_call" in message:
-            return 0
-        calls = message.get("tool_calls")
-        if type(calls) is list:
+        if calls := message.get("tool_calls"):
             missing += len(calls)
         elif message.get("role") == "tool":
             missing -= 1
+        elif "function_call" in message:  # the former format
+            return 0
     return missing
 
 
-def _in_items(items: list[JsonValue]) -> int:
+def _in_items(items: list[Any]) -> int:
     """Return the number of items that are calls, less the number of outputs."""
-    kinds = [item.get("type") for item in items if type(item) is dict]
+    kinds = [item.get("type") for item in items]
     return sum((kind in _ITEM_CALLS) - (kind in _ITEM_RESULTS) for kind in kinds)
 
 
-def _in_blocks(messages: list[JsonValue]) -> int:
+def _in_blocks(messages: list[Any]) -> int:
     """Return the number of blocks that are calls by their type, less the number of results."""
     missing = 0
     for message in messages:
-        content = message.get("content") if type(message) is dict else None
-        if type(content) is list:
+        content = message.get("content")
+        if content and not isinstance(content, str):
             for block in content:
-                kind = block.get("type") if type(block) is dict else None
+                kind = block.get("type")
                 if kind == "tool_use":
                     missing += 1
                 elif kind == "tool_result":
@@ -58,20 +60,14 @@ def _in_blocks(messages: list[JsonValue]) -> int:
 
 
 def _by_members(
-    messages: list[JsonValue], held_in: str, calls: frozenset[str], results: frozenset[str]
+    messages: list[Any], held_in: str, calls: frozenset[str], results: frozenset[str]
 ) -> int:
     """Return the number of blocks with a member of a call, less that with one of a result."""
-    missing = 0
-    for message in messages:
-        content = message.get(held_in) if type(message) is dict else None
-        if type(content) is list:
-            for block in content:
-                if type(block) is dict:
-                    missing += results.isdisjoint(block) - calls.isdisjoint(block)
-    return missing
+    blocks = [block for message in messages for block in message.get(held_in) or ()]
+    return sum(results.isdisjoint(block) - calls.isdisjoint(block) for block in blocks)
 
 
-_COUNTS: Final[dict[str, Callable[[list[JsonValue]], int]]] = {
+_COUNTS: Final[dict[str, Callable[[list[Any]], int]]] = {
     "anthropic": _in_blocks,
     "bedrock": partial(
         _by_members,

@@ -31,7 +31,7 @@ from eventstore.providers.model import (
 from eventstore.providers.parts import (
     answer_text,
     as_text,
-    copy,
+    copy_json,
     function_call,
     media_turns,
     members_of,
@@ -274,7 +274,7 @@ def _is_thinking(part: Part, provider: str) -> bool:
 
 def with_call_ids(native: JsonObject, shown: VisibleCalls) -> JsonObject:
     """Return a copy of a provider's own message whose calls, all of them, have their new ids."""
-    message = copy(native)
+    message = copy_json(native)
     for made, (_, name) in zip(message.get("tool_calls") or (), shown, strict=True):
         made["id"] = name
     return message
@@ -303,7 +303,7 @@ def image_part(image: Image) -> JsonObject:
 def tool_message(answer: Answer, call_id: str, provider: str) -> JsonObject:
     """Return the tool message for an answer: the one that `provider` wrote, where there is one."""
     if answer.provider == provider and answer.native is not None:
-        message = copy(answer.native)
+        message = copy_json(answer.native)
         message["tool_call_id"] = call_id
         if answer.note:
             message["content"] = f"{answer.text}\n{answer.note}"

@@ -100,7 +100,8 @@ def _in_place(
     for item in adapter_of(name).parse(taken, *tests):
         items.append(item)
         places.append(last - length_hint(given))  # every adapter takes one after the other
-    if len({*places}) < len(messages) or any(map(_is_silent, items)):
+    doubtful = [item for item in items if not item.well_formed]
+    if len({*places}) < len(messages) or any(map(_is_silent, doubtful)):
         spoken = (place for item, place in zip(items, places, strict=True) if not _is_silent(item))
         for place in sorted({*range(len(messages))}.difference(spoken), reverse=True):
             _keep_as_text(messages[place], place, items, places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -383,6 +383,18 @@ def copy(value: T) -> T:
         copied = [copy(item) if type(item) in _NESTED else item for item in copied]
     same: T = copied
     return same
+
+
+class Copier(Protocol):
+    """Copies values."""
+
+    def __call__(self, value: T, /) -> T:
+        """Return a deep copy."""
+        ...
+
+
+copy_json: Final[Copier] = msgspec.to_builtins
+"""Return a deep copy of a value that msgspec encodes, twice as fast as `copy`, which takes any."""
 
 
 def native_part(part: Opaque) -> JsonObject:

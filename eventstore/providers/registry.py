@@ -46,7 +46,6 @@ _BUILT_IN: Final[dict[ProviderName, str]] = {
 
 class _Provider(msgspec.Struct):
     package: str
-    adapter: ProviderAdapter | None = None
     rules: RuleBook | None = None
     facts: tuple[ModelFact, ...] = ()
 
@@ -54,6 +53,9 @@ class _Provider(msgspec.Struct):
 _providers: Final[dict[str, _Provider]] = {
     name: _Provider(package) for name, package in _BUILT_IN.items()
 }
+
+_adapters: Final[dict[str, ProviderAdapter]] = {}
+"""The adapters that are loaded, or registered."""
 
 PROVIDERS: Final[KeysView[str]] = _providers.keys()
 """The names of all providers, also of those that are registered later."""
@@ -71,7 +73,8 @@ def register(
     """
     if adapter.name in _providers:
         raise ValueError(f"provider {adapter.name!r} is registered already: choose another name")
-    _providers[adapter.name] = _Provider("", adapter, rules, tuple(facts))
+    _providers[adapter.name] = _Provider("", rules, tuple(facts))
+    _adapters[adapter.name] = adapter
     return RegisteredProvider(adapter.name)
 
 
@@ -107,10 +110,12 @@ def adapter_of(name: str) -> ProviderAdapter:
     Raises:
         ValueError: the provider is unknown.
     """
-    found = _find(name)
-    if found.adapter is None:
-        found.adapter = cast("ProviderAdapter", import_module(f"{found.package}.adapter").ADAPTER)
-    return found.adapter
+    try:
+        return _adapters[name]
+    except (KeyError, TypeError):  # it is unknown, or not loaded yet
+        found = _find(name)
+        adapter: ProviderAdapter = import_module(f"{found.package}.adapter").ADAPTER
+        return _adapters.setdefault(name, adapter)
 
 
 def rule_book(name: str) -> RuleBook:

@@ -93,7 +93,7 @@ def repair_messages(  # noqa: PLR0913 - each with a default
     request = request_of(messages) if is_continued(messages) else None
     continued = request is not None and adapter_of(provider).keeps_server_calls
     messages = unwrapped(messages, list_key(provider))
-    given = list(messages) if isinstance(messages, list | tuple) else [messages]
+    given: list[Any] = list(messages) if isinstance(messages, list | tuple) else [messages]
     if target == provider and (collapse, later_system) == ("none", "keep"):
         whole = messages if isinstance(messages, str) else given
         # A text is a whole input of OpenAI Responses.

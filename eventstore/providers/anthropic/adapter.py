@@ -48,7 +48,7 @@ from eventstore.providers.model import (
 from eventstore.providers.parts import (
     STOPPED,
     as_text,
-    copy,
+    copy_json,
     described,
     foreign_text,
     function_call,
@@ -187,7 +187,7 @@ class AnthropicAdapter(ProviderAdapter):
         answer = call.answer
         if answer.provider != NAME or answer.native is None:
             return _new_result(answer, call_id)
-        block = copy(answer.native)
+        block = copy_json(answer.native)
         block["tool_use_id"] = call_id
         if answer.note:
             block["content"] = _noted(block.get("content"), answer)
@@ -456,7 +456,7 @@ def _add_assistant(
 ) -> None:
     own = turn.own_message(NAME)
     if own is not None and len(shown) == len(turn.calls):
-        native = copy(own)
+        native = copy_json(own)
         made = [block for block in _native_blocks(native) if block.get("type") == "tool_use"]
         if len(made) == len(shown):
             for block, (_, name) in zip(made, shown, strict=True):
@@ -524,9 +524,9 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
     if native is not None and turn.role != "user" and not _is_system_message(native):
         native = None
     if native is not None and not turn.shares_message:
-        messages.append(copy(native))
+        messages.append(copy_json(native))
         return
-    content = _blocks(turn.parts, changes) if native is None else copy(_native_blocks(native))
+    content = _blocks(turn.parts, changes) if native is None else copy_json(_native_blocks(native))
     if turn.role in ("system", "developer"):
         content = _system_text(plain_text(turn.parts, changes), changes)
     if not content:

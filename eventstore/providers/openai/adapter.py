@@ -35,6 +35,7 @@ from eventstore.providers.parts import (
     as_text,
     beside_text,
     copy,
+    copy_json,
     described,
     foreign_text,
     function_call,
@@ -266,7 +267,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             return _assistant(turn, shown, changes)
         native = turn.own_message(NAME)
         if native is not None:
-            return copy(native)
+            return copy_json(native)
         content = _content(turn, changes)
         extras = _copied_extras(turn, changes) if turn.provider == NAME else {}
         if content is None:
