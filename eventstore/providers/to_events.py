@@ -263,12 +263,12 @@ class _Writer:
             call_id = mint_call_id(self._conversation_id, self._turn, index, self._taken)
             if self._adapter.call_ids == "required":
                 self._found(number, _NO_ID, call_id)
-        elif given in self._taken:
+        elif given in self._taken.added or given in self._taken.known:
             call_id = self._taken.qualify(given)
             self._found(number, _USED, call_id)
         else:
             call_id = given
-        self._taken.add(call_id)
+        self._taken.added.add(call_id)
         slot = _Slot(call_id, given, call.call.name, number, (self._turn, index))
         self._open.setdefault(given or "", []).append(slot)
         self._window.add(slot)
@@ -457,22 +457,19 @@ class _Taken(AbstractSet[str]):
     """The call ids in use, and the next free number for each that is used again."""
 
     def __init__(self, known: AbstractSet[str]) -> None:
-        self._known = known
-        self._added: set[str] = set()
+        self.known = known
+        self.added: set[str] = set()
         self._next: dict[str, int] = {}
 
     def __contains__(self, call_id: object) -> bool:
-        return call_id in self._added or call_id in self._known
+        return call_id in self.added or call_id in self.known
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._known
-        yield from self._added
+        yield from self.known
+        yield from self.added
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._added)
-
-    def add(self, call_id: str) -> None:
-        self._added.add(call_id)
+        return len(self.known) + len(self.added)
 
     def qualify(self, call_id: str) -> str:
         number = self._next.get(call_id, 2)

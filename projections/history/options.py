@@ -76,14 +76,16 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_one_of("collapse", self.collapse, _COLLAPSE)
         _require_one_of("later_system", self.later_system, _LATER_SYSTEM)
         _require_one_of("reasoning", self.reasoning, _REASONING)
-        _require_limits(self.result_limits)
+        if self.result_limits is not None:
+            _require_limits(self.result_limits)
         _require_one_of("results", self.results, _RESULTS)
         _require_shortening(self.results, self.result_limits, self.max_tokens)
         _require_positive("last_turns", self.last_turns, "1 or more")
         _require_positive("since", self.since, "a version (1 or more)")
         _require_positive("max_tokens", self.max_tokens, "1 or more")
         _require_counter(self.count_tokens, self.max_tokens)
-        _require_versions("pinned", self.pinned)
+        if self.pinned != ():
+            _require_versions("pinned", self.pinned)
         _require_text("summary", self.summary)
         _require_text("model", self.model)
 
@@ -129,7 +131,7 @@ def _require_limits(limits: object) -> None:
     known: Iterable[object] = (limits,)
     if isinstance(limits, Mapping):
         known = cast("Mapping[str, object]", limits).values()
-    if limits is not None and not all(isinstance(each, ResultLimits) for each in known):
+    if not all(isinstance(each, ResultLimits) for each in known):
         raise ValueError(
             f"result_limits is {limits!r}: pass ResultLimits(), or them by the names of tools"
         )
