@@ -1,7 +1,8 @@
-"""`has_all_results`: whether a list has as many results as calls, as every valid list has.
+"""`has_all_results`: whether a list has as many results as calls, as valid lists have.
 
 1. It is seen much faster than by the rules, and most damaged lists lack a result.
-2. Where a list has another form than is expected, the answer is yes: the rules judge.
+2. Ollama takes lists that have not: it is left to its rules.
+3. Where a list has another form than is expected, the answer is yes: the rules judge.
 """
 
 from __future__ import annotations
@@ -83,7 +84,6 @@ _COUNTS: Final[dict[str, Callable[[list[Any]], int]]] = {
         results=frozenset({"functionResponse", "function_response"}),
     ),
     "mistral": _in_chat,
-    "ollama": _in_chat,
     "openai": _in_chat,
     "openai-responses": _in_items,
 }
