@@ -47,9 +47,16 @@ class ByHand:
 
     async def find_order(self, number: int) -> str:
         """Find an order at once."""
+        found: str = await self.run(lambda: find_order(number), lambda text: text)
+        return found
+
+    async def run(
+        self, tool: Callable[[], Awaitable[Any]], value_of: Callable[[Any], object]
+    ) -> Any:
+        """Run the next call, and record the value of its result."""
         async with self._chat.running(self._open.pop(0)) as attempt:
-            result = f"order {number} is lost"
-            await attempt.complete(result)
+            result = await tool()
+            await attempt.complete(value_of(result))
         return result
 
 
@@ -179,8 +186,9 @@ def langchain_model(calls: int, hand: ByHand | None = None) -> Any:
 
 
 def langchain(calls: int) -> tuple[Run, Run]:
-    """Return the runs of LangChain's agent."""
+    """Return the runs of LangChain's agent; by hand, tools run in a middleware as well."""
     from langchain.agents import create_agent
+    from langchain.agents.middleware import AgentMiddleware
 
     from eventstore.integrations.langchain import Ledger
 
@@ -190,10 +198,20 @@ def langchain(calls: int) -> tuple[Run, Run]:
         agent = create_agent(langchain_model(calls), [find_order], middleware=[Ledger(chat)])
         await agent.ainvoke(given)
 
+    class Middleware(AgentMiddleware):
+        def __init__(self, hand: ByHand) -> None:
+            self._hand = hand
+
+        async def abefore_agent(self, state: Any, runtime: Any) -> None:
+            await self._hand.began()
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return await self._hand.run(lambda: handler(request), lambda result: result.content)
+
     async def by_hand(chat: AsyncConversation) -> None:
         hand = ByHand(chat)
-        await hand.began()
-        await create_agent(langchain_model(calls, hand), [hand.find_order]).ainvoke(given)
+        model = langchain_model(calls, hand)
+        await create_agent(model, [find_order], middleware=[Middleware(hand)]).ainvoke(given)
 
     return integrated, by_hand
 

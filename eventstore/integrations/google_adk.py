@@ -91,7 +91,8 @@ class Ledger(BasePlugin):
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, "google-adk")
         self._needs_approval = frozenset(needs_approval)
-        self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}
+        self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}  # by ADK's ids
+        self._signatures: dict[FunctionTool, _Signature] = {}
         self._requested_at: dict[tuple[str, str], float] = {}  # by invocation and agent
         self._session = ""
         self._history: list[types.Content] = []  # what was said before the session
@@ -196,8 +197,12 @@ class Ledger(BasePlugin):
         if isinstance(call.status, Approved) and tool_context.tool_confirmation is None:
             tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
         stack = AsyncExitStack()
-        attempt = await stack.enter_async_context(self.chat.running(call.id))
-        self._open[call.id] = attempt, stack
+        attempt = await stack.enter_async_context(self._calls.running(call))
+        if attempt is None:
+            return await self.before_tool_callback(
+                tool=tool, tool_args=tool_args, tool_context=tool_context
+            )
+        self._open[tool_context.function_call_id or ""] = attempt, stack
         _RUNS_A_CALL.set(self)
         if call.edit is not None:
             tool_args.clear()
@@ -214,10 +219,10 @@ class Ledger(BasePlugin):
     ) -> None:
         """Record what a tool returned, or that it paused."""
         del tool_args
-        call = await self._call(tool_context)
-        if call is None or call.id not in self._open:
+        under_way = self._under_way(tool_context)
+        if under_way is None:
             return
-        attempt, stack = self._open.pop(call.id)
+        attempt, stack = under_way
         async with stack:
             asked = tool_context.actions.requested_tool_confirmations.get(
                 tool_context.function_call_id or ""
@@ -243,10 +248,10 @@ class Ledger(BasePlugin):
     ) -> dict[str, Any] | None:
         """Record a tool's own exception, and let the model read it."""
         del tool, tool_args
-        call = await self._call(tool_context)
-        if call is None or call.id not in self._open:
+        under_way = self._under_way(tool_context)
+        if under_way is None:
             return None
-        attempt, stack = self._open.pop(call.id)
+        attempt, stack = under_way
         async with stack:
             await attempt.fail(error)
         return None if isinstance(error, CancelledError) else await self._answered(attempt.tool)
@@ -272,15 +277,23 @@ class Ledger(BasePlugin):
         return [types.Content.model_validate(item) for item in items]
 
     async def _call(self, context: ToolContext) -> Tool | None:
-        """Return the call of a tool's context; None if it is one of another session."""
+        """Return the call of a tool's context, to run; None if it is one of another session."""
         if not self._is_own(context.session) or not context.function_call_id:
             return None
-        return await self._calls.find(context.function_call_id)
+        return await self._calls.find_to_run(context.function_call_id)
+
+    def _under_way(self, context: ToolContext) -> tuple[AsyncAttempt, AsyncExitStack] | None:
+        """Return the attempt of a tool's context, which ends now; None if it has none here."""
+        if not self._is_own(context.session):
+            return None
+        return self._open.pop(context.function_call_id or "", None)
 
     async def _checked(self, call: Tool, tool: BaseTool) -> Tool:
         """Return a call, failed if its tool does not take its arguments."""
-        if isinstance(call.status, Pending | Approved):
-            wrong = _wrong_argument(tool, call.effective_call.arguments)
+        if isinstance(call.status, Pending | Approved) and isinstance(tool, FunctionTool):
+            if tool not in self._signatures:
+                self._signatures[tool] = _Signature(tool.func)
+            wrong = self._signatures[tool].wrong_argument(call.effective_call.arguments)
             if wrong is not None:
                 return await self.chat.fail(call.id, validation_failure(wrong))
         return call
@@ -447,22 +460,28 @@ def _parts(content: types.Content | None) -> list[types.Part]:
 # arguments
 
 
-def _wrong_argument(tool: BaseTool, arguments: JsonObject) -> ValidationError | None:
-    """Return why a function does not take a value; ADK itself checks only that none is missing."""
-    if not isinstance(tool, FunctionTool):
-        return None
-    try:
-        hints = get_type_hints(tool.func)
-    except (NameError, TypeError):  # a name that is only known to type checkers, or no function
-        return None
-    for name in hints.keys() & arguments.keys():
+class _Signature:
+    """The types of a function's arguments; ADK itself checks only that none is missing."""
+
+    def __init__(self, function: Any) -> None:
         try:
-            TypeAdapter(hints[name]).validate_python(arguments[name])
-        except ValidationError as wrong:
-            return wrong
-        except PydanticUserError:  # pydantic has no schema for the type
-            continue
-    return None
+            self._hints = get_type_hints(function)
+        except (NameError, TypeError):  # a name that only type checkers know, or no function
+            self._hints = {}
+        self._adapters: dict[str, TypeAdapter[Any]] = {}
+
+    def wrong_argument(self, arguments: JsonObject) -> ValidationError | None:
+        """Return why the function does not take a value."""
+        for name in self._hints.keys() & arguments.keys():
+            try:
+                if name not in self._adapters:
+                    self._adapters[name] = TypeAdapter(self._hints[name])
+                self._adapters[name].validate_python(arguments[name])
+            except ValidationError as wrong:
+                return wrong
+            except PydanticUserError:  # pydantic has no schema for the type
+                continue
+        return None
 
 
 def _refusal(tool: BaseTool, result: object) -> Failure | None:

@@ -20,7 +20,9 @@ recorded as the failure.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -37,6 +39,7 @@ from eventstore.integrations.recorded_calls import (
     awaited_chat,
     blocking_chat,
     may_run,
+    running_unchanged,
     shown_text,
     validation_failure,
 )
@@ -51,7 +54,7 @@ try:
         convert_to_openai_messages,
     )
     from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-    from langchain_core.tools import ToolException
+    from langchain_core.tools import BaseTool, ToolException
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt import ToolNode
     from langgraph.prebuilt.tool_node import ToolInvocationError
@@ -113,6 +116,7 @@ class Ledger:
         self._chat = blocking_chat(chat)
         self._calls = RecordedCalls(self._chat, FRAMEWORK)
         self._needs_approval = frozenset(needs_approval)
+        self._watched_tools = _WatchedTools()
         self._failed_in: dict[str, object] = {}  # by call: the step in which it failed last
 
     # what a graph is made of
@@ -159,7 +163,8 @@ class Ledger:
         with self._chat.running(tool.id, pauses=GraphBubbleUp) as attempt:
             errors = _ToolErrors()
             try:
-                result = handler(_watched(request, errors, attempt))
+                with errors.kept():
+                    result = handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
                     attempt.fail(self._failed(tool, request, error))
@@ -173,16 +178,20 @@ class Ledger:
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
         """Run a call; see `wrap_tool_call`."""
-        tool = await self.call_blocking(lambda: self._find(request))
+        tool = await self._found(request)
         if self._asks(tool):
             answer, asked = interrupt(_question(tool)), tool
             tool = await self.call_blocking(lambda: self._decide(asked, answer))
         if not self._is_open(tool, request):
             return await self.call_blocking(lambda: self._answer(tool, request))
-        async with awaited_chat(self.chat).running(tool.id, pauses=GraphBubbleUp) as attempt:
+        session = awaited_chat(self.chat).session
+        async with running_unchanged(session, self._calls, tool, GraphBubbleUp) as attempt:
+            if attempt is None:
+                return await self.awrap_tool_call(request, handler)
             errors = _ToolErrors()
             try:
-                result = await handler(_watched(request, errors, attempt))
+                with errors.kept():
+                    result = await handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
                     await attempt.fail(self._failed(tool, request, error))
@@ -297,9 +306,16 @@ class Ledger:
             return tool
         if tool.attempts and tool.status.needs_decision:  # the tool itself interrupts
             return self._chat.approve(tool.id, reason="the graph went on")
-        if request.tool is not None and call["args"] != tool.effective_call.arguments:
+        if _is_edited(tool, request):
             return self._chat.approve(tool.id, call["args"], reason="edited by the host")
         return tool
+
+    async def _found(self, request: ToolCallRequest) -> Tool:
+        """Return the same; a call that was just recorded is not read."""
+        new = self._calls.take_new(str(request.tool_call["id"]))
+        if new is not None and not _is_edited(new, request):
+            return new
+        return await self.call_blocking(lambda: self._find(request))
 
     def _asks(self, tool: Tool) -> bool:
         status = tool.status
@@ -334,6 +350,16 @@ class Ledger:
             return validation_failure(error.source)
         return error
 
+    def _watched(self, request: ToolCallRequest, attempt: StartedAttempt) -> ToolCallRequest:
+        """Return a request for the arguments in force, whose tool tells its exceptions."""
+        if attempt.tool.edit is not None:
+            call = request.tool_call.copy()
+            call["args"] = attempt.arguments
+            request = request.override(tool_call=call)
+        if request.tool is None:
+            return request
+        return request.override(tool=self._watched_tools.of(request.tool))
+
     def _answer(self, tool: Tool, request: ToolCallRequest) -> ToolMessage:
         answer = self._calls.answer(tool)
         return ToolMessage(
@@ -364,17 +390,53 @@ class Ledger:
         return await awaited_chat(self.chat).session.call(function)
 
 
-class _ToolErrors(BaseCallbackHandler):
-    """Keeps the exception of one tool, which a `ToolNode` may turn into text."""
-
-    run_inline = True
+class _ToolErrors:
+    """The exception of one tool, which a `ToolNode` may turn into text."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the exception of the tool that runs in the block."""
+        before = _ERRORS.set(self)
+        try:
+            yield
+        finally:
+            _ERRORS.reset(before)
+
+
+_ERRORS: ContextVar[_ToolErrors | None] = ContextVar("toolledger_tool_errors", default=None)
+"""Where the exception of the tool that runs in this context is kept."""
+
+
+class _ErrorHandler(BaseCallbackHandler):
+    """Keeps the exceptions of tools."""
+
+    run_inline = True
+
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Keep the exception."""
-        self.error = error
+        errors = _ERRORS.get()
+        if errors is not None:
+            errors.error = error
+
+
+class _WatchedTools:
+    """Copies of a graph's tools that tell their exceptions; a copy learns its signature once."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[BaseTool, dict[str, Any], BaseTool]] = {}
+
+    def of(self, tool: BaseTool) -> BaseTool:
+        """Return the copy of a tool as it is now."""
+        known = self._copies.get(id(tool))
+        if known is not None and known[0] is tool and known[1] == tool.__dict__:
+            return known[2]
+        callbacks = _with_handler(tool.callbacks, _ErrorHandler())
+        copied = tool.model_copy(update={"callbacks": callbacks})
+        self._copies[id(tool)] = tool, tool.__dict__.copy(), copied
+        return copied
 
 
 def _is_unseen(turns: Sequence[Turn], messages: Sequence[BaseMessage]) -> bool:
@@ -387,24 +449,16 @@ def _is_unseen(turns: Sequence[Turn], messages: Sequence[BaseMessage]) -> bool:
     return asked == trailing_words(turns[:-1])
 
 
+def _is_edited(tool: Tool, request: ToolCallRequest) -> bool:
+    """Return whether the host has changed the arguments of a call that it has a tool for."""
+    given = request.tool_call["args"]
+    return request.tool is not None and given != tool.effective_call.arguments
+
+
 def _question(tool: Tool) -> JsonObject:
     """Return what an interrupt shows to the person who decides."""
     call = tool.effective_call
     return {"call_id": tool.id, "name": call.name, "args": call.arguments}
-
-
-def _watched(
-    request: ToolCallRequest, errors: _ToolErrors, attempt: StartedAttempt
-) -> ToolCallRequest:
-    """Return a request for the arguments in force, whose tool tells its exceptions."""
-    if attempt.tool.edit is not None:
-        call = request.tool_call.copy()
-        call["args"] = attempt.arguments
-        request = request.override(tool_call=call)
-    if request.tool is None:
-        return request
-    callbacks = _with_handler(request.tool.callbacks, errors)
-    return request.override(tool=request.tool.model_copy(update={"callbacks": callbacks}))
 
 
 def _with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:

@@ -15,7 +15,7 @@ The rule for a call that a framework is about to run:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from eventstore.aio.attempt import begin_attempt, recording_end
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
+    from eventstore.aio.session import AsyncSession
     from eventstore.append.conversation_state import ConversationState
     from eventstore.append.tool_fold import LookUp
     from eventstore.attempt import Pauses
@@ -55,6 +56,7 @@ class RecordedCalls:
     """The calls of a conversation: recorded turn by turn, found by the framework's ids."""
 
     def __init__(self, chat: Conversation, framework: str) -> None:
+        self.conversation_id = chat.id
         self._chat = chat
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
@@ -147,6 +149,9 @@ class RecordedCalls:
 
         It reads nothing of the calls that it knows, however many have ended.
         """
+        call_ids = self.not_ended(call_ids)
+        if not call_ids:
+            return {}
         if not self._ids.keys() >= set(call_ids):
             self._ids.update(
                 (_id_in_framework(tool), tool.id) for tool in self._chat.tools.values()
@@ -168,7 +173,7 @@ class RecordedCalls:
 
     def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
-        return list(model_history(self._chat.events()).turns)
+        return list(model_history(self._chat).turns)
 
     def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
         """Return the messages, or items, to show the model next, of events before a version."""
@@ -177,7 +182,9 @@ class RecordedCalls:
 
     def request(self, provider: AnyProvider, before: int | None = None) -> JsonObject:
         """Return the part of a request that the log has: the messages, and the system's words."""
-        events = (e for e in self._chat.events() if before is None or e.version < before)
+        if before is None:
+            return model_history(self._chat).render(provider)
+        events = (e for e in self._chat.events() if e.version < before)
         return model_history(events).render(provider)
 
     def answer(self, tool: Tool) -> Answer:
@@ -193,7 +200,6 @@ class AsyncRecordedCalls:
     """`RecordedCalls` for asyncio, of a conversation of an `AsyncEventStore`."""
 
     def __init__(self, chat: AsyncConversation, framework: str) -> None:
-        self._chat_id = chat.id
         self._session = chat.session
         self._calls = RecordedCalls(chat.blocking, framework)
         self.know = self._calls.know
@@ -224,36 +230,17 @@ class AsyncRecordedCalls:
         """Return the same for `running`; a call that was just recorded is not read."""
         return self._calls.take_new(call_id) or await self.find(call_id)
 
-    @asynccontextmanager
-    async def running(
+    def running(
         self, tool: Tool, pauses: Pauses = ()
-    ) -> AsyncGenerator[AsyncAttempt | None, None]:
-        """Run a call as `AsyncConversation.running` does, unless it has changed since it was read.
-
-        Then there is no attempt, and the call is to be found again.
-        """
-        start = commands.start(self._chat_id, tool.id, checked=tool)
-        attempt: AsyncAttempt | None = None
-        try:
-            attempt = await begin_attempt(self._session, start)
-        except IllegalTransition:
-            now = await self._session.call(lambda: self._calls.now(tool.id))
-            if (now.status, now.attempts) == (tool.status, tool.attempts):
-                raise
-        if attempt is None:
-            yield None
-            return
-        async with recording_end(self._session, attempt, pauses):
-            yield attempt
-        if isinstance(attempt.tool.status, Completed | Failed):
-            self._calls.note_end(attempt.tool)
+    ) -> AbstractAsyncContextManager[AsyncAttempt | None]:
+        """Run a call, unless it has changed since it was read; see `running_unchanged`."""
+        return running_unchanged(self._session, self._calls, tool, pauses)
 
     async def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
         """Return which of the framework's ids are calls that have neither begun nor ended."""
-        unsure = self._calls.not_ended(call_ids)
-        if not unsure:
+        if not self._calls.not_ended(call_ids):
             return {}
-        return await self._session.call(lambda: self._calls.unanswered(unsure))
+        return await self._session.call(lambda: self._calls.unanswered(call_ids))
 
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
@@ -266,6 +253,31 @@ class AsyncRecordedCalls:
     async def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
         return await self._session.call(lambda: self._calls.answer(tool))
+
+
+@asynccontextmanager
+async def running_unchanged(
+    session: AsyncSession, calls: RecordedCalls, tool: Tool, pauses: Pauses = ()
+) -> AsyncGenerator[AsyncAttempt | None, None]:
+    """Run a call as `AsyncConversation.running` does, unless it has changed since it was read.
+
+    Then there is no attempt, and the call is to be found again.
+    """
+    start = commands.start(calls.conversation_id, tool.id, checked=tool)
+    attempt: AsyncAttempt | None = None
+    try:
+        attempt = await begin_attempt(session, start)
+    except IllegalTransition:
+        now = await session.call(lambda: calls.now(tool.id))
+        if (now.status, now.attempts) == (tool.status, tool.attempts):
+            raise
+    if attempt is None:
+        yield None
+        return
+    async with recording_end(session, attempt, pauses):
+        yield attempt
+    if isinstance(attempt.tool.status, Completed | Failed):
+        calls.note_end(attempt.tool)
 
 
 def blocking_chat(chat: Conversation | AsyncConversation) -> Conversation:

@@ -148,7 +148,7 @@ class Ledger(Plugin):
 
     async def _execute(self, context: ExecuteToolContext, proceed: Next) -> AsyncIterator[Any]:
         """Run a call between its start and its end; one that ran before gives its answer."""
-        tool = await self._calls.find(context.tool_use["toolUseId"])
+        tool = await self._calls.find_to_run(context.tool_use["toolUseId"])
         if tool is None or context.tool is None:  # the host's own call, or an unknown tool
             async for event in proceed(context):
                 yield event
@@ -159,7 +159,11 @@ class Ledger(Plugin):
         if not (may_run(tool) or tried_again):
             yield ToolResultEvent(await self._answered(tool, context))
             return
-        async with self.chat.running(tool.id) as attempt:
+        async with self._calls.running(tool) as attempt:
+            if attempt is None:
+                async for event in self._execute(context, proceed):
+                    yield event
+                return
             use = {**context.tool_use, "input": attempt.arguments}
             given = context.replace(tool_use=use) if tool.edit is not None else context
             async for event in proceed(given):
