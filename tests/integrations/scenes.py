@@ -23,7 +23,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from support import unmeasured
@@ -43,7 +43,11 @@ from eventstore import (
     ToolRunning,
     validate,
 )
+from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import model_history, pending_approvals, usage_statistics
+
+if TYPE_CHECKING:
+    import pytest
 
 TESTS = Path(__file__).parents[1]
 CHAT = "support-42"
@@ -318,6 +322,37 @@ class Scenes:
         """Play until a call waits for a person, in another process; return the conversation."""
         assert self._play_elsewhere(Play(url=url, script=MAIL)).text == ""
         return _Waiting(url)
+
+
+class ScenesWithoutReads(Scenes):
+    """The contract of an integration that starts a call which was just recorded without a read."""
+
+    def test_a_call_that_is_rejected_before_it_starts_does_not_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another process rejects it when the integration has taken it up."""
+        url = url_in(tmp_path)
+        taken: list[str] = []
+        take_new = RecordedCalls.take_new
+
+        def take_new_and_reject(calls: RecordedCalls, call_id: str) -> Tool | None:
+            tool = take_new(calls, call_id)
+            if tool is not None and tool.call.name == "refund":
+                taken.append(tool.id)
+                with EventStore.open(url) as store:
+                    store.conversation(CHAT).reject(tool.id, "not this one", by="grace")
+            return tool
+
+        monkeypatch.setattr(RecordedCalls, "take_new", take_new_and_reject)
+        script = (Said("", ((*FIND_7, "call_a"), (*REFUND, "call_b"))), Said(DONE))
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            found, refund = chat.tools.values()
+            assert [refund.id] == taken
+            assert (type(found.status), type(refund.status)) == (Completed, Rejected)
+            assert "not this one" in str(model_history(chat.events()).render("openai"))
+            check(url, chat, ["find_order"])
 
 
 MAIL = (

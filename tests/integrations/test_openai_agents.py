@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import Scenes, url_in
+from integrations.scenes import ScenesWithoutReads, url_in
 from support.frameworks import required
 
 required("agents")
@@ -19,7 +19,7 @@ from eventstore import AsyncEventStore, Completed, EventStore, Failed
 from eventstore.integrations.openai_agents import Ledger
 
 
-class TestOpenAIAgents(Scenes):
+class TestOpenAIAgents(ScenesWithoutReads):
     """The scenes with a `Ledger` as the session."""
 
     framework = "openai_agents"

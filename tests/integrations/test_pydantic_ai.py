@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import Scenes, url_in
+from integrations.scenes import ScenesWithoutReads, url_in
 from support.frameworks import required
 
 required("pydantic_ai")
@@ -29,7 +29,7 @@ from eventstore.integrations.pydantic_ai import Ledger
 from projections import current_tools
 
 
-class TestPydanticAI(Scenes):
+class TestPydanticAI(ScenesWithoutReads):
     """The scenes with a `Ledger` as the agent's capability."""
 
     framework = "pydantic_ai"

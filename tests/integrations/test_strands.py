@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Play, Said, Scenes, url_in
+from integrations.scenes import DONE, Play, Said, ScenesWithoutReads, url_in
 from support.frameworks import required
 
 required("strands")
@@ -20,7 +20,7 @@ from eventstore import AsyncEventStore, Completed, EventStore, Rejected
 from eventstore.integrations.strands import Ledger
 
 
-class TestStrands(Scenes):
+class TestStrands(ScenesWithoutReads):
     """The scenes with a `Ledger` as the agent's plugin."""
 
     framework = "strands"
