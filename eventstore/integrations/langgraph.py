@@ -53,7 +53,7 @@ try:
         ToolMessage,
         convert_to_openai_messages,
     )
-    from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+    from langchain_core.runnables import Runnable, RunnableConfig
     from langchain_core.tools import BaseTool, ToolException
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt import ToolNode
@@ -123,26 +123,7 @@ class Ledger:
 
     def model_node(self, model: Runnable[Any, AIMessage]) -> Runnable[Any, dict[str, Any]]:
         """Return a node that asks a model for the next message, and records both."""
-
-        def node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-            response = self.record_request(state["messages"])
-            if response is None:
-                requested_at = time.monotonic()
-                response = model.invoke(state["messages"], config)
-                self.record_response([response], time.monotonic() - requested_at)
-            return {"messages": [response]}
-
-        async def awaited_node(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-            response = await self.call_blocking(lambda: self.record_request(state["messages"]))
-            if response is None:
-                requested_at = time.monotonic()
-                given = await model.ainvoke(state["messages"], config)
-                latency = time.monotonic() - requested_at
-                await self.call_blocking(lambda: self.record_response([given], latency))
-                response = given
-            return {"messages": [response]}
-
-        return RunnableLambda(node, afunc=awaited_node, name="model")
+        return _ModelNode(self, model)
 
     def tool_node(self, tools: Sequence[Any], **options: Any) -> ToolNode:
         """Return a `ToolNode` whose calls are recorded; `options` are its own."""
@@ -388,6 +369,48 @@ class Ledger:
     async def call_blocking(self, function: Callable[[], T]) -> T:
         """Call a function that blocks, for an awaited hook."""
         return await awaited_chat(self.chat).session.call(function)
+
+
+class _ModelNode(Runnable[Any, dict[str, Any]]):
+    """A node that asks a model, and records its requests and responses."""
+
+    name = "model"
+
+    def __init__(self, ledger: Ledger, model: Runnable[Any, AIMessage]) -> None:
+        self._ledger = ledger
+        self._model = model
+
+    def invoke(
+        self,
+        input: Mapping[str, Any],  # noqa: A002 - the name in LangChain
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return the model's next message, or the recorded one that the state lacks."""
+        messages = input["messages"]
+        response = self._ledger.record_request(messages)
+        if response is None:
+            requested_at = time.monotonic()
+            response = self._model.invoke(messages, config, **kwargs)
+            self._ledger.record_response([response], time.monotonic() - requested_at)
+        return {"messages": [response]}
+
+    async def ainvoke(
+        self,
+        input: Mapping[str, Any],  # noqa: A002 - the name in LangChain
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return the next message; see `invoke`."""
+        ledger, messages = self._ledger, input["messages"]
+        response = await ledger.call_blocking(lambda: ledger.record_request(messages))
+        if response is None:
+            requested_at = time.monotonic()
+            given = await self._model.ainvoke(messages, config, **kwargs)
+            latency = time.monotonic() - requested_at
+            await ledger.call_blocking(lambda: ledger.record_response([given], latency))
+            response = given
+        return {"messages": [response]}
 
 
 class _ToolErrors:
