@@ -265,6 +265,7 @@ PROVIDERS = [
     "answer_text",
     "copy",
     "events_of_history",
+    "has_all_results",
     "is_continued",
     "is_valid",
     "known_provider",
