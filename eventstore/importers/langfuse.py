@@ -1,6 +1,7 @@
 """Traces of Langfuse: a trace with its observations, or the list that its API gives.
 
-A tool's observation has no id of its call: it is paired by name, arguments and time.
+A tool's observation has the id of its call only where a tracer kept it in the attributes of the
+span; others are paired by name, arguments and time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import items, member, objects, parsed, text
 from eventstore.importers.times import time_of
+from eventstore.importers.tool_attributes import (
+    CALL_IDS,
+    RESULTS,
+    TOOL_NAMES,
+    first_of,
+    without_verb,
+)
 from eventstore.importers.traced_messages import items_of
 from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
 from eventstore.importers.transcript import Transcript
@@ -76,6 +84,12 @@ def _is_observation(value: JsonObject) -> bool:
     return text(value, "type") in _TYPES and "startTime" in value
 
 
+def _metadata(observation: JsonObject) -> JsonObject:
+    """Return the metadata, which exports write as an object or as its JSON text."""
+    value = parsed(observation.get("metadata"))
+    return value if is_json_object(value) else {}
+
+
 def _steps(observation: JsonObject) -> Iterator[Step]:
     place = text(observation, "id"), text(observation, "parentObservationId")
     start = time_of(observation.get("startTime"))
@@ -83,7 +97,11 @@ def _steps(observation: JsonObject) -> Iterator[Step]:
     kind = observation.get("type")
     failed = observation.get("level") == "ERROR"
     if kind == "TOOL":
+        metadata = _metadata(observation)
+        attributes = member(metadata, "attributes")
         result = observation.get("output")
+        if parsed(result) in (None, {}):  # some tracers leave it in the attributes
+            result = first_of(attributes, RESULTS) or result
         if result is None and failed:
             result = text(observation, "statusMessage")
         yield ToolStep(
@@ -91,8 +109,8 @@ def _steps(observation: JsonObject) -> Iterator[Step]:
             parent_id=place[1],
             start=start,
             end=end,
-            name=text(observation, "name"),
-            call_id=text(member(observation, "metadata"), "tool_call_id"),
+            name=text(attributes, *TOOL_NAMES) or without_verb(text(observation, "name")),
+            call_id=text(metadata, "tool_call_id") or text(attributes, *CALL_IDS),
             arguments=parsed(observation.get("input")),
             result=result,
             is_error=failed,

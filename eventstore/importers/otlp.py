@@ -16,6 +16,14 @@ from eventstore.domain.json_types import JsonObject, is_json_list, is_json_objec
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, parsed, text
 from eventstore.importers.times import time_of
+from eventstore.importers.tool_attributes import (
+    ARGUMENTS,
+    CALL_IDS,
+    RESULTS,
+    TOOL_NAMES,
+    first_of,
+    without_verb,
+)
 from eventstore.importers.traced_messages import items_of
 from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
 from eventstore.importers.transcript import Transcript
@@ -29,25 +37,6 @@ _CONVERSATION = (
     "gcp.vertex.agent.session_id",
     "traceloop.association.properties.session_id",
     "langfuse.session.id",
-)
-_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id")
-_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
-_ARGUMENTS = (
-    "gen_ai.tool.call.arguments",
-    "gcp.vertex.agent.tool_call_args",
-    "tool_arguments",
-    "tool.parameters",
-    "ai.toolCall.args",
-    "input.value",
-    "traceloop.entity.input",
-)
-_RESULTS = (
-    "gen_ai.tool.call.result",
-    "gcp.vertex.agent.tool_response",
-    "tool_response",
-    "ai.toolCall.result",
-    "output.value",
-    "traceloop.entity.output",
 )
 _INPUTS = (
     "gen_ai.input.messages",
@@ -272,10 +261,10 @@ def _tool_step(span: Span) -> ToolStep:
     own = span.attributes
     failed = span.is_error or bool(own.get("error.type")) or own.get("tool.status") == "error"
     given = {text(event, "name"): event for event in span.events}
-    arguments = _first(own, _ARGUMENTS)
+    arguments = first_of(own, ARGUMENTS)
     if arguments is None:
         arguments = given.get("gen_ai.tool.message", {}).get("content")
-    result = _first(own, _RESULTS)
+    result = first_of(own, RESULTS)
     if result is None:
         result = given.get("gen_ai.choice", {}).get("message")
     thrown = next((text(event, "exception.message") for event in span.events), "")
@@ -286,16 +275,12 @@ def _tool_step(span: Span) -> ToolStep:
         parent_id=span.parent_id,
         start=span.start,
         end=span.end,
-        name=text(own, *_TOOL_NAMES) or span.name.removeprefix("execute_tool "),
-        call_id=text(own, *_CALL_IDS),
+        name=text(own, *TOOL_NAMES) or without_verb(span.name),
+        call_id=text(own, *CALL_IDS),
         arguments=arguments,
         result=result,
         is_error=failed,
     )
-
-
-def _first(own: JsonObject, keys: tuple[str, ...]) -> Any:
-    return next((own[key] for key in keys if own.get(key) is not None), None)
 
 
 def _inputs(span: Span) -> list[ParsedItem]:
@@ -303,14 +288,15 @@ def _inputs(span: Span) -> list[ParsedItem]:
     flat = _flat(own, "gen_ai.prompt") or _flat(own, "llm.input_messages")
     of_events = [_of_event(event) for event in span.events if _role_of(event)]
     system = items_of(_instructions(own.get("gen_ai.system_instructions")))
-    return system + items_of(_first(own, _INPUTS) or flat or of_events)
+    return system + items_of(first_of(own, _INPUTS) or flat or of_events)
 
 
 def _outputs(span: Span) -> list[ParsedItem]:
     own = span.attributes
     flat = _flat(own, "gen_ai.completion") or _flat(own, "llm.output_messages")
     chosen = [_of_event(event) for event in span.events if event.get("name") == "gen_ai.choice"]
-    return items_of(_first(own, _OUTPUTS) or flat or chosen, "assistant")
+    said = items_of(first_of(own, _OUTPUTS) or flat or chosen, "assistant")
+    return said + items_of(own.get("ai.response.toolCalls"), "assistant")
 
 
 def _instructions(given: Any) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import call_of
+from eventstore.importers.gemini_contents import instructions_beside, is_content, of_content
 from eventstore.importers.json_members import member, objects, parsed, text, text_of
 from eventstore.providers.detection import provider_of
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
@@ -29,11 +30,12 @@ def items_of(value: object, role: str = "user") -> list[ParsedItem]:
     if messages is None:
         return [_message(role, text_of(value))] if isinstance(value, str) else []
     found: list[JsonObject] = []
-    items: list[ParsedItem] = []
+    items: list[ParsedItem] = list(instructions_beside(value))
     for message in messages:
-        if _has_parts(message):
+        of_parts = _of_parts if _has_parts(message) else of_content if is_content(message) else None
+        if of_parts is not None:
             items += _read(found)
-            items += _of_parts(message, role)
+            items += of_parts(message, role)
             found = []
         elif not _is_definition(message):
             found.append(_plain(message, role))
@@ -43,18 +45,25 @@ def items_of(value: object, role: str = "user") -> list[ParsedItem]:
 def _listed(value: Any) -> list[JsonObject] | None:
     """Return the messages that a value holds; None where it holds none."""
     if is_json_object(value):
-        for holder in _HOLDERS:
-            if is_json_list(value.get(holder)):
-                return _listed(value[holder])
-        if _is_message(value):
-            return [value]
-        return None
+        return _held(value)
     if not is_json_list(value):
         return None
     if len(value) == 1 and is_json_list(value[0]):  # LangChain's batches
         return _listed(value[0])
     known = [_unwrapped(each) for each in value if is_json_object(each)]
+    if known and all("toolCallId" in each and "toolName" in each for each in known):
+        return [{"content": [{**each, "type": "tool-call"} for each in known]}]  # the AI SDK's
     return known if any(map(_is_message, known)) else None
+
+
+def _held(value: JsonObject) -> list[JsonObject] | None:
+    for holder in _HOLDERS:
+        if is_json_list(value.get(holder)):
+            return _listed(value[holder])
+    answered = member(value, "content")
+    if is_json_list(answered.get("parts")):  # an answer of Gemini
+        return [answered]
+    return [value] if _is_message(value) else None
 
 
 def _unwrapped(message: JsonObject) -> JsonObject:

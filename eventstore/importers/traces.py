@@ -5,6 +5,8 @@
 3. Of model steps inside one another the innermost is added.
 4. A tool's step answers the call with its id. Without an id it answers the first call of its name
    that waits, one with its arguments before others; where none waits, the step is a call itself.
+5. A call without an id has that of its run: the first of its name, one with its arguments before
+   others. A result without one answers the first call of its name that waits.
 """
 
 from __future__ import annotations
@@ -76,7 +78,10 @@ def _outer(steps: Iterable[Step], parents: dict[str, str]) -> Iterator[str]:
 class _TraceReader:
     def __init__(self, tools: Iterable[ToolStep]) -> None:
         self.dialogue = Dialogue()
-        self._runs = {step.call_id: step for step in tools if step.call_id}
+        unclaimed = sorted(tools, key=lambda each: each.start or 0)
+        self._unclaimed = {step.id: step for step in unclaimed}
+        self._runs = {step.call_id: step for step in unclaimed if step.call_id}
+        self._calls = 0
         self._added: Counter[Hashable] = Counter()
         self._waiting: dict[str, ParsedCall] = {}
         self._answered: set[str] = set()
@@ -86,10 +91,10 @@ class _TraceReader:
         seen: Counter[Hashable] = Counter()
         for item in step.inputs:
             if self._is_new(item, seen):
-                self._say(item, step.start)
+                self._say(self._identified(item, step), step.start)
         for item in step.outputs:
             if self._is_new(item, seen):
-                self._say(item, step.end)
+                self._say(self._identified(item, step), step.end)
 
     def _is_new(self, item: ParsedItem, seen: Counter[Hashable]) -> bool:
         """Return whether an item stands more often in a request than it was added."""
@@ -109,7 +114,32 @@ class _TraceReader:
         self._waiting.update({call.id: call for call in item.calls if call.id})
         self.dialogue.add(item, time)
 
+    def _identified(self, item: ParsedItem, step: ModelStep) -> ParsedItem:
+        """Return an item whose calls have ids, those of their runs where there are runs."""
+        if isinstance(item, ParsedResult) or all(call.id for call in item.calls):
+            return item
+        calls: list[ParsedCall] = []
+        for made in item.calls:
+            self._calls += 1
+            run = None if made.id else self._run_of(made)
+            own = made.id or (run and (run.call_id or run.id)) or f"{step.id}-{self._calls}"
+            calls.append(call_of(own, made.call.name, made.call.arguments))
+        return msgspec.structs.replace(item, calls=tuple(calls))
+
+    def _run_of(self, made: ParsedCall) -> ToolStep | None:
+        """Take the run of a call that has no id; no other call has it then."""
+        named = [each for each in self._unclaimed.values() if _is_of(each, made.call.name)]
+        alike = (each for each in named if made.call.arguments in _forms(each.arguments))
+        run = next(alike, named[0] if named else None)
+        return self._unclaimed.pop(run.id) if run else None
+
     def _answer(self, item: ParsedResult, time: int | None) -> None:
+        if not item.id and item.name:
+            named = (i for i, call in self._waiting.items() if call.call.name == item.name)
+            call_id = next(named, "")
+            if not call_id:
+                return  # its run has told of it
+            item = msgspec.structs.replace(item, id=call_id)
         call_id = item.id or ""
         if call_id in self._answered:
             return
@@ -122,7 +152,8 @@ class _TraceReader:
 
     def run(self, step: ToolStep) -> None:
         """Tell a tool's run."""
-        call_id = step.call_id or self._match(step) or step.id
+        waits = step.id if step.id in self._waiting else None
+        call_id = step.call_id or waits or self._match(step) or step.id
         if call_id in self._answered:
             return
         if not self.dialogue.has_call(call_id):
@@ -132,8 +163,8 @@ class _TraceReader:
 
     def _match(self, step: ToolStep) -> str | None:
         named = [(i, call) for i, call in self._waiting.items() if _is_of(step, call.call.name)]
-        given = parsed(step.arguments)
-        alike = (i for i, call in named if call.call.arguments in (given, _inner(given)))
+        forms = _forms(step.arguments)
+        alike = (i for i, call in named if call.call.arguments in forms)
         return next(alike, named[0][0] if named else None)
 
     def _end(self, step: ToolStep, call_id: str, text: str) -> None:
@@ -155,7 +186,7 @@ def _key(item: ParsedItem) -> Hashable:
     """Return what tells an item from others."""
     if isinstance(item, ParsedResult):
         return ("result", item.id, None if item.id else item.text)
-    ids = [call.id or call.call.name for call in item.calls]
+    ids = [call.id or (call.call.name, text_of(call.call.arguments)) for call in item.calls]
     said = [part.text for part in item.parts if isinstance(part, Text)]
     return (item.role, *(ids or said))
 
@@ -164,11 +195,11 @@ def _is_of(step: ToolStep, name: str) -> bool:
     return step.name == name or step.name.endswith((f" {name}", f"__{name}", f".{name}"))
 
 
-def _inner(arguments: Any) -> Any:
-    """Return arguments that stand alone inside a wrapper."""
-    if is_json_object(arguments) and len(arguments) == 1:
-        return next(iter(arguments.values()))
-    return arguments
+def _forms(arguments: Any) -> tuple[Any, Any]:
+    """Return arguments as they are, and what stands alone inside of a wrapper."""
+    given = parsed(arguments)
+    alone = is_json_object(given) and len(given) == 1
+    return given, next(iter(given.values())) if alone else given
 
 
 def _failed(step: ToolStep) -> bool:

@@ -19,7 +19,7 @@ from support.foreign_logs import (
 )
 from support.importing import AT, Importer, clock, states
 
-from eventstore import ToolCompleted
+from eventstore import Completed, Tool, ToolCompleted
 
 
 def test_spans_with_messages_are_told_once(importer: Importer) -> None:
@@ -242,3 +242,123 @@ def test_traces_of_the_ai_sdk_and_of_strands_are_read(importer: Importer) -> Non
     assert states(tools) == [("f", "Completed"), ("g", "Failed")]
     assert tools[1].call.arguments == {"n": 2}
     assert list(importer.said()) == [("user", "go"), ("assistant", "done")]
+
+
+ROME = {"function_call": {"name": "find", "args": {"n": 1}}}
+FOUND = {"function_response": {"name": "find", "response": {"found": True}}}
+
+
+ASKED = ("user", {"text": "go"})
+
+
+def _contents(*parts: tuple[str, dict[str, Any]]) -> str:
+    """Return a request to Gemini as Google's ADK writes it."""
+    config = {"system_instruction": "You find."}
+    contents = [{"role": role, "parts": [part]} for role, part in parts]
+    return json.dumps({"config": config, "contents": contents})
+
+
+def _answered(part: dict[str, Any]) -> str:
+    return json.dumps({"content": {"role": "model", "parts": [part]}, "finish_reason": "STOP"})
+
+
+def _result(tool: Tool) -> object:
+    assert isinstance(tool.status, Completed)
+    return tool.status.response.result
+
+
+def test_calls_of_the_adk_have_the_ids_of_their_runs(importer: Importer) -> None:
+    """Its requests have Gemini's contents in snake case, and no ids for calls and results."""
+    tools = importer.document(
+        "trace.json",
+        export(
+            span(
+                "call_llm",
+                0,
+                1,
+                gcp__vertex__agent__llm_request=_contents(ASKED),
+                gcp__vertex__agent__llm_response=_answered(ROME),
+            ),
+            span(
+                "execute_tool find",
+                2,
+                3,
+                gen_ai__tool__call__id="adk-1",
+                gcp__vertex__agent__tool_call_args='{"n": 1}',
+                gcp__vertex__agent__tool_response='{"found": true}',
+            ),
+            span(
+                "call_llm",
+                5,
+                6,
+                gcp__vertex__agent__llm_request=_contents(ASKED, ("model", ROME), ("user", FOUND)),
+                gcp__vertex__agent__llm_response=_answered({"text": "here"}),
+            ),
+        ),
+    )
+    assert [(tool.call.id, tool.status.name) for tool in tools] == [("adk-1", "Completed")]
+    told = [("system", "You find."), ("user", "go"), ("assistant", "here")]
+    assert list(importer.said()) == told
+
+
+def test_contents_without_spans_of_tools_pair_calls_and_results(importer: Importer) -> None:
+    """Two calls of one name without ids are two calls, each with its own result."""
+    other = {"function_call": {"name": "find", "args": {"n": 2}}}
+    gone = {"function_response": {"name": "find", "response": {"found": False}}}
+    contents = (ASKED, ("model", ROME), ("user", FOUND), ("model", other), ("user", gone))
+    tools = importer.document(
+        "trace.json",
+        export(
+            span("call_llm", 5, 6, gcp__vertex__agent__llm_request=_contents(*contents)),
+        ),
+    )
+    given = [(tool.call.arguments, tool.status.name, _result(tool)) for tool in tools]
+    assert given == [
+        ({"n": 1}, "Completed", '{"found":true}'),
+        ({"n": 2}, "Completed", '{"found":false}'),
+    ]
+
+
+def test_calls_alone_are_an_answer_of_the_ai_sdk(importer: Importer) -> None:
+    """A list of calls is an answer, in an observation of Langfuse and in the span's attribute."""
+    made = [{"toolCallId": "a", "toolName": "find", "input": '{"n":1}'}]
+    observed = {"traceId": "t", "level": "DEFAULT", "startTime": clock(0), "endTime": clock(1)}
+    tools = importer.document(
+        "observed.json",
+        [
+            {**observed, "id": "1", "type": "GENERATION", "output": json.dumps(made)},
+            {
+                **observed,
+                "id": "2",
+                "type": "TOOL",
+                "name": "execute_tool find",
+                "startTime": clock(2),
+                "input": '{"n":1}',
+                "output": "{}",
+                "metadata": json.dumps(
+                    {
+                        "attributes": {
+                            "gen_ai.tool.call.id": "a",
+                            "gcp.vertex.agent.tool_response": '{"found": true}',
+                        }
+                    }
+                ),
+            },
+        ],
+    )
+    assert [(tool.call.id, tool.call.name, _result(tool)) for tool in tools] == [
+        ("a", "find", '{"found": true}')
+    ]
+    spans = importer.document(
+        "spans.json",
+        export(
+            span(
+                "ai.generateText.doGenerate",
+                0,
+                1,
+                ai__response__text="hm",
+                ai__response__toolCalls=json.dumps(made),
+            ),
+        ),
+    )
+    assert [tool.call.id for tool in spans] == ["a"]
