@@ -1,6 +1,7 @@
 """Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
 
-A result has no mark of a failure: the exit code in it tells, or the text.
+A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
+back are shown to the model no more: they are a conversation of their own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,20 @@ from eventstore.importers.transcript import Transcript
 _RECORDS = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
 )
+_EXIT_CODE = re.compile(r"(?:\A|\n)(?:Process exited with code|Exit code:?) (-?\d+)")
+"""The exit code of a command stands above its output, which may have the like in it."""
 _FAILED = re.compile(
-    r"(?:\A|\n)(?:Process exited with code|Exit code:?) (?!0\b)-?\d+"
-    r"|\A(?:failed in sandbox|execution error|exec_command failed|unsupported call"
-    r"|failed to parse|apply_patch verification failed|Error\b|error:)"
+    r"\A(?:failed in sandbox|execution error|unsupported (?:custom tool )?call|failed to parse"
+    r"|unable to (?:locate|read|process) |(?:exec_command|write_stdin|MCP) (?:tool call )?failed"
+    r"|apply_patch (?:verification|handler) |patch rejected|(?:MCP )?tool call error:|Script failed"
+    r"|[Uu]nknown process id|Error\b|error:)"
 )
+_CONTEXT = re.compile(
+    r"\A\s*(?:# AGENTS\.md instructions|<(?:environment_context|user_instructions|turn_aborted"
+    r"|permissions instructions|skills?_?(?:instructions)?|subagent_notification"
+    r"|user_shell_command)\b)"
+)
+"""The beginning of a message that the program adds in the user's name."""
 _REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
 
 
@@ -53,7 +63,16 @@ class CodexRollouts:
             else:
                 content.report("not a record of a rollout", number)
         name = content.name or rollout.session or content.stem
-        yield rollout.dialogue.transcript(name, rollout.parent)
+        parent = rollout.parent
+        _, is_segment, segment = content.file_stem.partition(f"{rollout.session}_")
+        if rollout.goes_on and is_segment:  # after a revert the thread has one more file
+            name, parent = f"{name}/{segment}", name
+        transcript = rollout.dialogue.transcript(name, parent)
+        if rollout.rolled_back:  # an earlier import may have had the turns
+            transcript.part_id = f"{name}/{content.file_stem}"
+        yield transcript
+        for number, dialogue in enumerate(rollout.rolled_back, 1):
+            yield dialogue.transcript(f"{name}/rolled-back-{number}", name)
 
 
 def _is_old_header(value: JsonObject) -> bool:
@@ -82,7 +101,11 @@ class _Rollout:
     def __init__(self) -> None:
         self.session = ""
         self.parent: str | None = None
+        self.goes_on = False
         self.dialogue = Dialogue()
+        self.rolled_back: list[Dialogue] = []
+        self._turns: list[int] = []
+        self._context: int | None = None
 
     def add(self, record: JsonObject) -> None:
         """Take in one record."""
@@ -92,12 +115,44 @@ class _Rollout:
             if not self.session:  # a fork repeats its parent's records, with their header
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
+                self.goes_on = record.get("ordinal") not in (None, 0)
         elif record.get("type") == "response_item":
             add = _ITEMS.get(text(payload, "type"))
             if add is not None:
+                self._mark(payload)
                 add(self.dialogue, payload, time)
+        elif payload.get("type") == "thread_rolled_back":
+            self._roll_back(payload.get("num_turns"))
         elif record.get("type") == "event_msg" and payload.get("type") == "mcp_tool_call_end":
             _add_mcp_call(self.dialogue, payload, time)
+
+    def _mark(self, item: JsonObject) -> None:
+        """Keep where a turn begins: with what the program has put before the user's words."""
+        place = len(self.dialogue)
+        if _is_context(item):
+            self._context = place if self._context is None else self._context
+            return
+        if item.get("role") == "user" or item.get("type") == "agent_message":
+            starts_later = self._context is not None and self._turns
+            self._turns.append(self._context if starts_later and self._context else place)
+        self._context = None
+
+    def _roll_back(self, count: Any) -> None:
+        """Take the last turns away, as Codex does before it asks the model again."""
+        if not isinstance(count, int) or count <= 0 or not self._turns:
+            return
+        first = max(len(self._turns) - count, 0)
+        place = self._turns[first]
+        del self._turns[first:]
+        self._context = None
+        if taken := self.dialogue.taken_from(place):
+            self.rolled_back.append(taken)
+
+
+def _is_context(item: JsonObject) -> bool:
+    if item.get("type") != "message" or item.get("role") == "assistant":
+        return False
+    return item.get("role") != "user" or bool(_CONTEXT.match(text_of(item.get("content"))))
 
 
 def _add_message(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
@@ -130,7 +185,9 @@ def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
         success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
     code: Any = metadata.get("exit_code")
-    failed = code != 0 if isinstance(code, int) else bool(_FAILED.search(said))
+    if not isinstance(code, int) and (told := _EXIT_CODE.search(said)):
+        code = int(told[1])
+    failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
     dialogue.answer(
         text(item, "call_id", "id"),
         said,

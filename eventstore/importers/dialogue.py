@@ -37,6 +37,18 @@ class Dialogue:
     def __bool__(self) -> bool:
         return bool(self._items)
 
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def taken_from(self, place: int) -> Dialogue:
+        """Take away the items from a place on; return them as a conversation of their own."""
+        taken = Dialogue()
+        for item, time in zip(self._items[place:], self._times[place:], strict=True):
+            taken.add(item, time)
+        del self._items[place:], self._times[place:]
+        self._calls -= taken._calls
+        return taken
+
     def has_call(self, call_id: str) -> bool:
         """Return whether a call with this id was made."""
         return call_id in self._calls

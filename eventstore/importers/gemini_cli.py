@@ -1,6 +1,7 @@
 """Sessions of Gemini CLI: a JSON document, or in newer versions a header and a message a line.
 
-A call stands in the model's message together with its result; its time is that of its end.
+A call stands in the model's message together with its result; its time is that of its end. What was
+taken back or replaced later is a conversation of its own where calls ran in it.
 """
 
 from __future__ import annotations
@@ -31,43 +32,75 @@ class GeminiSessions:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the session."""
-        header: JsonObject = {}
-        messages: dict[str, JsonObject] = {}
+        session = _Session()
         for number, value in content.values:
-            if not is_json_object(value):
+            if not is_json_object(value) or not session.add(value):
                 content.report("not a message of a session", number)
-            elif "sessionId" in value:
-                header = header or value
-                _take(messages, objects(value, "messages"))
-            elif "$set" in value:
-                _take(messages, objects(member(value, "$set"), "messages"))
-            elif "$rewindTo" in value:
-                _rewind(messages, value["$rewindTo"])
-            elif value.get("type") in _TYPES:
-                _take(messages, [value])
-            else:
-                content.report("not a message of a session", number)
-        dialogue = Dialogue()
-        for message in messages.values():
-            _add_message(dialogue, message)
-        yield dialogue.transcript(content.name or text(header, "sessionId") or content.stem)
+        name = content.name or text(session.header, "sessionId") or content.stem
+        transcript = _told(session.messages).transcript(name)
+        transcript.part_id = f"{name}/{content.file_stem}"  # a resumed session has more files
+        yield transcript
+        for number, messages in enumerate(session.taken_back, 1):
+            yield _told(messages).transcript(f"{name}/taken-back-{number}", name)
 
 
 def _has_messages(value: JsonObject) -> bool:
     return any(each.get("type") == "gemini" for each in objects(value, "messages"))
 
 
-def _take(messages: dict[str, JsonObject], new: list[JsonObject]) -> None:
-    """Add messages; one that is written again replaces the earlier."""
-    for message in new:
-        messages[text(message, "id") or f"message-{len(messages)}"] = message
+class _Session:
+    """The messages of a session so far, by their ids."""
+
+    def __init__(self) -> None:
+        self.header: JsonObject = {}
+        self.messages: _Messages = {}
+        self.taken_back: list[_Messages] = []
+
+    def add(self, value: JsonObject) -> bool:
+        """Take in a line, or the document; return whether it is one."""
+        if "sessionId" in value:
+            self.header = self.header or value
+            self._take(objects(value, "messages"))
+        elif "$set" in value:
+            if "messages" in member(value, "$set"):
+                self._replace(objects(member(value, "$set"), "messages"))
+        elif "$rewindTo" in value:
+            self._rewind(value["$rewindTo"])
+        elif value.get("type") in _TYPES:
+            self._take([value])
+        else:
+            return False
+        return True
+
+    def _take(self, new: list[JsonObject]) -> None:
+        """Add messages; one that is written again replaces the earlier."""
+        for message in new:
+            self.messages[text(message, "id") or f"message-{len(self.messages)}"] = message
+
+    def _replace(self, new: list[JsonObject]) -> None:
+        before, self.messages = self.messages, {}
+        self._take(new)
+        self._put_aside({i: each for i, each in before.items() if i not in self.messages})
+
+    def _rewind(self, place: object) -> None:
+        """Take back the message with this id and what follows it; all where there is none."""
+        names = list(self.messages)
+        start = names.index(place) if isinstance(place, str) and place in names else 0
+        self._put_aside({name: self.messages.pop(name) for name in names[start:]})
+
+    def _put_aside(self, messages: _Messages) -> None:
+        if any(objects(each, "toolCalls") for each in messages.values()):
+            self.taken_back.append(messages)
 
 
-def _rewind(messages: dict[str, JsonObject], place: object) -> None:
-    """Forget the message with this id, and what follows it."""
-    names = list(messages)
-    for name in names[names.index(place) :] if isinstance(place, str) and place in names else ():
-        del messages[name]
+_Messages = dict[str, JsonObject]
+
+
+def _told(messages: _Messages) -> Dialogue:
+    dialogue = Dialogue()
+    for message in messages.values():
+        _add_message(dialogue, message)
+    return dialogue
 
 
 def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
@@ -108,5 +141,6 @@ def _result(call: JsonObject) -> str:
 def _said(content: Any) -> str:
     if isinstance(content, list):
         parts = items({"parts": content}, "parts")
-        return "\n".join(text(part, "text") for part in parts if is_json_object(part))
+        said = (text(part, "text") for part in parts if is_json_object(part))
+        return "\n".join(filter(None, said))  # calls and results stand in `toolCalls`
     return text_of(content)

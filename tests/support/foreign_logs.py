@@ -31,7 +31,7 @@ def gemini_call(name: str, status: str, **response: Any) -> dict[str, Any]:
     }
 
 
-GEMINI = [
+GEMINI: list[dict[str, Any]] = [
     {"id": "1", "timestamp": clock(0), "type": "user", "content": [{"text": "go"}]},
     {"id": "2", "timestamp": clock(1), "type": "info", "content": "a notice"},
     {

@@ -56,6 +56,93 @@ def test_a_rollout_of_codex_is_told_by_its_items(importer: Importer) -> None:
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
 
 
+def _said(role: str, seconds: float, text: str) -> dict[str, Any]:
+    return item("message", seconds, role=role, content=[{"type": "input_text", "text": text}])
+
+
+def test_turns_that_codex_rolled_back_are_a_conversation_of_their_own(importer: Importer) -> None:
+    """Codex shows them to the model no more; what it put before a turn goes with the turn."""
+    made = {"name": "exec_command", "arguments": "{}"}
+    tools = importer.lines(
+        "rollout.jsonl",
+        codex("session_meta", 0, id="s", cwd="/"),
+        _said("user", 0, "<environment_context>\n</environment_context>"),
+        _said("user", 1, "one"),
+        _said("assistant", 2, "first"),
+        _said("developer", 3, "a new mode"),
+        _said("user", 3, "two"),
+        item("function_call", 4, call_id="a", **made),
+        item("function_call_output", 5, call_id="a", output="Exit code: 0"),
+        codex("event_msg", 6, type="thread_rolled_back", num_turns=1),
+        _said("user", 7, "three"),
+        item("function_call", 8, call_id="b", **made),
+        item("function_call_output", 9, call_id="b", output="Exit code: 1"),
+    )
+    assert importer.ids == ["s", "s/rolled-back-1"]
+    assert [(tool.call.id, tool.status.name) for tool in tools] == [
+        ("b", "Failed"),
+        ("a", "Completed"),
+    ]
+    assert [text for _, text in importer.said()][1:] == [
+        "one",
+        "first",
+        "three",
+        "a new mode",
+        "two",
+    ]
+
+
+def test_rolling_back_more_turns_than_there_are_keeps_what_stood_before(importer: Importer) -> None:
+    """Nothing is rolled back where there is no turn, or none is named."""
+    importer.lines(
+        "rollout.jsonl",
+        codex("session_meta", 0, id="s", cwd="/"),
+        codex("event_msg", 0, type="thread_rolled_back", num_turns=1),
+        _said("developer", 0, "the rules"),
+        _said("user", 1, "one"),
+        codex("event_msg", 2, type="thread_rolled_back", num_turns=0),
+        codex("event_msg", 3, type="thread_rolled_back", num_turns=9),
+        _said("user", 4, "two"),
+    )
+    assert [text for _, text in importer.said()] == ["the rules", "two", "one"]
+
+
+def test_a_thread_of_codex_that_was_reverted_has_one_more_file(importer: Importer) -> None:
+    """Newer versions go on in a file that begins later and repeats nothing."""
+    head = codex("session_meta", 0, id="s", cwd="/")
+    importer.lines("rollout-1-s.jsonl", {**head, "ordinal": 0}, _said("user", 1, "one"))
+    importer.lines("rollout-2-s_t.jsonl", {**head, "ordinal": 9}, _said("user", 2, "two"))
+    assert importer.ids == ["s", "s/t"]
+
+
+@pytest.mark.parametrize(
+    ("output", "state"),
+    [
+        (
+            "Process exited with code 0\nOutput:\nProcess exited with code 7",
+            "Completed",
+        ),
+        ("Exit code: 0\nOutput:\nExit code: 2\n", "Completed"),
+        ("Chunk ID: 1\nProcess exited with code 7\nOutput:\nExit code: 0", "Failed"),
+        ("unsupported custom tool call: apply_patch", "Failed"),
+        ("unable to locate image at `/a.png`: No such file or directory", "Failed"),
+        ("write_stdin failed: Unknown process id 3", "Failed"),
+        ("tool call error: tool call failed for `s/t`", "Failed"),
+        ("exec command rejected by user", "Rejected"),
+    ],
+)
+def test_the_head_of_a_result_of_codex_tells_a_failure(
+    importer: Importer, output: str, state: str
+) -> None:
+    """A command may print what looks like the head of another."""
+    tools = importer.lines(
+        "rollout.jsonl",
+        item("function_call", 1, name="exec_command", arguments="{}", call_id="a"),
+        item("function_call_output", 2, call_id="a", output=output),
+    )
+    assert states(tools) == [("exec_command", state)]
+
+
 def test_a_sub_agent_of_codex_has_a_conversation_of_its_own(importer: Importer) -> None:
     """Its `session_id` is that of the session which began it, and it repeats that one's header."""
     words = [{"type": "input_text", "text": "look"}]
@@ -104,6 +191,46 @@ def test_a_session_of_gemini_cli_in_lines_is_patched(importer: Importer) -> None
     )
     assert states(tools) == GEMINI_STATES
     assert list(importer.said()) == [("user", "go"), ("assistant", "I look.")]
+
+
+def test_a_session_of_gemini_cli_that_was_resumed_is_told_once(importer: Importer) -> None:
+    """Its messages are written again, with results as messages of the user between them."""
+    result = {"functionResponse": {"id": "good", "name": "good", "response": {"output": "here"}}}
+    answer = {"id": "3_response", "timestamp": clock(30), "type": "user", "content": [result]}
+    call = {"functionCall": {"id": "good", "name": "good", "args": {"n": 1}}}
+    again = {**GEMINI[2], "content": [{"text": "I look."}, call]}
+    tools = importer.lines(
+        "session.jsonl",
+        {"sessionId": "s", "projectHash": "h", "kind": "main"},
+        GEMINI[0],
+        GEMINI[2],
+        {**answer, "id": "4"},
+        {"$set": {"messages": [GEMINI[0], again, answer, {**answer, "id": "4"}]}},
+        {"id": "5", "type": "user", "content": [{"text": "again"}]},
+    )
+    assert importer.ids == ["s"]
+    assert states(tools) == GEMINI_STATES
+    assert list(importer.said()) == [
+        ("user", "go"),
+        ("assistant", "I look."),
+        ("user", "again"),
+    ]
+
+
+def test_calls_that_gemini_cli_took_back_are_a_conversation_of_their_own(
+    importer: Importer,
+) -> None:
+    """A rewind to a message that is not there takes all back."""
+    tools = importer.lines(
+        "session.jsonl",
+        {"sessionId": "s", "projectHash": "h", "kind": "main"},
+        *GEMINI,
+        {"$rewindTo": "gone"},
+        {"id": "9", "type": "user", "content": "anew"},
+    )
+    assert importer.ids == ["s", "s/taken-back-1"]
+    assert states(tools) == GEMINI_STATES
+    assert next(importer.said()) == ("user", "anew")
 
 
 # OpenHands
