@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -63,14 +64,23 @@ def text_of(content: object) -> str:
         return str(content)
 
 
+_PART_TYPES = re.compile(
+    r"(?:\w+_)?(?:text|image|image_url|audio|video|file|document|media|resource|resource_link|thinking"
+    r"|reasoning|refusal|encrypted_content|tool_reference|search_result)"
+)
+"""The types of parts of a message; a list of a tool's own objects may have a `type`, too."""
+
+
 def _is_part(part: object) -> bool:
     if isinstance(part, str):
         return True
-    return is_json_object(part) and (isinstance(part.get("type"), str) or part.keys() == {"text"})
+    if not is_json_object(part):
+        return False
+    return bool(_PART_TYPES.fullmatch(text(part, "type"))) or part.keys() == {"text"}
 
 
 def _text_of_part(part: Any) -> str:
     if isinstance(part, str):
         return part
     said = text(part, "text", "content", "value", "thinking", "refusal")
-    return said or f"[{part['type']}]" if part.get("type") != "text" else said
+    return said or f"[{part['type']}]" if part.get("type") not in (None, "text") else said

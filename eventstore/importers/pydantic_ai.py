@@ -12,7 +12,7 @@ from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
 
 _KINDS = ("request", "response")
-_FAILED = ("failed", "error")
+_FAILED = ("failed", "error", "retried")
 
 
 class PydanticMessages:

@@ -10,6 +10,7 @@ import pytest
 from support.foreign_logs import GEMINI, PYDANTIC, V0, codex, item
 from support.importing import AT, Importer, clock, states
 
+from eventstore import Failed
 from eventstore.importers import read, with_event_folders
 
 # Codex CLI
@@ -326,6 +327,23 @@ def test_messages_of_pydantic_ai_are_told(importer: Importer) -> None:
     assert [tool.call.arguments for tool in tools] == [{"n": 1}, {"n": 2}, {}]
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
     assert next(importer.said()) == ("system", "You are.")
+
+
+def test_a_call_that_pydantic_ai_asks_for_again_is_a_failure(importer: Importer) -> None:
+    """Newer versions write it as a return; a list of errors has a `type` and is no text."""
+    error = {"type": "int_parsing", "loc": ["n"], "msg": "not an integer"}
+    made = {"part_kind": "tool-call", "tool_name": "find", "args": {"n": "x"}, "tool_call_id": "a"}
+    told = {"part_kind": "tool-return", "tool_name": "find", "tool_call_id": "a"}
+    tools = importer.document(
+        "messages.json",
+        [
+            {"kind": "response", "parts": [made], "timestamp": clock(0)},
+            {"kind": "request", "parts": [{**told, "content": [error], "outcome": "retried"}]},
+        ],
+    )
+    assert states(tools) == [("find", "Failed")]
+    assert isinstance(tools[0].status, Failed)
+    assert "not an integer" in tools[0].status.failure.message
 
 
 def test_a_list_a_line_is_a_conversation(importer: Importer) -> None:
