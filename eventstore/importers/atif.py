@@ -1,18 +1,26 @@
 """Trajectories in ATIF, the interchange format of Harbor: steps with calls and observations.
 
-A result stands in the step of its call. There is no mark of a failure.
+A result stands in the step of its call. A mark of a failure is there only where the converter of an
+agent keeps one; the text of others tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.dialogue import ERROR_TEXT, Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, text
+from eventstore.importers.json_members import member, objects, text, text_of
 from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.transcript import Transcript, is_refusal
+
+_ERROR_TEXT = (
+    ERROR_TEXT + r"|\[error\] tool reported failure\s*\Z|\A<returncode>(?!0<)"
+    r"|\A(?:(?!Output:)[^\n]*\n){0,5}Process exited with code (?!0\b)"
+    r"|\Aunsupported (?:custom tool )?call:"
+)
 
 
 class AtifTrajectories:
@@ -33,13 +41,28 @@ class AtifTrajectories:
             if not is_json_object(value) or not self.looks_like(value, content.unit):
                 content.report("not a trajectory", number)
                 continue
-            dialogue = Dialogue()
-            for step in objects(value, "steps"):
-                _add_step(dialogue, step)
             name = content.name or text(value, "session_id", "trajectory_id") or content.stem
-            transcript = dialogue.transcript(content.unused_name(name), error_pattern=ERROR_TEXT)
-            transcript.part_id = f"{transcript.id}/{content.file_stem}"  # one that goes on
-            yield transcript
+            yield from _told(content, value, content.unused_name(name))
+
+
+def _told(content: FileContent, value: JsonObject, name: str) -> Iterator[Transcript]:
+    """Yield a trajectory, and those of its sub-agents that stand inside of it."""
+    dialogue = Dialogue()
+    callers: dict[str, str] = {}
+    for step in objects(value, "steps"):
+        _add_step(dialogue, step)
+        for result in objects(member(step, "observation"), "results"):
+            for reference in objects(result, "subagent_trajectory_ref"):
+                callers[text(reference, "trajectory_id")] = text(result, "source_call_id")
+    transcript = dialogue.transcript(name, error_pattern=_ERROR_TEXT)
+    transcript.part_id = f"{name}/{content.file_stem}"  # one that goes on
+    yield transcript
+    for number, inner in enumerate(objects(value, "subagent_trajectories"), 1):
+        own = text(inner, "trajectory_id")
+        for found in _told(content, inner, f"{name}/{own or number}"):
+            if found.parent_id is None:
+                found.parent_id, found.parent_call_id = name, callers.get(own) or None
+            yield found
 
 
 def _add_step(dialogue: Dialogue, step: JsonObject) -> None:
@@ -54,9 +77,23 @@ def _add_step(dialogue: Dialogue, step: JsonObject) -> None:
         dialogue.reply(step.get("message"), calls, time)
     else:
         dialogue.say(text(step, "source"), step.get("message"), time)
-    for result in results:
-        call_id = text(result, "source_call_id")
+    in_order = len(made) == len(results) and not any(each.get("source_call_id") for each in results)
+    for place, result in enumerate(results):
+        call_id = text(made[place], "tool_call_id") if in_order else text(result, "source_call_id")
         if call_id or len(made) == 1:
-            dialogue.answer(call_id or text(made[0], "tool_call_id"), result.get("content"), time)
+            known, said = call_id or text(made[0], "tool_call_id"), text_of(result.get("content"))
+            failed = _is_marked(member(result, "extra"))
+            rejected = is_refusal({"is_error": True, "content": said})
+            dialogue.answer(known, said, time, is_error=failed and not rejected, rejected=rejected)
         else:
             dialogue.say("user", result.get("content"), time)
+
+
+def _is_marked(extra: JsonObject) -> bool:
+    """Return whether what an agent's converter kept of a result says that it failed."""
+    marks = (extra, member(extra, "tool_result_metadata"), member(extra, "metadata"))
+    codes: list[Any] = [each.get("exit_code") for each in marks]
+    failed = any(isinstance(code, int) and code > 0 for code in codes)
+    return failed or any(
+        True in (each.get("is_error"), each.get("tool_result_is_error")) for each in marks
+    )

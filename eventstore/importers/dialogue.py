@@ -54,9 +54,10 @@ class Dialogue:
         return call_id in self._calls
 
     def say(self, role: str, content: object, time: int | None = None) -> None:
-        """Add what a person or the system said; nothing where it is empty."""
+        """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1
-        if said := text_of(content):
+        said = text_of(content)
+        if said.strip():
             parts = (Text(said),)
             known = _ROLES.get(role, "user")
             self._add(ParsedMessage(known, parts, well_formed=True), time)

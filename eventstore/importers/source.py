@@ -23,6 +23,7 @@ from eventstore.importers.inspect_logs import InspectLogs
 from eventstore.importers.json_lines import TextFile, decode
 from eventstore.importers.langfuse import LangfuseTraces
 from eventstore.importers.message_files import MAX_DETECTED_VALUES, Conversations, Messages
+from eventstore.importers.mini_swe_agent import MiniSweAgentRuns
 from eventstore.importers.openai_agents import AgentRuns
 from eventstore.importers.openhands import OpenHandsEvents
 from eventstore.importers.otlp import OpenTelemetrySpans
@@ -40,6 +41,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     GeminiSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
+    MiniSweAgentRuns(),
     AtifTrajectories(),
     InspectLogs(),
     OpenTelemetrySpans(),

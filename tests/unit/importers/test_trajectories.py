@@ -124,6 +124,117 @@ def test_a_trajectory_in_atif_is_told(importer: Importer) -> None:
     assert list(importer.said())[-1] == ("user", "a terminal's text")
 
 
+def _trajectory(*results: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a trajectory whose only step makes a call for each result."""
+    made = [
+        {"tool_call_id": f"call-{number}", "function_name": "f", "arguments": {}}
+        for number in range(len(results))
+    ]
+    step = {
+        "step_id": 1,
+        "source": "agent",
+        "message": "look",
+        "tool_calls": made,
+        "observation": {"results": list(results)},
+    }
+    return {"schema_version": "ATIF-v1.7", "session_id": "s", "steps": [step], **fields}
+
+
+def test_results_without_ids_answer_the_calls_of_their_step_in_order(importer: Importer) -> None:
+    """Harbor writes those of mini-swe-agent so."""
+    results = [{"content": f"<returncode>{code}</returncode>\n<output>\n"} for code in (2, 0)]
+    assert states(importer.document("trajectory.json", _trajectory(*results))) == [
+        ("f", "Failed"),
+        ("f", "Completed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "state"),
+    [
+        ({"content": "gone", "extra": {"tool_result_is_error": True}}, "Failed"),
+        ({"content": "x", "extra": {"tool_result_metadata": {"is_error": True}}}, "Failed"),
+        ({"content": "", "extra": {"exit_code": 2}}, "Failed"),
+        ({"content": "gone\n\n[error] tool reported failure"}, "Failed"),
+        ({"content": "Chunk ID: 1\nProcess exited with code 2\nOutput:\n"}, "Failed"),
+        ({"content": "Chunk ID: 1\nOutput:\nProcess exited with code 2\n"}, "Completed"),
+        ({"content": "unsupported call: f"}, "Failed"),
+        ({"content": "The user doesn't want to proceed with this tool use. Wait."}, "Rejected"),
+    ],
+)
+def test_marks_that_a_converter_keeps_tell_a_failure(
+    importer: Importer, result: dict[str, Any], state: str
+) -> None:
+    """ATIF itself has no mark."""
+    assert states(importer.document("trajectory.json", _trajectory(result))) == [("f", state)]
+
+
+def test_trajectories_of_sub_agents_inside_are_conversations(importer: Importer) -> None:
+    """Each names the call that started it, and shares the session's id."""
+    inner = _trajectory({"content": "x"}, trajectory_id="t")
+    reference = {"content": "done", "subagent_trajectory_ref": [{"trajectory_id": "t"}]}
+    outer = _trajectory({**reference, "source_call_id": "call-0"}, subagent_trajectories=[inner])
+    assert len(importer.document("trajectory.json", outer)) == 2
+    assert importer.ids == ["s", "s/t"]
+    transcripts = list(read(importer.folder / "trajectory.json").transcripts())
+    assert (transcripts[1].parent_id, transcripts[1].parent_call_id) == ("s", "call-0")
+
+
+# mini-swe-agent
+
+
+def test_a_run_of_mini_swe_agent_is_told(importer: Importer) -> None:
+    """Exit codes tell failures; what was handed in answers the last call."""
+    made = {"id": "a", "function": {"name": "bash", "arguments": '{"command":"ls /no"}'}}
+    tools = importer.document(
+        "run.traj.json",
+        {
+            "trajectory_format": "mini-swe-agent-1.1",
+            "info": {"exit_status": "Submitted"},
+            "messages": [
+                {"role": "system", "content": "You fix."},
+                {"role": "user", "content": "fix it"},
+                {
+                    "role": "assistant",
+                    "content": "I look.",
+                    "tool_calls": [made],
+                    "extra": {"actions": [{"command": "ls /no"}], "timestamp": AT / 1e6 + 1},
+                },
+                {
+                    "role": "tool",
+                    "tool_call_id": "a",
+                    "content": "<returncode>2</returncode>\n<output>\nno</output>",
+                    "extra": {"returncode": 2, "timestamp": AT / 1e6 + 2},
+                },
+                {"role": "assistant", "content": "Then:\n\n```bash\necho x\n```"},
+                {"role": "user", "content": "<returncode>0</returncode>\n<output>\nx</output>"},
+                {
+                    "object": "response",
+                    "output": [
+                        {"type": "message", "content": [{"type": "output_text", "text": "end"}]},
+                        {
+                            "type": "function_call",
+                            "call_id": "c",
+                            "name": "bash",
+                            "arguments": '{"command":"submit"}',
+                        },
+                    ],
+                },
+                {"role": "exit", "content": "fin", "extra": {"exit_status": "Submitted"}},
+            ],
+        },
+    )
+    assert importer.ids == ["run"]
+    assert states(tools) == [("bash", "Failed"), ("bash", "Completed"), ("bash", "Completed")]
+    assert [tool.call.arguments for tool in tools] == [
+        {"command": "ls /no"},
+        {"command": "echo x"},
+        {"command": "submit"},
+    ]
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
+    assert [role for role, _ in importer.said()] == ["system", "user", *["assistant"] * 3]
+
+
 # inspect_ai
 
 

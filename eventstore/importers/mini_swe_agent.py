@@ -1,0 +1,115 @@
+"""Runs of mini-swe-agent (`.traj.json`): messages whose `extra` has actions, exit codes and times.
+
+Models with tools have a provider's calls; others write a command in a block of `bash`, which
+becomes a call of `bash`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.importers.dialogue import Dialogue, call_of
+from eventstore.importers.file_format import FileContent, Unit
+from eventstore.importers.json_members import member, objects, text, text_of
+from eventstore.importers.times import time_of
+from eventstore.importers.transcript import Transcript
+from eventstore.providers.model import ParsedCall
+
+_BLOCK = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
+_EXIT_CODE = re.compile(r"\A(?:<exception>.*?</exception>\s*)?<returncode>(-?\d+)</", re.DOTALL)
+
+
+class MiniSweAgentRuns:
+    """The file format: one run a document."""
+
+    name = "mini-swe-agent"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a document is a run."""
+        del unit
+        if not is_json_object(value) or not isinstance(value.get("messages"), list):
+            return False
+        return text(value, "trajectory_format").startswith("mini-swe-agent")
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the run."""
+        for number, value in content.values:
+            if not is_json_object(value) or not self.looks_like(value, content.unit):
+                content.report("not a run of mini-swe-agent", number)
+                continue
+            run = _Run()
+            for message in objects(value, "messages"):
+                run.add(message)
+            name = content.name or content.file_stem.removesuffix(".traj")
+            yield run.dialogue.transcript(content.unused_name(name))
+
+
+class _Run:
+    def __init__(self) -> None:
+        self.dialogue = Dialogue()
+        self._open: list[str] = []
+        self._steps = 0
+
+    def add(self, message: JsonObject) -> None:
+        """Tell a message."""
+        extra = member(message, "extra")
+        time = time_of(extra.get("timestamp"))
+        said = message.get("content", message.get("output"))
+        call_id = text(message, "tool_call_id", "call_id")
+        if message.get("role") == "assistant" or message.get("object") == "response":
+            self._steps += 1
+            calls = self._calls(message, extra)
+            self.dialogue.reply(_said(message), calls, time)
+            self._open = [call.id for call in calls if call.id]
+        elif call_id or (self._open and _ends(message)):
+            known = call_id or self._open[0]
+            self._open = [each for each in self._open if each != known]
+            self.dialogue.answer(known, said, time, is_error=_failed(message))
+        else:
+            self.dialogue.say(text(message, "role"), said, time)
+
+    def _calls(self, message: JsonObject, extra: JsonObject) -> list[ParsedCall]:
+        made = [
+            call_of(each.get("id"), function.get("name"), function.get("arguments"))
+            for each in objects(message, "tool_calls")
+            if (function := member(each, "function"))
+        ]
+        made += [
+            call_of(each.get("call_id"), each.get("name"), each.get("arguments"))
+            for each in objects(message, "output")
+            if each.get("type") == "function_call"
+        ]
+        if made:
+            return made
+        commands = [each.get("command") for each in objects(extra, "actions")]
+        if "actions" not in extra:
+            commands = [*_BLOCK.findall(text(message, "content"))]
+        ids = (f"step-{self._steps}-{number}" for number in range(1, len(commands) + 1))
+        return [
+            call_of(own, "bash", {"command": command})
+            for own, command in zip(ids, commands, strict=True)
+        ]
+
+
+def _said(message: JsonObject) -> Any:
+    items = [each.get("content") for each in objects(message, "output")]
+    return message.get("content") or "\n".join(text_of(each) for each in items if each)
+
+
+def _ends(message: JsonObject) -> bool:
+    """Return whether a message says how a command ended; the last one hands its output in."""
+    extra = member(message, "extra")
+    told = bool(_EXIT_CODE.match(text(message, "content")))
+    return told or "returncode" in extra or extra.get("exit_status") == "Submitted"
+
+
+def _failed(message: JsonObject) -> bool:
+    extra = member(message, "extra")
+    code: Any = extra.get("returncode")
+    told = _EXIT_CODE.match(text_of(message.get("content", message.get("output"))))
+    if not isinstance(code, int) and told:
+        code = int(told[1])
+    return bool(extra.get("exception_info")) or (isinstance(code, int) and code != 0)
