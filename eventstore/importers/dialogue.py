@@ -17,6 +17,7 @@ from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, Pa
 ERROR_TEXT = (
     r"\A\s*(?:[\w.]*(?:Error|Exception)\s*:|(?:ERROR|error)\b\s*:|Error\b"
     r"|Traceback \(most recent call last\)|<(?:tool_use_)?error>"
+    r"|An error occurred while (?:running|parsing) (?:the )?tool"  # what openai-agents says
     r"|\{\s*\"error\"\s*:\s*(?!null|false|\"\"|\{\}|\[\])\S)"
     r"|\Ameta=[\s\S]*\bisError=True"  # a result of MCP, as Python shows it
 )

@@ -33,7 +33,8 @@ def test_sessions_of_openai_agents_are_conversations(importer: Importer) -> None
     """Each row is an item, with its time; a row that is not JSON becomes a problem."""
     path = importer.folder / "sessions.db"
     call = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "a", "id": "1"}
-    result = {"type": "function_call_output", "call_id": "a", "output": "Error: gone"}
+    said = "An error occurred while running the tool. Please try again. Error: gone"
+    result = {"type": "function_call_output", "call_id": "a", "output": said}
     rows = [
         json.dumps({"role": "user", "content": "go"}),
         json.dumps(call),
