@@ -68,6 +68,20 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "an archive of HTTP requests (HAR)": lambda value: is_json_list(
         member(value, "log").get("entries")
     ),
+    "a log of what was asked of Gemini CLI, without calls": lambda value: (
+        {"sessionId", "messageId", "message"} <= value.keys() and isinstance(value["message"], str)
+    ),
+    "a history of prompts, without calls": lambda value: (
+        {"session_id", "ts", "text"} <= value.keys()
+        or {"display", "pastedContents"} <= value.keys()
+    ),
+    "the output of `gemini --output-format stream-json` (its session files are read)": (
+        lambda value: value.get("type") == "init" and {"session_id", "model"} <= value.keys()
+    ),
+    "the output of `codex exec --json` (its rollouts are read)": lambda value: (
+        value.get("type") == "thread.started" and "thread_id" in value
+    ),
+    "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
     "logs or metrics of OpenTelemetry, without spans": lambda value: (
         "resourceLogs" in value or "resourceMetrics" in value
     ),

@@ -17,7 +17,7 @@ from eventstore.importers.databases import Database
 from eventstore.importers.eval_archive import EvalArchive
 from eventstore.importers.event_folder import EventFolder, is_event_folder
 from eventstore.importers.file_format import FileContent, FileFormat, NumberedValues, Unit
-from eventstore.importers.foreign_shapes import described
+from eventstore.importers.foreign_shapes import described, foreign_shape
 from eventstore.importers.gemini_cli import GeminiSessions
 from eventstore.importers.inspect_logs import InspectLogs
 from eventstore.importers.json_lines import TextFile, decode
@@ -168,8 +168,12 @@ class Source:
         ):
             head.append(item)
             file_format = _format_of(item[1], "line")
+        foreign = next((value for _, value in head if foreign_shape(value)), None)
         if file_format is None and head:
-            raise self._unknown(head[0][1])
+            raise self._unknown(head[0][1] if foreign is None else foreign)
+        guessed = file_format.name if file_format and self._provider is None else ""
+        if guessed in _GENERAL and foreign is not None:
+            raise self._unknown(foreign)  # its other lines may look like messages
         return self._read(file_format or FORMATS[-1], chain(head, values), "line")
 
     def _read_list(self, values: list[Any]) -> Iterator[Transcript]:

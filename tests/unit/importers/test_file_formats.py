@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.foreign_logs import export, span
 from support.importing import AT, Importer, clock, states
 
 from eventstore.importers.file_format import FileContent, FileFormat, Unit
 from eventstore.importers.problems import Problem, Problems, SourceError
-from eventstore.importers.source import FORMATS, PROVIDERS
+from eventstore.importers.source import FORMATS, PROVIDERS, read
 from eventstore.importers.transcript import Transcript
 from eventstore.providers.registry import PROVIDERS as MESSAGE_FORMS
 
@@ -175,6 +176,12 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
         ({"requests": [], "responderUsername": "GitHub Copilot"}, "Copilot in VS Code"),
         ({"log": {"entries": []}}, "HTTP requests (HAR)"),
         ({"resourceLogs": []}, "without spans"),
+        ({"sessionId": "s", "messageId": 0, "message": "hi"}, "what was asked of Gemini CLI"),
+        ({"session_id": "s", "ts": 1, "text": "hi"}, "a history of prompts"),
+        ({"display": "hi", "pastedContents": {}}, "a history of prompts"),
+        ({"type": "init", "session_id": "s", "model": "m"}, "gemini --output-format stream-json"),
+        ({"type": "thread.started", "thread_id": "t"}, "codex exec --json"),
+        ({"_spanContext": {}, "attributes": {}}, "a span as Gemini CLI keeps it"),
         ({"name": "x", "version": 1}, "an object with 'name', 'version'"),
         ({"messages": [{"type": "gemini"}]}, "an object with 'messages'"),
     ],
@@ -191,3 +198,19 @@ def test_a_file_in_no_known_form_is_named_for_what_it_looks_like(
     with pytest.raises(SourceError, match="Anthropic's managed agents"):
         importer.lines("file.jsonl", ["client.beta.sessions.create", {}])
     assert list(importer.store.conversations()) == []
+
+
+def test_lines_like_messages_do_not_hide_what_a_file_is(importer: Importer) -> None:
+    """A stream of Gemini CLI has its calls in other lines; the caller may insist on messages."""
+    head = {"type": "init", "session_id": "s", "model": "m"}
+    with pytest.raises(SourceError, match="stream-json"):
+        importer.lines("file.jsonl", head, MESSAGE)
+    insisted = read(importer.folder / "file.jsonl", "openai")
+    assert [transcript.id for transcript in insisted.transcripts()] == ["file"]
+
+
+def test_spans_after_metrics_in_one_file_are_read(importer: Importer) -> None:
+    """A collector writes all its signals to one file."""
+    traced = span("execute_tool find", 1, 2, gen_ai__tool__call__id="a")
+    tools = importer.lines("signals.jsonl", {"resourceMetrics": []}, export(traced))
+    assert states(tools) == [("find", "Completed")]
