@@ -80,7 +80,7 @@ class _TraceReader:
         self.dialogue = Dialogue()
         unclaimed = sorted(tools, key=lambda each: each.start or 0)
         self._unclaimed = {step.id: step for step in unclaimed}
-        self._runs = {step.call_id: step for step in unclaimed if step.call_id}
+        self._runs = {step.call_id or step.id: step for step in unclaimed}
         self._calls = 0
         self._added: Counter[Hashable] = Counter()
         self._waiting: dict[str, ParsedCall] = {}
@@ -94,7 +94,8 @@ class _TraceReader:
                 self._say(self._identified(item, step), step.start)
         for item in step.outputs:
             if self._is_new(item, seen):
-                self._say(self._identified(item, step), step.end)
+                own = self._identified(item, step)
+                self._say(own, self._earliest(own, step.end))
 
     def _is_new(self, item: ParsedItem, seen: Counter[Hashable]) -> bool:
         """Return whether an item stands more often in a request than it was added."""
@@ -125,6 +126,13 @@ class _TraceReader:
             own = made.id or (run and (run.call_id or run.id)) or f"{step.id}-{self._calls}"
             calls.append(call_of(own, made.call.name, made.call.arguments))
         return msgspec.structs.replace(item, calls=tuple(calls))
+
+    def _earliest(self, item: ParsedItem, time: int | None) -> int | None:
+        """Return when an answer was there: its step may end after the runs of its calls."""
+        if isinstance(item, ParsedResult) or time is None:
+            return time
+        runs = (self._runs.get(call.id or "") for call in item.calls)
+        return min([time, *(run.start for run in runs if run and run.start is not None)])
 
     def _run_of(self, made: ParsedCall) -> ToolStep | None:
         """Take the run of a call that has no id; no other call has it then."""

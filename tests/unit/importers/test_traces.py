@@ -268,14 +268,14 @@ def _result(tool: Tool) -> object:
 
 
 def test_calls_of_the_adk_have_the_ids_of_their_runs(importer: Importer) -> None:
-    """Its requests have Gemini's contents in snake case, and no ids for calls and results."""
+    """Its requests have Gemini's contents in snake case, and no ids; they end after the runs."""
     tools = importer.document(
         "trace.json",
         export(
             span(
                 "call_llm",
                 0,
-                1,
+                4,
                 gcp__vertex__agent__llm_request=_contents(ASKED),
                 gcp__vertex__agent__llm_response=_answered(ROME),
             ),
@@ -297,6 +297,7 @@ def test_calls_of_the_adk_have_the_ids_of_their_runs(importer: Importer) -> None
         ),
     )
     assert [(tool.call.id, tool.status.name) for tool in tools] == [("adk-1", "Completed")]
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 2_000_000, AT + 3_000_000)
     told = [("system", "You find."), ("user", "go"), ("assistant", "here")]
     assert list(importer.said()) == told
 
