@@ -42,10 +42,10 @@ class AtifTrajectories:
                 content.report("not a trajectory", number)
                 continue
             name = content.name or text(value, "session_id", "trajectory_id") or content.stem
-            yield from _told(content, value, content.unused_name(name))
+            yield from _transcripts(content, value, content.unused_name(name))
 
 
-def _told(content: FileContent, value: JsonObject, name: str) -> Iterator[Transcript]:
+def _transcripts(content: FileContent, value: JsonObject, name: str) -> Iterator[Transcript]:
     """Yield a trajectory, and those of its sub-agents that stand inside of it."""
     dialogue = Dialogue()
     callers: dict[str, str] = {}
@@ -59,7 +59,7 @@ def _told(content: FileContent, value: JsonObject, name: str) -> Iterator[Transc
     yield transcript
     for number, inner in enumerate(objects(value, "subagent_trajectories"), 1):
         own = text(inner, "trajectory_id")
-        for found in _told(content, inner, f"{name}/{own or number}"):
+        for found in _transcripts(content, inner, f"{name}/{own or number}"):
             if found.parent_id is None:
                 found.parent_id, found.parent_call_id = name, callers.get(own) or None
             yield found

@@ -185,8 +185,8 @@ def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
         success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
     code: Any = metadata.get("exit_code")
-    if not isinstance(code, int) and (told := _EXIT_CODE.search(said)):
-        code = int(told[1])
+    if not isinstance(code, int) and (stated := _EXIT_CODE.search(said)):
+        code = int(stated[1])
     failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
     dialogue.answer(
         text(item, "call_id", "id"),

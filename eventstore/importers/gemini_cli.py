@@ -37,11 +37,11 @@ class GeminiSessions:
             if not is_json_object(value) or not session.add(value):
                 content.report("not a message of a session", number)
         name = content.name or text(session.header, "sessionId") or content.stem
-        transcript = _told(session.messages).transcript(name)
+        transcript = _dialogue_of(session.messages).transcript(name)
         transcript.part_id = f"{name}/{content.file_stem}"  # a resumed session has more files
         yield transcript
         for number, messages in enumerate(session.taken_back, 1):
-            yield _told(messages).transcript(f"{name}/taken-back-{number}", name)
+            yield _dialogue_of(messages).transcript(f"{name}/taken-back-{number}", name)
 
 
 def _has_messages(value: JsonObject) -> bool:
@@ -96,7 +96,7 @@ class _Session:
 _Messages = dict[str, JsonObject]
 
 
-def _told(messages: _Messages) -> Dialogue:
+def _dialogue_of(messages: _Messages) -> Dialogue:
     dialogue = Dialogue()
     for message in messages.values():
         _add_message(dialogue, message)

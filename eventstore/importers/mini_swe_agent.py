@@ -102,14 +102,14 @@ def _said(message: JsonObject) -> Any:
 def _ends(message: JsonObject) -> bool:
     """Return whether a message says how a command ended; the last one hands its output in."""
     extra = member(message, "extra")
-    told = bool(_EXIT_CODE.match(text(message, "content")))
-    return told or "returncode" in extra or extra.get("exit_status") == "Submitted"
+    stated = bool(_EXIT_CODE.match(text(message, "content")))
+    return stated or "returncode" in extra or extra.get("exit_status") == "Submitted"
 
 
 def _failed(message: JsonObject) -> bool:
     extra = member(message, "extra")
     code: Any = extra.get("returncode")
-    told = _EXIT_CODE.match(text_of(message.get("content", message.get("output"))))
-    if not isinstance(code, int) and told:
-        code = int(told[1])
+    stated = _EXIT_CODE.match(text_of(message.get("content", message.get("output"))))
+    if not isinstance(code, int) and stated:
+        code = int(stated[1])
     return bool(extra.get("exception_info")) or (isinstance(code, int) and code != 0)
