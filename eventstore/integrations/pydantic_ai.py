@@ -174,8 +174,8 @@ class Ledger(AbstractCapability[Any]):
         tool = await self._tool(ctx, call, to_run=True)
         if ctx.tool_call_approved and type(tool.status) is Pending:
             tool = await self.chat.approve(tool.id, _edit(tool, args), reason="by the host")
-        if tool.attempts and not ctx.tool_call_approved and _awaits_approval(tool):
-            raise exceptions.ApprovalRequired  # it paused before: the decision comes as a result
+        if (tool.attempts or tool.edit) and not ctx.tool_call_approved and _awaits_approval(tool):
+            raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
         async with self._calls.running(tool, _PAUSES) as attempt:

@@ -26,6 +26,7 @@ from pydantic_ai.models.test import TestModel
 
 from eventstore import AsyncEventStore, Completed, EventStore, Image
 from eventstore.integrations.pydantic_ai import Ledger
+from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import current_tools
 
 
@@ -203,3 +204,35 @@ def test_run_stream_records_the_response_before_its_tools(tmp_path: Path, early:
         assert "Let me look." in str(await ledger.history()) or not early
 
     with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_call_that_is_edited_before_it_starts_runs_as_it_was_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process approves it with other arguments when the integration has taken it up."""
+    url, ran = url_in(tmp_path), list[int]()
+    take_new = RecordedCalls.take_new
+
+    def take_new_and_edit(calls: RecordedCalls, call_id: str) -> Any:
+        tool = take_new(calls, call_id)
+        if tool is not None:
+            with EventStore.open(url) as store:
+                store.conversation("c").approve(tool.id, {"number": 8}, by="grace")
+        return tool
+
+    monkeypatch.setattr(RecordedCalls, "take_new", take_new_and_edit)
+
+    def find_order(number: int) -> str:
+        ran.append(number)
+        return "lost"
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(says(ToolCallPart("find_order", {"number": 7}, "call_a")), tools=[find_order])
+        result = await agent.run("Order 7?", capabilities=[ledger])
+        assert result.output == "Done."
+
+    with_ledger(url, scene)
+    assert ran == [8]
+    with EventStore.open(url) as store:
+        (tool,) = current_tools(store.read()).values()
+    assert isinstance(tool.status, Completed)
