@@ -7,7 +7,7 @@ taken back or replaced later is a conversation of its own where calls ran in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
@@ -48,6 +48,10 @@ def _has_messages(value: JsonObject) -> bool:
     return any(each.get("type") == "gemini" for each in objects(value, "messages"))
 
 
+_Messages: TypeAlias = dict[str, JsonObject]
+"""Messages by their ids."""
+
+
 class _Session:
     """The messages of a session so far, by their ids."""
 
@@ -83,7 +87,7 @@ class _Session:
         self._put_aside({i: each for i, each in before.items() if i not in self.messages})
 
     def _rewind(self, place: object) -> None:
-        """Take back the message with this id and what follows it; all where there is none."""
+        """Take back the message with this id and what follows it; all if no message has the id."""
         names = list(self.messages)
         start = names.index(place) if isinstance(place, str) and place in names else 0
         self._put_aside({name: self.messages.pop(name) for name in names[start:]})
@@ -91,9 +95,6 @@ class _Session:
     def _put_aside(self, messages: _Messages) -> None:
         if any(objects(each, "toolCalls") for each in messages.values()):
             self.taken_back.append(messages)
-
-
-_Messages = dict[str, JsonObject]
 
 
 def _dialogue_of(messages: _Messages) -> Dialogue:
