@@ -183,7 +183,7 @@ class Ledger(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Start a call that may run; else give its answer."""
-        call = await self._call(tool_context)
+        call = await self._call(tool, tool_context)
         if call is None or type(tool) is BaseTool:  # ADK answers to a name that no tool has
             return None
         decided = await self._decided(await self._checked(call, tool), tool, tool_context)
@@ -276,11 +276,13 @@ class Ledger(BasePlugin):
         items = await self._calls.items(PROVIDER)
         return [types.Content.model_validate(item) for item in items]
 
-    async def _call(self, context: ToolContext) -> Tool | None:
+    async def _call(self, tool: BaseTool, context: ToolContext) -> Tool | None:
         """Return the call of a tool's context, to run; None if it is one of another session."""
         if not self._is_own(context.session) or not context.function_call_id:
             return None
-        return await self._calls.find_to_run(context.function_call_id)
+        needs_decision = context.tool_confirmation or tool.name in self._needs_approval
+        find = self._calls.find if needs_decision else self._calls.find_to_run
+        return await find(context.function_call_id)
 
     def _under_way(self, context: ToolContext) -> tuple[AsyncAttempt, AsyncExitStack] | None:
         """Return the attempt of a tool's context, which ends now; None if it has none here."""
@@ -295,7 +297,10 @@ class Ledger(BasePlugin):
                 self._signatures[tool] = _Signature(tool.func)
             wrong = self._signatures[tool].wrong_argument(call.effective_call.arguments)
             if wrong is not None:
-                return await self.chat.fail(call.id, validation_failure(wrong))
+                now = await self._calls.now(call)
+                if isinstance(now.status, Pending | Approved):
+                    return await self.chat.fail(call.id, validation_failure(wrong))
+                return now
         return call
 
     async def _decided(self, call: Tool, tool: BaseTool, context: ToolContext) -> Tool | None:
@@ -309,7 +314,10 @@ class Ledger(BasePlugin):
                 or tool.name in self._needs_approval
                 or await tool.check_require_confirmation(call.effective_call.arguments, context)
             )
-            return None if waits else call
+            if not waits:
+                return call
+            now = await self._calls.now(call)
+            return None if isinstance(now.status, Pending) else now
         if confirmation.confirmed:
             return await self.chat.approve(call.id, reason="by the host")
         return await self.chat.reject(call.id, "by the host")

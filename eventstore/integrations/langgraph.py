@@ -292,9 +292,9 @@ class Ledger:
         return tool
 
     async def _found(self, request: ToolCallRequest) -> Tool:
-        """Return the same; a call that was just recorded is not read."""
+        """Return the same; a call that was just recorded and needs no decision is not read."""
         new = self._calls.take_new(str(request.tool_call["id"]))
-        if new is not None and not _is_edited(new, request):
+        if new is not None and not self._asks(new) and not _is_edited(new, request):
             return new
         return await self.call_blocking(lambda: self._find(request))
 

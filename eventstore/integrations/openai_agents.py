@@ -240,12 +240,14 @@ class Ledger(SessionABC):
         run = tool.on_invoke_tool
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            found = await self._calls.find_to_run(context.tool_call_id)
+            needs_decision = tool.needs_approval is True
+            find = self._calls.find if needs_decision else self._calls.find_to_run
+            found = await find(context.tool_call_id)
             if found is None:
                 raise LookupError(f"the log has no call {context.tool_call_id!r}")
             if not may_run(found):
                 return shown_text(await self._calls.answer(found))
-            if tool.needs_approval is True and isinstance(found.status, Pending):
+            if needs_decision and isinstance(found.status, Pending):
                 found = await self.chat.approve(found.id, reason="by the host")
             async with self._calls.running(found) as attempt:
                 if attempt is None:

@@ -171,7 +171,7 @@ class Ledger(AbstractCapability[Any]):
         handler: WrapToolExecuteHandler,
     ) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
-        tool = await self._tool(ctx, call, to_run=True)
+        tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
         if ctx.tool_call_approved and type(tool.status) is Pending:
             tool = await self.chat.approve(tool.id, _edit(tool, args), reason="by the host")
         if (tool.attempts or tool.edit) and not ctx.tool_call_approved and _awaits_approval(tool):

@@ -8,8 +8,9 @@ The rule for a call that a framework is about to run:
 2. A call that has completed, failed or been rejected gives its recorded answer.
 3. A call that was started and has no recorded end may have taken effect. It gives the answer
    "outcome unknown" and does not run. `chat.complete` or `chat.fail` settle it.
-4. A call of the response that was just recorded need not be read before it starts: the start is
-   decided on the log as it is then, and refused for a call that has changed. That one is read.
+4. A call of the response that was just recorded is not read before it starts, unless it needs a
+   decision: the start is decided on the log as it is then, and refused for a call that has changed.
+   That one is read.
 """
 
 from __future__ import annotations
@@ -227,8 +228,15 @@ class AsyncRecordedCalls:
         return await self._session.call(lambda: self._calls.find(call_id))
 
     async def find_to_run(self, call_id: str) -> Tool | None:
-        """Return the same for `running`; a call that was just recorded is not read."""
+        """Return the same for `running`; a call that was just recorded is not read.
+
+        It is for calls that start at once: a decision on a call needs `find`.
+        """
         return self._calls.take_new(call_id) or await self.find(call_id)
+
+    async def now(self, tool: Tool) -> Tool:
+        """Return a call as it stands now."""
+        return await self._session.call(lambda: self._calls.now(tool.id))
 
     def running(
         self, tool: Tool, pauses: Pauses = ()

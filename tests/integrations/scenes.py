@@ -20,7 +20,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -353,6 +353,32 @@ class ScenesWithoutReads(Scenes):
             assert (type(found.status), type(refund.status)) == (Completed, Rejected)
             assert "not this one" in str(model_history(chat.events()).render("openai"))
             check(url, chat, ["find_order"])
+
+
+class ScenesWithDecisions(ScenesWithoutReads):
+    """The contract of one that asks for an approval itself, and so reads whether there is one."""
+
+    def test_a_call_that_is_approved_before_it_is_asked_for_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another process approves it as soon as it is recorded."""
+        url = url_in(tmp_path)
+        know = RecordedCalls.know
+
+        def know_and_approve(calls: RecordedCalls, tools: Iterable[Tool]) -> None:
+            recorded = list(tools)
+            know(calls, recorded)
+            with EventStore.open(url) as store:
+                for tool in recorded:
+                    if tool.call.name == "mail":
+                        store.conversation(CHAT).approve(tool.id, by="grace")
+
+        monkeypatch.setattr(RecordedCalls, "know", know_and_approve)
+        assert self._play(Play(url=url, script=MAIL)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
+            check(url, chat, ["find_order", "mail"])
 
 
 MAIL = (

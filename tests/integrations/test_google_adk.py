@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithoutReads, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
 from support.frameworks import required
 
 required("google.adk")
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from google.adk.models import LlmRequest, LlmResponse
 
 
-class TestGoogleAdk(ScenesWithoutReads):
+class TestGoogleAdk(ScenesWithDecisions):
     """The scenes with a `Ledger` as a plugin of the app."""
 
     framework = "google_adk"

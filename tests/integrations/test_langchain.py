@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithoutReads, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
 from support.frameworks import required
 
 required("langchain")
@@ -29,7 +29,7 @@ ASKS = {"messages": [("user", "Order 7?")]}
 LOST = Said("", (("lost", '{"number": 7}', "a"),))
 
 
-class TestLangChain(ScenesWithoutReads):
+class TestLangChain(ScenesWithDecisions):
     """The scenes with a `Ledger` as middleware."""
 
     framework = "langchain"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithoutReads, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
 from support.frameworks import required
 
 required("langgraph.checkpoint.sqlite")
@@ -26,7 +26,7 @@ THREAD: Any = {"configurable": {"thread_id": "c"}}
 ASKS: Any = {"messages": [("user", "Order 7?")]}
 
 
-class TestLangGraph(ScenesWithoutReads):
+class TestLangGraph(ScenesWithDecisions):
     """The scenes with a `Ledger` around the model and the tools."""
 
     framework = "langgraph"

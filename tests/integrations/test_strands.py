@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Play, Said, ScenesWithoutReads, url_in
+from integrations.scenes import DONE, Play, Said, ScenesWithDecisions, url_in
 from support.frameworks import required
 
 required("strands")
@@ -20,7 +20,7 @@ from eventstore import AsyncEventStore, Completed, EventStore, Rejected
 from eventstore.integrations.strands import Ledger
 
 
-class TestStrands(ScenesWithoutReads):
+class TestStrands(ScenesWithDecisions):
     """The scenes with a `Ledger` as the agent's plugin."""
 
     framework = "strands"
