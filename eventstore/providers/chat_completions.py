@@ -145,9 +145,8 @@ class ChatCompletionsAdapter(ProviderAdapter):
     def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
         """Return the messages for `turns`, which begin with those that are `kept`."""
         changes: list[Change] = []
-        ids = self.request_ids(turns, changes)
         new: list[JsonObject] = []
-        messages = kept.continued(new, turns, ids, changes, self._add_turns)
+        messages = kept.continued(new, turns, changes, self._request_ids, self._add_turns)
         self.finish(turns, messages, changes)
         return Rendered({"messages": messages}, changes)
 
@@ -169,6 +168,12 @@ class ChatCompletionsAdapter(ProviderAdapter):
                     message = self.render_turn(media_turn, [], messages, changes)
                     if message is not None:
                         messages.append(message)
+
+    def _request_ids(
+        self, turns: Sequence[Turn], _: Sequence[list[str]], changes: list[Change]
+    ) -> Sequence[list[str]]:
+        """Return the ids of turns that follow others: here ids differ within a turn only."""
+        return self.request_ids(turns, changes)
 
     @abstractmethod
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> Sequence[list[str]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from eventstore.domain.fingerprint import content_id
 from eventstore.providers.model import Call, Change, Turn
@@ -56,13 +57,15 @@ def call_ids(
     *,
     per_turn: bool,
     sanitizer: Sanitizer = sanitized,
+    before: Iterable[list[str]] = (),
 ) -> list[list[str]]:
     """Return the ids of each turn's calls for one provider, the same on both halves.
 
     The provider's own id stays where it is legal and not in use; the first call keeps it.
-    `per_turn`: ids need to differ within a turn only. `sanitizer` makes an id legal.
+    `per_turn`: ids need to differ within a turn only. `sanitizer` makes an id legal. `before` are
+    the ids of the turns before these.
     """
-    taken: set[str] = set()
+    taken: set[str] = set() if per_turn else set(chain.from_iterable(before))
     ids: list[list[str]] = []
     for turn in turns:
         if not turn.calls:

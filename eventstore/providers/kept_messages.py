@@ -2,8 +2,8 @@
 
 1. Messages are made turn by turn: those of the first turns depend on no later one.
 2. They are kept as bytes, which no caller can change; each request gets messages of its own.
-3. They are taken up where the turns are the same objects, with the same ids of calls. Otherwise the
-   messages are made from the first turn on.
+3. They are taken up, with the ids of their calls, where the turns are the same objects. Otherwise
+   the messages are made from the first turn on.
 4. The last turns are made every time: a call of theirs may still be answered.
 """
 
@@ -23,12 +23,14 @@ Made: TypeAlias = list[Any] | tuple[Any, ...]
 T = TypeVar("T", bound=Made)
 Ids: TypeAlias = Sequence[list[str]]
 """The ids of the calls of each turn."""
+Name: TypeAlias = Callable[[Sequence[Turn], Ids, list[Change]], Ids]
+"""Returns the ids of turns that follow others, whose ids are given; see `Add` for the list."""
 Add: TypeAlias = Callable[[T, Sequence[Turn], Ids, list[Change]], None]
 """Adds the messages of turns, with the ids of their calls; what it changes goes to the list."""
 
 LAST_TURNS = 2
 """Turns at the end that are not kept."""
-NEW_TURNS = 8
+NEW_TURNS = 3
 """Turns that have to be new before more is kept, which takes all messages to bytes."""
 
 
@@ -36,11 +38,12 @@ class _Beginning(msgspec.Struct, frozen=True, gc=False):
     turns: Sequence[Turn]
     ids: Ids
     made: bytes
-    changes: Sequence[Change]
+    of_ids: Sequence[Change]
+    """What was changed in ids."""
+    of_messages: Sequence[Change]
 
-    def is_of(self, turns: Sequence[Turn], ids: Ids) -> bool:
-        count = len(self.turns)
-        return count <= len(turns) and all(map(is_, self.turns, turns)) and self.ids == ids[:count]
+    def is_of(self, turns: Sequence[Turn]) -> bool:
+        return len(self.turns) <= len(turns) and all(map(is_, self.turns, turns))
 
 
 class KeptMessages:
@@ -54,24 +57,42 @@ class KeptMessages:
         self._beginning: _Beginning | None = None  # replaced as one
 
     def continued(
-        self, new: T, turns: Sequence[Turn], ids: Ids, changes: list[Change], add: Add[T]
+        self, new: T, turns: Sequence[Turn], changes: list[Change], name: Name, add: Add[T]
     ) -> T:
-        """Return `new` with all that `add` adds for `turns`; what was changed goes to `changes`."""
-        made, place, since = new, 0, len(changes)
+        """Return `new` with all that `add` adds for `turns`, whose calls `name` gives their ids.
+
+        What was changed goes to `changes`: first that of the ids, then that of the messages.
+        """
+        made, place = new, 0
+        ids: Ids = []
+        of_ids: list[Change] = []
+        of_messages: list[Change] = []
         begun = self._beginning
-        if begun is not None and begun.is_of(turns, ids):
+        if begun is not None and begun.is_of(turns):
             made, place = marshal.loads(begun.made), len(begun.turns)  # noqa: S302 - our own bytes
-            changes += begun.changes
+            ids, of_ids, of_messages = begun.ids, [*begun.of_ids], [*begun.of_messages]
         settled = len(turns) - LAST_TURNS
         if settled - place >= NEW_TURNS and not self._is_last:
-            add(made, turns[place:settled], ids[place:settled], changes)
-            place = settled
-            self._keep(turns[:place], ids[:place], made, changes[since:])
-        add(made, turns[place:], ids[place:], changes)
+            some = turns[place:settled]
+            own = name(some, ids, of_ids)
+            add(made, some, own, of_messages)
+            place, ids = settled, [*ids, *own]
+            self._keep(turns[:place], ids, made, of_ids, of_messages)
+        last = turns[place:]
+        add(made, last, name(last, ids, of_ids), of_messages)
+        changes += of_ids
+        changes += of_messages
         return made
 
-    def _keep(self, turns: Sequence[Turn], ids: Ids, made: Made, changes: list[Change]) -> None:
+    def _keep(
+        self,
+        turns: Sequence[Turn],
+        ids: Ids,
+        made: Made,
+        of_ids: list[Change],
+        of_messages: list[Change],
+    ) -> None:
         try:
-            self._beginning = _Beginning(turns, ids, marshal.dumps(made), changes)
+            self._beginning = _Beginning(turns, ids, marshal.dumps(made), [*of_ids], [*of_messages])
         except ValueError:  # a value that is not JSON, which no store holds
             self._beginning = None

@@ -116,9 +116,8 @@ class AnthropicAdapter(ProviderAdapter):
     def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
         """Return the request for `turns`, which begins with the messages that are `kept`."""
         changes: list[Change] = []
-        ids = call_ids(turns, _MAX_ID, changes, per_turn=False)
         new: tuple[list[str], list[JsonObject]] = [], []
-        system, messages = kept.continued(new, turns, ids, changes, self._add_turns)
+        system, messages = kept.continued(new, turns, changes, _request_ids, self._add_turns)
         pair_server_calls(messages, changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
@@ -700,3 +699,10 @@ def _new_result(answer: Answer, name: str) -> JsonObject:
         noted = (*answer.shown_parts, Text(answer.note)) if answer.note else answer.shown_parts
         block["content"] = _blocks(noted, [])
     return block
+
+
+def _request_ids(
+    turns: Sequence[Turn], before: Sequence[list[str]], changes: list[Change]
+) -> list[list[str]]:
+    """Return the ids of turns that follow others: ids differ within a whole request."""
+    return call_ids(turns, _MAX_ID, changes, per_turn=False, before=before)

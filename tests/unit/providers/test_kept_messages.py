@@ -51,22 +51,30 @@ def turns_of(count: int) -> list[Turn]:
     return turns
 
 
-def made(kept: KeptMessages, turns: list[Turn], ids: list[list[str]] | None = None) -> Any:
+def name(
+    turns: Sequence[Turn], before: Sequence[list[str]], changes: list[Change]
+) -> list[list[str]]:
+    """Return an id for each turn that tells how many turns are before it; a change for each."""
+    ids = [[f"id_{number}"] for number in range(len(before), len(before) + len(turns))]
+    changes += (Change("re-keyed", "id", names[0]) for names in ids)
+    return ids
+
+
+def made(kept: KeptMessages, turns: list[Turn]) -> Any:
     """Return the messages, the changes, and the number of turns that messages were made of."""
     adding = Adding()
     changes = [Change("re-keyed", "id", "before")]
-    ids = [["id"] for _ in turns] if ids is None else ids
     new: list[Any] = []
-    messages = kept.continued(new, turns, ids, changes, adding)
-    assert (messages, changes) == made_anew(turns, ids)
+    messages = kept.continued(new, turns, changes, name, adding)
+    assert (messages, changes) == made_anew(turns)
     return messages, changes, adding.given
 
 
-def made_anew(turns: list[Turn], ids: list[list[str]]) -> tuple[Any, list[Change]]:
+def made_anew(turns: list[Turn]) -> tuple[Any, list[Change]]:
     """Return the messages and the changes when nothing is kept."""
     messages: list[Any] = []
     changes = [Change("re-keyed", "id", "before")]
-    Adding()(messages, turns, ids, changes)
+    Adding()(messages, turns, name(turns, [], changes), changes)
     return messages, changes
 
 
@@ -95,7 +103,7 @@ def test_each_request_has_messages_of_its_own() -> None:
         messages.clear()
 
 
-def test_other_turns_and_other_ids_are_made_anew() -> None:
+def test_other_turns_are_made_anew() -> None:
     """A turn that is equal to the kept one is another: JSON tells 1 from true, Python does not."""
     kept, turns = KeptMessages(), turns_of(COUNT)
     turns[3].native = {"n": 1}
@@ -105,7 +113,6 @@ def test_other_turns_and_other_ids_are_made_anew() -> None:
     assert changed == turns
     messages, _, given = made(kept, changed)
     assert (messages[3]["native"]["n"] is True, given) == (True, COUNT)
-    assert made(kept, changed, [["other"] for _ in turns])[2] == COUNT
     assert made(kept, turns[:5])[2] == 5
 
 
@@ -125,3 +132,14 @@ def test_a_request_to_another_provider_takes_up_nothing(first: str, second: str)
     last, turns = LastRequest(), turns_of(COUNT)
     for provider in (first, second, second):
         assert render(turns, provider, last=last) == render(turns, provider)
+
+
+@pytest.mark.parametrize("provider", get_args(ProviderName))
+def test_ids_that_kept_turns_have_are_not_given_again(provider: ProviderName) -> None:
+    """Each turn's call has the same id of its provider, at every length of the history."""
+    last, turns = LastRequest(), turns_of(2 * COUNT)
+    for turn in turns:
+        for call in turn.calls:
+            call.provider_id = "call id"
+    for count in range(1, len(turns) + 1):
+        assert render(turns[:count], provider, last=last) == render(turns[:count], provider)
