@@ -38,7 +38,7 @@ from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
 from eventstore.storage.sql.pool import IdlePool
-from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.storage import SqliteStorage
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
@@ -106,7 +106,7 @@ class Sqlite(Backend):
 
     # opening
 
-    def open(self, tenant: str, *, new: bool) -> SqlStorage:
+    def open(self, tenant: str, *, new: bool) -> SqliteStorage:
         """Open the storage of a tenant; see `Backend.open`."""
         with translated(self), no_fork():
             if self.path is None or self.file_exists():
@@ -114,7 +114,7 @@ class Sqlite(Backend):
             else:
                 self._create(new=new)
             self.check_in_place()
-            return SqlStorage(self, tenant)
+            return SqliteStorage(self, tenant)
 
     @contextmanager
     def migrating(self) -> Generator[Connection]:

@@ -1,0 +1,116 @@
+"""SQLite: one event in one statement.
+
+The single statement inserts into a view of the writer's connection, whose trigger does what an
+append is made of:
+
+1. It moves the lane's counter from where this storage left it. A counter that stands elsewhere
+   stores nothing, and the append falls back to the locking path, which reads what others wrote.
+2. It inserts the event, and its row in the index of fingerprints.
+3. The statement is its own transaction: it locks as BEGIN IMMEDIATE does, and ends with the commit.
+
+View and trigger are temporary: they belong to the connection, and are in no file.
+
+Gain, measured in memory: a tenth of the CPU of an append, which five statements took before.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from eventstore.storage.chain import event_digest
+from eventstore.storage.interface import Append, Appended
+from eventstore.storage.sql.rows import event_row
+from eventstore.storage.sql.schema import events, fingerprints, lanes
+from eventstore.storage.sql.storage import SqlStorage
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+_VIEW = "toolledger_append"
+_BEGINS = "begins"
+_COUNTER_ELSEWHERE = "toolledger: the counter stands elsewhere"
+
+
+class SqliteStorage(SqlStorage):
+    """The events of one tenant in a SQLite database."""
+
+    def _connect(self) -> None:
+        super()._connect()
+        self._ready_cursor: DBAPICursor | None = None  # the writer's, when its view is there
+
+    def _append_single_statement(self, request: Append) -> Appended | None:
+        """Store one event in one statement; return None where the general path must do it."""
+        name, cursor = request.conversation_id, self._writer_cursor
+        key, known = self._keys.get(name), self._digests.get(name)
+        if (
+            key is None
+            or known is None
+            or known[0] != request.version
+            or len(request.drafts) != 1
+            or request.drafts[0].id_given
+            or cursor is None
+            or self._in_transaction
+        ):
+            return None
+        lane, conversation = key
+        base = self._last_written.get(lane)
+        if (
+            base is None
+            or request.as_of < self._ours_since[lane]
+            or base < self.known_end(lane, request)
+            or self._is_doubted
+        ):
+            return None
+        draft, position, version = request.drafts[0], base + 1, request.version + 1
+        done = Appended(lane, version, position)
+        self._in_transaction = True
+        try:
+            if cursor is not self._ready_cursor:
+                for statement in _definitions():
+                    cursor.execute(statement)
+                self._ready_cursor = cursor
+            digest = event_digest(known[1], version, draft)
+            row = event_row(lane, conversation, position, version, draft, digest)
+            cursor.execute(_statement(), (*row, draft.begins))
+        except BaseException as error:
+            if isinstance(error, self._driver.IntegrityError) and str(error) == _COUNTER_ELSEWHERE:
+                self._in_transaction = False
+                return None
+            if self._clean_up(error, request, done, self._is_stored):
+                return done
+            raise
+        self._in_transaction = False
+        self._last_written[lane] = position
+        self._seen[lane] = position, draft.event_id.hex()
+        self._digests[name] = version, digest
+        return done
+
+
+def _names(table: Table, prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{column.name}" for column in table.columns)
+
+
+@cache
+def _definitions() -> tuple[str, str]:
+    """Return the statements that make the view and its trigger."""
+    return (
+        f"CREATE TEMP VIEW IF NOT EXISTS {_VIEW} AS "  # noqa: S608 - names of our own
+        f"SELECT {_names(events)}, NULL AS {_BEGINS} FROM {events.name}",
+        f"CREATE TEMP TRIGGER IF NOT EXISTS {_VIEW}_one INSTEAD OF INSERT ON {_VIEW} BEGIN "  # noqa: S608
+        f"UPDATE {lanes.name} SET position = NEW.position "
+        "WHERE lane = NEW.lane AND position = NEW.position - 1; "
+        f"SELECT RAISE(ABORT, '{_COUNTER_ELSEWHERE}') WHERE changes() = 0; "
+        f"INSERT INTO {events.name} ({_names(events)}) VALUES ({_names(events, 'NEW.')}); "
+        f"INSERT INTO {fingerprints.name} ({_names(fingerprints)}) "
+        f"SELECT {_names(fingerprints, 'NEW.')} WHERE NEW.{_BEGINS}; "
+        "END",
+    )
+
+
+@cache
+def _statement() -> str:
+    """Return the statement that stores an event: its columns, and whether it begins its mark."""
+    marks = ", ".join("?" for _ in events.columns)
+    return f"INSERT INTO {_VIEW} VALUES ({marks}, ?)"  # noqa: S608 - a name of our own
