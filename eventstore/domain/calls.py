@@ -88,7 +88,9 @@ _decode = msgspec.json.decode
 
 def is_tool_name(name: object) -> TypeGuard[str]:
     """Return whether a value can be the name of a tool: text of which something can be seen."""
-    return isinstance(name, str) and any(c.isprintable() and not c.isspace() for c in name)
+    if not isinstance(name, str):
+        return False
+    return name.isidentifier() or any(c.isprintable() and not c.isspace() for c in name)
 
 
 def _parse(text: str) -> Any:
