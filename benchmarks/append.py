@@ -3,12 +3,15 @@
 Library: `Conversation.request`, `start` and `complete`, one call after the other, each with its
 decision, validation, fingerprint, encoding, digest, event id, commit, and the `Tool` it returns.
 
-Driver: the same statements on the same schema with the same pragmas through the same module, with
-rows that were built beforehand: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, for a pending call
-the INSERT into the fingerprint index, COMMIT. The rows are those that the library wrote in a run
-before: the same bytes in every column.
+Driver: the same rows into the same schema with the same pragmas through the same module, with the
+statements that any program would use: BEGIN IMMEDIATE, the counter's UPDATE, INSERT, for a pending
+call the INSERT into the fingerprint index, COMMIT. The rows were built beforehand, and are those
+that the library wrote in a run before: the same bytes in every column.
 
-Both work in turn, round for round. Each round has its own conversation, which is begun before the
+Its statement: the driver with the one statement that the library uses in place of these five (see
+`eventstore.storage.sqlite.storage`).
+
+All work in turn, round for round. Each round has its own conversation, which is begun before the
 clock starts. A ratio is the driver's time divided by the library's, the median over the rounds. On
 disk the clock is the wall's; in memory it is CPU time.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import bare
 from measure import Figure, arguments, clock, folder, in_turn, median, report
@@ -66,8 +69,23 @@ def commits(connection: Any, rows: list[bare.Row]) -> None:
         execute("COMMIT")
 
 
-def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float]]:
-    """Return the seconds that each round took the library and the driver."""
+def appends(connection: Any, rows: list[bare.Row]) -> None:
+    """Do it with the library's statement; see `bare.appended_row`."""
+    execute = connection.cursor().execute
+    for row in rows:
+        execute(bare.APPEND, row)
+
+
+class Times(NamedTuple):
+    """The seconds of one round."""
+
+    library: float
+    driver: float
+    statement: float
+
+
+def measure(*, memory: bool, rounds: int, calls: int) -> list[Times]:
+    """Return the times of each round."""
     events = 3 * calls + 1
     with folder(memory=memory) as name:
         model = Path(name) / "model.db"
@@ -77,21 +95,24 @@ def measure(*, memory: bool, rounds: int, calls: int) -> list[tuple[float, float
         rows = bare.rows(model)
         assert len(rows) == rounds * events
         connection = bare.empty(Path(name) / "driver.db")
+        prepared = bare.empty(Path(name) / "statement.db")
+        for definition in bare.DEFINITIONS:
+            prepared.execute(definition)
         times = []
         with EventStore.open(f"sqlite:///{Path(name) / 'library.db'}") as store:
             for number in range(rounds):
                 first, *rest = rows[number * events : (number + 1) * events]
                 chat = begin(store, number)
                 commits(connection, [first])
-                times.append(
-                    in_turn(
-                        clock(memory=memory),
-                        partial(lifecycles, chat, calls),
-                        partial(commits, connection, rest),
-                        first=number,
-                    )
+                appends(prepared, [bare.appended_row(first)])
+                works = (
+                    partial(lifecycles, chat, calls),
+                    partial(commits, connection, rest),
+                    partial(appends, prepared, list(map(bare.appended_row, rest))),
                 )
+                times.append(Times(*in_turn(clock(memory=memory), *works, first=number)))
         connection.close()
+        prepared.close()
     return times
 
 
@@ -106,10 +127,18 @@ def main() -> None:
         us = 1e6 / (3 * calls)
         figures += [
             Figure(
-                f"{place}: driver / library", median(b / a for a, b in times), "", least, floor=True
+                f"{place}: driver / library",
+                median(one.driver / one.library for one in times),
+                "",
+                least,
+                floor=True,
             ),
-            Figure(f"{place}: library", median(a for a, _ in times) * us, "µs/event"),
-            Figure(f"{place}: driver", median(b for _, b in times) * us, "µs/event"),
+            Figure(
+                f"{place}: its statement / library",
+                median(one.statement / one.library for one in times),
+            ),
+            Figure(f"{place}: library", median(one.library for one in times) * us, "µs/event"),
+            Figure(f"{place}: driver", median(one.driver for one in times) * us, "µs/event"),
         ]
     report(__file__, options, figures)
 

@@ -12,6 +12,7 @@ from typing import Any
 from measure import driver
 
 from eventstore import EventStore
+from eventstore.storage.sqlite.storage import definitions, statement
 
 Row = tuple[Any, ...]
 
@@ -27,6 +28,8 @@ INDEX = (
     "INSERT INTO toolledger_fingerprints (lane, fingerprint, conversation, version) "
     "VALUES (?, ?, ?, ?)"
 )
+DEFINITIONS, APPEND = definitions(), statement()
+"""The library's statement for one event, and what it needs on the connection."""
 READ = (
     "SELECT position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
     "fingerprint, payload FROM toolledger_events"
@@ -63,6 +66,11 @@ def rows(path: Path) -> list[Row]:
 def index_row(row: Row) -> Row:
     """Return the fingerprint index's row for a pending call's row."""
     return row[0], row[FINGERPRINT], row[2], row[3]
+
+
+def appended_row(row: Row) -> Row:
+    """Return the row as `APPEND` takes it: see `Backend.null`, and whether it is indexed."""
+    return (*("" if value is None else value for value in row), 1 if is_indexed(row) else 0)
 
 
 def is_indexed(row: Row) -> bool:

@@ -63,6 +63,12 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    null: ClassVar[str | None] = None
+    """What stands for NULL in the row of an event that is to be inserted.
+
+    Where it is an empty text, the statement that inserts the row makes it NULL.
+    """
+
     checks_encoding: ClassVar[bool] = False
     """Whether text in the database is always valid UTF-8.
 

@@ -35,14 +35,14 @@ EventRow = tuple[
     int,
     bytearray,
     int,
-    int | None,
+    int | str | None,
     str,
     int,
-    bytearray | None,
+    bytearray | str | None,
     bytearray,
     str,
 ]
-"""The columns of an event, in the order of the table's."""
+"""The columns of an event, in the order of the table's; a text stands for NULL (`Backend.null`)."""
 
 MarkRow = tuple[int, bytearray, int, int]
 """The columns of the index of fingerprints."""
@@ -53,10 +53,16 @@ IdRow = tuple[int, int, bytearray, int]
 
 # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
 def event_row(
-    lane: int, conversation: int, position: int, version: int, draft: Draft, digest: bytes
+    lane: int,
+    conversation: int,
+    position: int,
+    version: int,
+    draft: Draft,
+    digest: bytes,
+    null: str | None = None,
 ) -> EventRow:
-    """Return the row of a draft that has a place and a digest."""
-    mark = draft.fingerprint
+    """Return the row of a draft that has a place and a digest; `null` stands for NULL."""
+    mark, occurred_at = draft.fingerprint, draft.occurred_at
     return (
         lane,
         position,
@@ -64,10 +70,10 @@ def event_row(
         version,
         bytearray(draft.event_id),
         draft.recorded_at,
-        draft.occurred_at,
+        null if occurred_at is None else occurred_at,
         draft.tag,
         draft.schema,
-        None if mark is None else bytearray(mark),
+        null if mark is None else bytearray(mark),
         bytearray(digest),
         draft.payload.decode(),
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sqlalchemy import (
     ColumnElement,
+    Insert,
     Integer,
     Select,
     Update,
@@ -68,7 +69,7 @@ class Statements:
         self.head = text(_head(backend), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
-        self.insert = text(insert(tables.events), *tables.events.c.keys())
+        self.insert = text(_insert_event(backend), *tables.events.c.keys())
         self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
         self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
@@ -293,6 +294,20 @@ def _checked_store(backend: Backend) -> Rows:
     store = tables.store.c
     epoch = backend.text_as_stored(store.epoch)
     return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
+
+
+def _insert_event(backend: Backend) -> Insert:
+    if backend.null is None:
+        return insert(tables.events)
+    null: ColumnElement[str] = literal_column(f"'{backend.null}'")
+    return insert(tables.events).values(
+        {
+            column.name: func.nullif(bindparam(column.name), null)
+            if column.nullable
+            else bindparam(column.name)
+            for column in tables.events.c
+        }
+    )
 
 
 def _advance() -> Update:

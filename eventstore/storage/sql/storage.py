@@ -352,7 +352,7 @@ class SqlStorage(Reader):
             if len(drafts) == 1:
                 draft = drafts[0]
                 digest = event_digest(previous, version + 1, draft)
-                row = event_row(*key, base + 1, version + 1, draft, digest)
+                row = event_row(*key, base + 1, version + 1, draft, digest, self._backend.null)
                 cursor.execute(self._sql.insert, row)
                 if draft.begins:
                     cursor.execute(self._sql.index, index_row(*key, version + 1, draft))
@@ -627,12 +627,13 @@ class SqlStorage(Reader):
 
     def _insert(self, cursor: DBAPICursor, batches: Sequence[Batch]) -> None:
         """Write the events of batches, and what finds them: by fingerprint, and by given id."""
+        null = self._backend.null
         rows: list[EventRow] = []
         marks: list[MarkRow] = []
         ids: list[IdRow] = []
         for key, position, version, drafts, digests in batches:
             for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
-                rows.append(event_row(*key, position + place, version + place, draft, digest))
+                rows.append(event_row(*key, position + place, version + place, draft, digest, null))
                 if draft.begins:
                     marks.append(index_row(*key, version + place, draft))
                 if draft.id_given:

@@ -19,7 +19,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from eventstore.storage.chain import event_digest
-from eventstore.storage.interface import Append, Appended, Draft
+from eventstore.storage.interface import Append, Appended
+from eventstore.storage.sql.rows import event_row
 from eventstore.storage.sql.schema import events, fingerprints, lanes
 from eventstore.storage.sql.storage import SqlStorage
 
@@ -67,12 +68,13 @@ class SqliteStorage(SqlStorage):
         self._in_transaction = True
         try:
             if cursor is not self._ready_cursor:
-                for statement in _definitions():
-                    cursor.execute(statement)
+                for definition in definitions():
+                    cursor.execute(definition)
                 self._ready_cursor = cursor
             digest = event_digest(known[1], version, draft)
-            row = _row(lane, conversation, position, version, draft, digest)
-            cursor.execute(_statement(), row)
+            null = self._backend.null
+            row = event_row(lane, conversation, position, version, draft, digest, null)
+            cursor.execute(statement(), (*row, 1 if draft.begins else 0))  # a bool binds slower
         except BaseException as error:
             if isinstance(error, self._driver.IntegrityError) and str(error) == _COUNTER_ELSEWHERE:
                 self._in_transaction = False
@@ -87,46 +89,22 @@ class SqliteStorage(SqlStorage):
         return done
 
 
-def _row(  # noqa: PLR0913, PLR0917 - all that a row is made of
-    lane: int, conversation: int, position: int, version: int, draft: Draft, digest: bytes
-) -> tuple[object, ...]:
-    """Return the row of an event for the view.
-
-    Python's driver binds None and bool by its adapters, which takes half of a microsecond each: so
-    NULL is given as an empty text, and the mark that the fingerprint is new as a number.
-    """
-    mark, occurred_at = draft.fingerprint, draft.occurred_at
-    return (
-        lane,
-        position,
-        conversation,
-        version,
-        bytearray(draft.event_id),
-        draft.recorded_at,
-        "" if occurred_at is None else occurred_at,
-        draft.tag,
-        draft.schema,
-        "" if mark is None else bytearray(mark),
-        bytearray(digest),
-        draft.payload.decode(),
-        1 if draft.begins else 0,
-    )
-
-
 def _names(table: Table, prefix: str = "") -> str:
     return ", ".join(f"{prefix}{column.name}" for column in table.columns)
 
 
 @cache
-def _definitions() -> tuple[str, str]:
+def definitions() -> tuple[str, str]:
     """Return the statements that make the view and its trigger."""
     values = ", ".join(
         f"NULLIF(NEW.{column.name}, '')" if column.nullable else f"NEW.{column.name}"
         for column in events.columns
     )
-    return (
+    view = (
         f"CREATE TEMP VIEW IF NOT EXISTS {_VIEW} AS "  # noqa: S608 - names of our own
-        f"SELECT {_names(events)}, NULL AS {_BEGINS} FROM {events.name}",
+        f"SELECT {_names(events)}, NULL AS {_BEGINS} FROM {events.name}"
+    )
+    trigger = (
         f"CREATE TEMP TRIGGER IF NOT EXISTS {_VIEW}_one INSTEAD OF INSERT ON {_VIEW} BEGIN "  # noqa: S608
         f"UPDATE {lanes.name} SET position = NEW.position "
         "WHERE lane = NEW.lane AND position = NEW.position - 1; "
@@ -134,12 +112,13 @@ def _definitions() -> tuple[str, str]:
         f"INSERT INTO {events.name} ({_names(events)}) VALUES ({values}); "
         f"INSERT INTO {fingerprints.name} ({_names(fingerprints)}) "
         f"SELECT {_names(fingerprints, 'NEW.')} WHERE NEW.{_BEGINS}; "
-        "END",
+        "END"
     )
+    return view, trigger
 
 
 @cache
-def _statement() -> str:
+def statement() -> str:
     """Return the statement that stores an event: its columns, and whether it begins its mark."""
     marks = ", ".join("?" for _ in events.columns)
     return f"INSERT INTO {_VIEW} VALUES ({marks}, ?)"  # noqa: S608 - a name of our own
