@@ -43,8 +43,13 @@ from eventstore.errors import (
 )
 from eventstore.storage.interface import Draft
 
-Entry = tuple[Tool, bytes]
-"""A call, and the digest of its arguments in force."""
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A call, and the digest of its arguments in force."""
+
+    tool: Tool
+    digest: bytes
+
 
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
 
@@ -161,21 +166,21 @@ class ConversationState:
         if not isinstance(event, ToolEvent):
             return
         try:
-            tool = evolve(entry[0] if entry else None, event, recorded.time, recorded.fingerprint)
+            tool = evolve(entry.tool if entry else None, event, recorded.time, recorded.fingerprint)
         except IllegalTransition as error:
             self._note_damaged(recorded, str(error))
             return
         if entry is None or _call_brought_by(event) is not None:
-            self._keep(tool.id, (tool, tool.effective_call.digest()))
+            self._keep(tool.id, Entry(tool, tool.effective_call.digest()))
         else:
-            self._keep(tool.id, (tool, entry[1]))
+            self._keep(tool.id, Entry(tool, entry.digest))
 
     def apply_uncommitted(self, staged: StagedEvents) -> None:
         """Take in events that are stored in a transaction which goes on."""
         self.apply_committed(staged, self.version + len(staged.drafts), self.as_of)
-        for call_id, (tool, _) in staged.tools.items():
-            if type(tool.status) in _SETTLED:
-                self.settled_uncommitted[call_id] = tool
+        for call_id, entry in staged.tools.items():
+            if type(entry.tool.status) in _SETTLED:
+                self.settled_uncommitted[call_id] = entry.tool
 
     def apply_committed(self, staged: StagedEvents, version: int, as_of: int) -> None:
         """Take in events that were just stored."""
@@ -190,7 +195,7 @@ class ConversationState:
 
     def _keep(self, call_id: str, entry: Entry) -> None:
         self.known.add(call_id)
-        if type(entry[0].status) in _SETTLED:
+        if type(entry.tool.status) in _SETTLED:
             self.open.pop(call_id, None)
         else:
             self.open[call_id] = entry
@@ -288,7 +293,7 @@ class ConversationState:
         """
         entry = self.open.get(call_id)
         if entry is not None:
-            return entry[0]
+            return entry.tool
         if call_id not in self.known:
             raise UnknownCall(call_id, self.conversation_id)
         if call_id in self.settled_uncommitted:
@@ -346,7 +351,7 @@ class ConversationState:
             entry = tools.get(call_id) or self.open.get(call_id)
             before = None
             if entry is not None:
-                before = entry[0]
+                before = entry.tool
             elif call_id in self.known:
                 if settled is None:
                     settled = {**look_up(self._settled(events)), **self.settled_uncommitted}
@@ -360,8 +365,8 @@ class ConversationState:
                 check_edit(before, event)
             digest = new_digest
             if digest is None:
-                digest = entry[1] if entry else after.effective_call.digest()
-            tools[call_id] = (after, digest)
+                digest = entry.digest if entry else after.effective_call.digest()
+            tools[call_id] = Entry(after, digest)
             schema = SCHEMAS[tag]
             drafts.append(
                 Draft(event_id, at, tag, schema, payload, digest, begins, ids_given, occurred_at)
@@ -413,8 +418,7 @@ def detached_event(event: Event, draft: Draft, tools: Mapping[str, Entry]) -> Ev
     """Return a copy of the event for the caller; `tools` are the calls after it."""
     # the state keeps their arguments; three comparisons are faster than `isinstance`
     if type(event) is ToolPending or type(event) is ToolRunning or type(event) is ToolApproved:
-        tool, _ = tools[event.call_id]
-        if type(tool.status) not in _SETTLED:
+        if type(tools[event.call_id].tool.status) not in _SETTLED:
             return codec.decode(draft.tag, draft.schema, draft.payload)
     return event
 

@@ -411,7 +411,7 @@ class GroupCommitter:
             state = self._current_state(conversation_id)
             version, entry = state.version, state.open.get(call_id)
             if entry is not None:
-                return version, detached_copy(entry[0])
+                return version, detached_copy(entry.tool)
             if call_id not in state.known:
                 raise UnknownCall(call_id, conversation_id)
         return version, fold_tools(self.events(conversation_id), {call_id})[call_id]
@@ -420,7 +420,7 @@ class GroupCommitter:
         """Return those of the calls that have no end in the log now."""
         with self._lock:
             entries = self._current_state(conversation_id).open
-            return {name: detached_copy(entries[name][0]) for name in call_ids if name in entries}
+            return {name: detached_copy(entries[name].tool) for name in call_ids if name in entries}
 
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""

@@ -104,17 +104,17 @@ class PendingAppend(msgspec.Struct, eq=False):
     def tool(self) -> Tool:
         """Return the one call that it was about, as it then stands."""
         if self.staged is not None:
-            for tool, _ in self.staged.tools.values():
-                return detached_copy(tool)
+            for entry in self.staged.tools.values():
+                return detached_copy(entry.tool)
         return self.tools()[0]
 
     def tools(self) -> list[Tool]:
         """Return each call that its events name, as it then stands."""
         names = dict.fromkeys(e.call_id for e in self.events if isinstance(e, ToolEvent))
         changed = self.staged.tools if self.staged else {}
-        tools = {name: tool for name, (tool, _) in changed.items()}
+        tools = {name: entry.tool for name, entry in changed.items()}
         # A call that its event did not change is as the state has it.
-        tools.update((n, e[0]) for n in names if n not in tools and (e := self.state.open.get(n)))
+        tools.update((n, e.tool) for n in names if n not in tools and (e := self.state.open.get(n)))
         if missing := set(names) - set(tools):
             tools |= self.look_up(missing)
         return [detached_copy(tools[name]) for name in names]

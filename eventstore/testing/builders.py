@@ -79,7 +79,7 @@ def log(*events: Event, conversation_id: str = "chat", at: int = NOON) -> list[R
         call_id = getattr(event, "call_id", None)
         mark = _brought_fingerprint(event)
         if mark is None and call_id in state.open:
-            mark = fingerprint_of(state.open[call_id][0].effective_call)
+            mark = fingerprint_of(state.open[call_id].tool.effective_call)
         recorded.append(
             Recorded(
                 0,

@@ -71,9 +71,9 @@ def test_settled_calls_keep_only_their_ids() -> None:
     state = state_of(*LIFE)
     assert state.known == {"1", "2", "3"}
     assert set(state.open) == {"1"}
-    tool, mark = state.open["1"]
-    assert (tool.status.name, tool.attempts) == ("Running", 2)
-    assert mark == digest("search", {"q": "y"})
+    entry = state.open["1"]
+    assert (entry.tool.status.name, entry.tool.attempts) == ("Running", 2)
+    assert entry.digest == digest("search", {"q": "y"})
 
 
 def test_a_tail_taken_in_twice_counts_once() -> None:
@@ -94,13 +94,13 @@ def test_stored_events_and_read_events_make_the_same_state() -> None:
     read = state_of(*LIFE)
     assert own.as_of == len(LIFE)
     assert (own.version, own.known, own.next_turn()) == (read.version, read.known, read.next_turn())
-    assert own.open["1"][1] == read.open["1"][1]
+    assert own.open["1"].digest == read.open["1"].digest
 
 
 def test_a_copy_is_the_same_state_and_goes_its_own_way() -> None:
     """A decision on a copy changes nothing of the state."""
     state = state_of(*LIFE, UnknownEvent("pending", 1, "{"))
-    state.settled_uncommitted["3"] = state.open["1"][0]
+    state.settled_uncommitted["3"] = state.open["1"].tool
     everything = [name for name in ConversationState.__slots__ if name != "as_of"]
     before = [getattr(state.copy(), name) for name in everything]
     assert before == [getattr(state, name) for name in everything]
