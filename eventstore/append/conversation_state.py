@@ -416,11 +416,11 @@ def _detached_call(call: FunctionCall) -> FunctionCall:
 
 def detached_event(event: Event, draft: Draft, tools: Mapping[str, Entry]) -> Event:
     """Return a copy of the event for the caller; `tools` are the calls after it."""
-    # the state keeps their arguments; three comparisons are faster than `isinstance`
-    if type(event) is ToolPending or type(event) is ToolRunning or type(event) is ToolApproved:
-        if type(tools[event.call_id].tool.status) not in _SETTLED:
-            return codec.decode(draft.tag, draft.schema, draft.payload)
-    return event
+    # The state keeps their arguments until the call is settled.
+    if not isinstance(event, (ToolPending, ToolRunning, ToolApproved)):
+        return event
+    settled = type(tools[event.call_id].tool.status) in _SETTLED
+    return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)
 
 
 def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> EventStoreError:

@@ -176,7 +176,8 @@ class _Writer:
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
         self._fresh = True  # the window still grows: no result and no other message came
-        for tool, _ in state.open.values():
+        for entry in state.open.values():
+            tool = entry.tool
             slot = _Slot.of(tool)
             if slot.text is not None:
                 self._answered[slot.provider_id or ""] = slot

@@ -156,7 +156,7 @@ def test_events_of_one_append_build_on_each_other() -> None:
         ("approved", y, True),
         ("running", y, False),
     ]
-    assert staged.tools["1"][0].attempts == 1
+    assert staged.tools["1"].tool.attempts == 1
 
 
 def test_repeats_are_left_out_of_an_append() -> None:
