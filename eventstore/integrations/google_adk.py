@@ -281,8 +281,7 @@ class Ledger(BasePlugin):
         if not self._is_own(context.session) or not context.function_call_id:
             return None
         needs_decision = context.tool_confirmation or tool.name in self._needs_approval
-        find = self._calls.find if needs_decision else self._calls.find_to_run
-        return await find(context.function_call_id)
+        return await self._calls.find(context.function_call_id, as_recorded=not needs_decision)
 
     def _under_way(self, context: ToolContext) -> tuple[AsyncAttempt, AsyncExitStack] | None:
         """Return the attempt of a tool's context, which ends now; None if it has none here."""

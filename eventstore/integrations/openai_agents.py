@@ -241,8 +241,7 @@ class Ledger(SessionABC):
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             needs_decision = tool.needs_approval is True
-            find = self._calls.find if needs_decision else self._calls.find_to_run
-            found = await find(context.tool_call_id)
+            found = await self._calls.find(context.tool_call_id, as_recorded=not needs_decision)
             if found is None:
                 raise LookupError(f"the log has no call {context.tool_call_id!r}")
             if not may_run(found):

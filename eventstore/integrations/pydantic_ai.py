@@ -252,8 +252,7 @@ class Ledger(AbstractCapability[Any]):
         Where words came first, `run_stream` runs tools before it shows the response: then the call
         is recorded by itself, and the words after it.
         """
-        find = self._calls.find_to_run if to_run else self._calls.find
-        tool = await find(call.tool_call_id)
+        tool = await self._calls.find(call.tool_call_id, as_recorded=to_run)
         if tool is not None and _is_made_in(ctx.messages, call.tool_call_id):
             return tool
         step = _step(ctx)

@@ -223,16 +223,15 @@ class AsyncRecordedCalls:
         """Record what people said since the last response; see `RecordedCalls.recording_words`."""
         await self._session.run(self._calls.recording_words(select))
 
-    async def find(self, call_id: str) -> Tool | None:
-        """Return the latest call to which the framework gave this id, or None."""
-        return await self._session.call(lambda: self._calls.find(call_id))
+    async def find(self, call_id: str, *, as_recorded: bool = False) -> Tool | None:
+        """Return the latest call to which the framework gave this id, or None.
 
-    async def find_to_run(self, call_id: str) -> Tool | None:
-        """Return the same for `running`; a call that was just recorded is not read.
-
-        It is for calls that start at once: a decision on a call needs `find`.
+        With `as_recorded`, a call of the last response is not read, and is returned as it was
+        recorded. That is for calls that start at once, not for those that need a decision.
         """
-        return self._calls.take_new(call_id) or await self.find(call_id)
+        if as_recorded and (new := self._calls.take_new(call_id)) is not None:
+            return new
+        return await self._session.call(lambda: self._calls.find(call_id))
 
     async def now(self, tool: Tool) -> Tool:
         """Return a call as it stands now."""

@@ -149,8 +149,7 @@ class Ledger(Plugin):
     async def _execute(self, context: ExecuteToolContext, proceed: Next) -> AsyncIterator[Any]:
         """Run a call between its start and its end; one that ran before gives its answer."""
         needs_decision = context.tool_use["name"] in self._needs_approval
-        find = self._calls.find if needs_decision else self._calls.find_to_run
-        tool = await find(context.tool_use["toolUseId"])
+        tool = await self._calls.find(context.tool_use["toolUseId"], as_recorded=not needs_decision)
         if tool is None or context.tool is None:  # the host's own call, or an unknown tool
             async for event in proceed(context):
                 yield event

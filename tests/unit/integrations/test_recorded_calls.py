@@ -47,7 +47,7 @@ async def asked(calls: AsyncRecordedCalls, response: str, *call_ids: str) -> lis
 
 async def found(calls: AsyncRecordedCalls, call_id: str) -> Tool:
     """Return a call that is there, to run it."""
-    tool = await calls.find_to_run(call_id)
+    tool = await calls.find(call_id, as_recorded=True)
     assert tool is not None
     return tool
 
