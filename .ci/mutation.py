@@ -35,7 +35,11 @@ ROOMS = {
         ["tests/unit/append", "tests/unit/test_conversation.py"],
     ),
     "append": (
-        ["eventstore/append/group_commit.py", "eventstore/storage/sql/storage.py"],
+        [
+            "eventstore/append/group_commit.py",
+            "eventstore/storage/sql/storage.py",
+            "eventstore/storage/sqlite/storage.py",
+        ],
         ["tests/unit/append", "tests/unit/storage/sqlite"],
     ),
     "codec": (

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _VIEW = "toolledger_append"
 _BEGINS = "begins"
-_COUNTER_ELSEWHERE = "toolledger: the counter stands elsewhere"
 
 
 class SqliteStorage(SqlStorage):
@@ -55,17 +54,15 @@ class SqliteStorage(SqlStorage):
         ):
             return None
         lane, conversation = key
-        base = self._last_written.get(lane)
+        base = self._last_written[lane]  # known as the digest is: see `_forget_positions`
         if (
-            base is None
-            or request.as_of < self._ours_since[lane]
+            request.as_of < self._ours_since[lane]
             or base < self.known_end(lane, request)
             or self._is_doubted
         ):
             return None
         draft, position, version = request.drafts[0], base + 1, request.version + 1
         done = Appended(lane, version, position)
-        self._in_transaction = True
         try:
             if cursor is not self._ready_cursor:
                 for definition in definitions():
@@ -75,14 +72,12 @@ class SqliteStorage(SqlStorage):
             null = self._backend.null
             row = event_row(lane, conversation, position, version, draft, digest, null)
             cursor.execute(statement(), (*row, 1 if draft.begins else 0))  # a bool binds slower
+        except self._driver.IntegrityError:  # others have written: nothing is stored
+            return None
         except BaseException as error:
-            if isinstance(error, self._driver.IntegrityError) and str(error) == _COUNTER_ELSEWHERE:
-                self._in_transaction = False
-                return None
             if self._clean_up(error, request, done, self._is_stored):
                 return done
             raise
-        self._in_transaction = False
         self._last_written[lane] = position
         self._seen[lane] = position, draft.event_id.hex()
         self._digests[name] = version, digest
@@ -108,7 +103,7 @@ def definitions() -> tuple[str, str]:
         f"CREATE TEMP TRIGGER IF NOT EXISTS {_VIEW}_one INSTEAD OF INSERT ON {_VIEW} BEGIN "  # noqa: S608
         f"UPDATE {lanes.name} SET position = NEW.position "
         "WHERE lane = NEW.lane AND position = NEW.position - 1; "
-        f"SELECT RAISE(ABORT, '{_COUNTER_ELSEWHERE}') WHERE changes() = 0; "
+        "SELECT RAISE(ABORT, 'the counter stands elsewhere') WHERE changes() = 0; "
         f"INSERT INTO {events.name} ({_names(events)}) VALUES ({values}); "
         f"INSERT INTO {fingerprints.name} ({_names(fingerprints)}) "
         f"SELECT {_names(fingerprints, 'NEW.')} WHERE NEW.{_BEGINS}; "

@@ -121,6 +121,53 @@ def test_a_call_that_another_store_started_is_not_started_again(tmp_path: Path) 
         assert chat.tool(call.id).attempts == 1
 
 
+def test_a_conversation_that_others_continued_is_read_first(tmp_path: Path) -> None:
+    """The counter alone does not say so: this store has written elsewhere meanwhile."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
+        chat, elsewhere = ours.conversation("chat"), ours.conversation("elsewhere")
+        for each in (chat, chat, elsewhere):
+            each.add_message("user", "hello")
+        theirs.conversation("chat").add_message("user", "hello")
+        elsewhere.add_message("user", "hello")
+        sent = sent_by(ours)
+        assert chat.add_message("user", "so?").version == 4
+        assert not [each for each in sent if each.startswith(SINGLE)]
+        assert list(ours.verify()) == []
+
+
+def test_an_older_copy_with_the_same_counter_is_noticed(tmp_path: Path) -> None:
+    """Events of others that were read before are gone: nothing is written in their place."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
+        chat = ours.conversation("chat")
+        for _ in range(2):
+            chat.add_message("user", "hello")
+        theirs.conversation("other").add_message("user", "hello")
+        assert len(list(ours.conversation("other").events())) == 1
+        put_back = storage_of(theirs)._writer()
+        put_back.execute("DELETE FROM toolledger_events WHERE position = 3")
+        put_back.execute("UPDATE toolledger_lanes SET position = 2")
+        with pytest.raises(StoreCorrupt, match="was read up to 3 before"):
+            chat.add_message("user", "lost?")
+        assert rows(ours, "position") == [(1,), (2,)]
+
+
+def test_a_replaced_event_is_noticed_on_a_new_connection(tmp_path: Path) -> None:
+    """The event that the statement stored last is looked for there."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
+        chat = ours.conversation("chat")
+        for _ in range(3):
+            chat.add_message("user", "hello")
+        storage_of(theirs)._writer().execute(
+            "UPDATE toolledger_events SET event_id = zeroblob(16) WHERE position = 3"
+        )
+        storage_of(ours)._roll_back(lost=True)
+        with pytest.raises(StoreCorrupt, match="position 3 of lane 0 had event"):
+            chat.add_message("user", "lost?")
+
+
 def test_a_lane_without_a_counter_stores_nothing(store: EventStore) -> None:
     """The locking path says what is wrong."""
     chat = store.conversation("chat")
