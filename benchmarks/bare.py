@@ -12,6 +12,7 @@ from typing import Any
 from measure import driver
 
 from eventstore import EventStore
+from eventstore.storage.sqlite.backend import Sqlite
 from eventstore.storage.sqlite.storage import definitions, statement
 
 Row = tuple[Any, ...]
@@ -28,7 +29,7 @@ INDEX = (
     "INSERT INTO toolledger_fingerprints (lane, fingerprint, conversation, version) "
     "VALUES (?, ?, ?, ?)"
 )
-DEFINITIONS, APPEND = definitions(), statement()
+DEFINITIONS, APPEND = definitions(Sqlite.null), statement()
 """The library's statement for one event, and what it needs on the connection."""
 READ = (
     "SELECT position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -69,7 +69,7 @@ class Statements:
         self.head = text(_head(backend), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
-        self.insert = text(_insert_event(backend), *tables.events.c.keys())
+        self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
         self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
         self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
@@ -296,18 +296,17 @@ def _checked_store(backend: Backend) -> Rows:
     return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
 
 
-def _insert_event(backend: Backend) -> Insert:
-    if backend.null is None:
-        return insert(tables.events)
-    null: ColumnElement[str] = literal_column(f"'{backend.null}'")
-    return insert(tables.events).values(
-        {
-            column.name: func.nullif(bindparam(column.name), null)
-            if column.nullable
-            else bindparam(column.name)
-            for column in tables.events.c
-        }
-    )
+def insert_event(null: str | None, given: Callable[[str], ColumnElement[Any]]) -> Insert:
+    """Return the statement that inserts an event: `given` returns the value of a column's name.
+
+    `null` is what stands for NULL in the values; see `Backend.null`.
+    """
+    values = {column.name: given(column.name) for column in tables.events.c}
+    if null is not None:
+        mark: ColumnElement[str] = literal_column(f"'{null}'")
+        nullable = [column.name for column in tables.events.c if column.nullable]
+        values |= {name: func.nullif(values[name], mark) for name in nullable}
+    return insert(tables.events).values(values).inline()  # nothing of it comes back
 
 
 def _advance() -> Update:

@@ -151,8 +151,7 @@ class SqlStorage(Reader):
                 if self._closed:
                     self._check()
                 self._backend.check_in_place()
-                if self._refusal:
-                    self.check_accepted()
+                self.check_accepted()
                 if len(requests) == 1 and requests[0].drafts:
                     return [self._append_one(requests[0])]
                 return self._in_one_transaction(self._write_all, requests, self._are_stored)

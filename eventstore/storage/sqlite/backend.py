@@ -72,7 +72,7 @@ class Sqlite(Backend):
     """A SQLite file, or a database in memory."""
 
     begin = "BEGIN IMMEDIATE"
-    null = ""  # Python's driver takes half of a microsecond to bind None: it asks its adapters
+    null = ""  # Python's driver takes 0.3 µs to bind None: it asks its adapters
     row_locks = False
     position_is_rowid = True
     retry_advice = "roll the transaction back, and begin it with BEGIN IMMEDIATE"

@@ -18,10 +18,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sqlalchemy import literal_column
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
 from eventstore.storage.sql.rows import event_row
 from eventstore.storage.sql.schema import events, fingerprints, lanes
+from eventstore.storage.sql.statements import insert_event
 from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
@@ -63,13 +67,13 @@ class SqliteStorage(SqlStorage):
             return None
         draft, position, version = request.drafts[0], base + 1, request.version + 1
         done = Appended(lane, version, position)
+        null = self._backend.null
         try:
             if cursor is not self._ready_cursor:
-                for definition in definitions():
+                for definition in definitions(null):
                     cursor.execute(definition)
                 self._ready_cursor = cursor
             digest = event_digest(known[1], version, draft)
-            null = self._backend.null
             row = event_row(lane, conversation, position, version, draft, digest, null)
             cursor.execute(statement(), (*row, 1 if draft.begins else 0))  # a bool binds slower
         except self._driver.IntegrityError:  # others have written: nothing is stored
@@ -89,12 +93,10 @@ def _names(table: Table, prefix: str = "") -> str:
 
 
 @cache
-def definitions() -> tuple[str, str]:
-    """Return the statements that make the view and its trigger."""
-    values = ", ".join(
-        f"NULLIF(NEW.{column.name}, '')" if column.nullable else f"NEW.{column.name}"
-        for column in events.columns
-    )
+def definitions(null: str | None) -> tuple[str, str]:
+    """Return the statements that make the view and its trigger; see `Backend.null`."""
+    insert = insert_event(null, lambda name: literal_column(f"NEW.{name}"))
+    insert_text = str(insert.compile(dialect=SQLiteDialect()))
     view = (
         f"CREATE TEMP VIEW IF NOT EXISTS {_VIEW} AS "  # noqa: S608 - names of our own
         f"SELECT {_names(events)}, NULL AS {_BEGINS} FROM {events.name}"
@@ -104,7 +106,7 @@ def definitions() -> tuple[str, str]:
         f"UPDATE {lanes.name} SET position = NEW.position "
         "WHERE lane = NEW.lane AND position = NEW.position - 1; "
         "SELECT RAISE(ABORT, 'the counter stands elsewhere') WHERE changes() = 0; "
-        f"INSERT INTO {events.name} ({_names(events)}) VALUES ({values}); "
+        f"{insert_text}; "
         f"INSERT INTO {fingerprints.name} ({_names(fingerprints)}) "
         f"SELECT {_names(fingerprints, 'NEW.')} WHERE NEW.{_BEGINS}; "
         "END"

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -16,6 +16,7 @@ from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.storage import SqliteStorage
 
 SINGLE = "INSERT INTO toolledger_append"
+Two: TypeAlias = tuple[EventStore, EventStore]
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -25,6 +26,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore
     with EventStore.open(url) as store:
         store.conversation("chat").add_message("user", "hello")
         yield store
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    """Return two stores on the same new file."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
+        yield ours, theirs
 
 
 def storage_of(store: EventStore) -> SqliteStorage:
@@ -86,86 +95,87 @@ def test_the_same_rows_are_stored_as_by_the_locking_path(store: EventStore) -> N
     assert list(store.verify()) == []
 
 
-def test_events_of_others_are_read_first(tmp_path: Path) -> None:
+def test_events_of_others_are_read_first(two: Two) -> None:
     """A counter that another store has moved stores nothing; then the locking path decides."""
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
-        chats = [store.conversation("chat") for store in (ours, theirs)]
-        other = theirs.conversation("other")
-        for chat in chats:
-            chat.add_message("user", "hello")
-        sent = sent_by(ours)
-        for number in range(3):
-            assert chats[0].add_message("user", "so?").version == 3 + 2 * number
-            assert chats[1].add_message("user", "and?").version == 4 + 2 * number
-        other.add_message("user", "elsewhere")
-        assert chats[0].add_message("user", "so?").version == 9
-        assert [each for each in sent if each.startswith("BEGIN")]
-        sent.clear()
-        assert chats[0].add_message("user", "so?").version == 10
-        assert {each.startswith(SINGLE) for each in sent} == {True}
-        assert list(ours.verify()) == []
-        assert [recorded.version for recorded in chats[1].events()] == list(range(1, 11))
+    ours, theirs = two
+    chats = [store.conversation("chat") for store in (ours, theirs)]
+    other = theirs.conversation("other")
+    for chat in chats:
+        chat.add_message("user", "hello")
+    sent = sent_by(ours)
+    for number in range(3):
+        assert chats[0].add_message("user", "so?").version == 3 + 2 * number
+        assert chats[1].add_message("user", "and?").version == 4 + 2 * number
+    other.add_message("user", "elsewhere")
+    assert chats[0].add_message("user", "so?").version == 9
+    assert [each for each in sent if each.startswith("BEGIN")]
+    sent.clear()
+    assert chats[0].add_message("user", "so?").version == 10
+    assert {each.startswith(SINGLE) for each in sent} == {True}
+    assert list(ours.verify()) == []
+    assert [recorded.version for recorded in chats[1].events()] == list(range(1, 11))
 
 
-def test_a_call_that_another_store_started_is_not_started_again(tmp_path: Path) -> None:
+def test_a_call_that_another_store_started_is_not_started_again(
+    two: Two,
+) -> None:
     """The decision is made anew on what the other one wrote."""
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
-        chat = ours.conversation("chat")
-        call = chat.request("refund", {"order": 1})
-        chat.add_message("user", "go on")  # from here on in one statement
-        theirs.conversation("chat").start(call.id)
-        with pytest.raises(Exception, match="no recorded end"):
-            chat.start(call.id)
-        assert chat.tool(call.id).attempts == 1
+    ours, theirs = two
+    chat = ours.conversation("chat")
+    call = chat.request("refund", {"order": 1})
+    chat.add_message("user", "go on")  # from here on in one statement
+    theirs.conversation("chat").start(call.id)
+    with pytest.raises(Exception, match="no recorded end"):
+        chat.start(call.id)
+    assert chat.tool(call.id).attempts == 1
 
 
-def test_a_conversation_that_others_continued_is_read_first(tmp_path: Path) -> None:
+def test_a_conversation_that_others_continued_is_read_first(
+    two: Two,
+) -> None:
     """The counter alone does not say so: this store has written elsewhere meanwhile."""
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
-        chat, elsewhere = ours.conversation("chat"), ours.conversation("elsewhere")
-        for each in (chat, chat, elsewhere):
-            each.add_message("user", "hello")
-        theirs.conversation("chat").add_message("user", "hello")
-        elsewhere.add_message("user", "hello")
-        sent = sent_by(ours)
-        assert chat.add_message("user", "so?").version == 4
-        assert not [each for each in sent if each.startswith(SINGLE)]
-        assert list(ours.verify()) == []
+    ours, theirs = two
+    chat, elsewhere = ours.conversation("chat"), ours.conversation("elsewhere")
+    for each in (chat, chat, elsewhere):
+        each.add_message("user", "hello")
+    theirs.conversation("chat").add_message("user", "hello")
+    elsewhere.add_message("user", "hello")
+    sent = sent_by(ours)
+    assert chat.add_message("user", "so?").version == 4
+    assert not [each for each in sent if each.startswith(SINGLE)]
+    assert list(ours.verify()) == []
 
 
-def test_an_older_copy_with_the_same_counter_is_noticed(tmp_path: Path) -> None:
+def test_an_older_copy_with_the_same_counter_is_noticed(two: Two) -> None:
     """Events of others that were read before are gone: nothing is written in their place."""
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
-        chat = ours.conversation("chat")
-        for _ in range(2):
-            chat.add_message("user", "hello")
-        theirs.conversation("other").add_message("user", "hello")
-        assert len(list(ours.conversation("other").events())) == 1
-        put_back = storage_of(theirs)._writer()
-        put_back.execute("DELETE FROM toolledger_events WHERE position = 3")
-        put_back.execute("UPDATE toolledger_lanes SET position = 2")
-        with pytest.raises(StoreCorrupt, match="was read up to 3 before"):
-            chat.add_message("user", "lost?")
-        assert rows(ours, "position") == [(1,), (2,)]
+    ours, theirs = two
+    chat = ours.conversation("chat")
+    for _ in range(2):
+        chat.add_message("user", "hello")
+    theirs.conversation("other").add_message("user", "hello")
+    assert len(list(ours.conversation("other").events())) == 1
+    put_back = storage_of(theirs)._writer()
+    put_back.execute("DELETE FROM toolledger_events WHERE position = 3")
+    put_back.execute("UPDATE toolledger_lanes SET position = 2")
+    with pytest.raises(StoreCorrupt, match="was read up to 3 before"):
+        chat.add_message("user", "lost?")
+    assert rows(ours, "position") == [(1,), (2,)]
 
 
-def test_a_replaced_event_is_noticed_on_a_new_connection(tmp_path: Path) -> None:
+def test_a_replaced_event_is_noticed_on_a_new_connection(
+    two: Two,
+) -> None:
     """The event that the statement stored last is looked for there."""
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with EventStore.open(url) as ours, EventStore.open(url) as theirs:
-        chat = ours.conversation("chat")
-        for _ in range(3):
-            chat.add_message("user", "hello")
-        storage_of(theirs)._writer().execute(
-            "UPDATE toolledger_events SET event_id = zeroblob(16) WHERE position = 3"
-        )
-        storage_of(ours)._roll_back(lost=True)
-        with pytest.raises(StoreCorrupt, match="position 3 of lane 0 had event"):
-            chat.add_message("user", "lost?")
+    ours, theirs = two
+    chat = ours.conversation("chat")
+    for _ in range(3):
+        chat.add_message("user", "hello")
+    storage_of(theirs)._writer().execute(
+        "UPDATE toolledger_events SET event_id = zeroblob(16) WHERE position = 3"
+    )
+    storage_of(ours)._roll_back(lost=True)
+    with pytest.raises(StoreCorrupt, match="position 3 of lane 0 had event"):
+        chat.add_message("user", "lost?")
 
 
 def test_a_lane_without_a_counter_stores_nothing(store: EventStore) -> None:
