@@ -243,6 +243,8 @@ class Worker(Generic[S]):
             position, last = state.lane.position, state.lane.totals.last
             if position > goal.position:  # perhaps another worker was faster
                 self._check_end(lane, position)
+            if last[0] == goal.position and goal.event_id not in ("", last[1]):
+                raise self._restored(lane, position)
             if position >= goal.position:
                 return
             for events in self._pages(self._feed(lane, state.lane.position, limit)):

@@ -214,6 +214,24 @@ def test_a_log_put_back_under_a_running_projector_is_noticed(
         check(projector, store)
 
 
+def test_a_restored_log_that_is_as_long_as_before_is_noticed(
+    store: EventStore, projector: Projector, path: Path
+) -> None:
+    """There is nothing to apply, and the event at the checkpoint is another one."""
+    run(store, "a", 2)
+    projector.catch_up()
+    put_back(path, 3)
+    with EventStore.open(f"sqlite:///{path}") as other:
+        run(other, "b")
+    assert store.end().positions == ((0, 6),)
+    with Projector(store) as opened_later:
+        for each in (projector, opened_later):
+            with pytest.raises(StorageError, match="older copy, and the tables were not"):
+                each.catch_up()
+    projector.rebuild()
+    check(projector, store)
+
+
 def test_a_projector_that_another_one_has_passed_refuses_nothing(store: EventStore) -> None:
     """The lane is further than where it stood when work began, and not further than the log."""
     run(store, "a", 2)
