@@ -48,6 +48,7 @@ set_config('default_transaction_isolation', 'read committed', {local}),
        set_config('jit', 'off', {local}),
        set_config('lock_timeout', '{wait}', {local}),
        set_config('idle_in_transaction_session_timeout', '{idle}', {local}),
+       set_config('client_min_messages', 'warning', {local}),
        set_config('synchronous_commit',
                   CASE WHEN {asynchronous} THEN 'off'
                        WHEN current_setting('synchronous_commit') = 'remote_apply'
@@ -148,6 +149,9 @@ class Postgresql(Server):
         its lane for longer than the others wait for it.
 
         Where there are no synchronous standbys, `on` waits for the same as `local` does.
+
+        A database, or a role, may keep warnings from its clients. That of a commit which stopped
+        waiting for its standbys must come.
         """
         connection.add_notice_handler(self._hear)
         pooled = _POOLED.format(process=connection.pgconn.backend_pid)

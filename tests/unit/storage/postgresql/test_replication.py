@@ -144,6 +144,23 @@ def test_a_cancelled_wait_for_a_standby_is_no_acknowledgement(
         assert waiting
 
 
+@pytest.mark.parametrize("job", [plain, batch])
+def test_a_database_that_keeps_warnings_from_its_clients_acknowledges_nothing_more(
+    primary: Primary, url: str, job: Job
+) -> None:
+    """Hear that a commit stopped waiting whatever `client_min_messages` a database has."""
+    name = make_url(url).database
+    primary.execute(f"ALTER DATABASE {name} SET client_min_messages = error")
+    with EventStore.open(url, busy_timeout=0.5) as store:
+        for _ in range(3):
+            store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        outcome = in_thread(lambda: job(store))
+        primary.until(lambda: primary.execute(WAITING))
+        primary.cancel_waiting()
+        assert isinstance(outcome(), OutcomeUnknown)
+
+
 @pytest.mark.parametrize("job", [single, batch])
 def test_a_commit_without_a_quorum_is_told_and_repeated(
     primary: Primary, url: str, job: Job
