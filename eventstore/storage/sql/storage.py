@@ -319,7 +319,7 @@ class SqlStorage(Reader):
             cursor.execute(self._backend.begin)
             for lane in sorted(self._unresolved_lanes):
                 self._lock_lane(cursor, lane)
-            cursor.execute("COMMIT")
+            cursor.execute("ROLLBACK")  # a COMMIT could wait for standbys without end
             self._in_transaction = False
             self._unresolved_lanes.clear()
         except BaseException as error:
@@ -613,7 +613,8 @@ class SqlStorage(Reader):
                 last = cursor.fetchall()[0][0]
                 row = (last + 1, mark, self._lanes, now, bytearray(digest))
                 cursor.execute(self._sql.insert_store, row)
-                cursor.execute("COMMIT")
+                self._commit_statement = "COMMIT"
+                self._commit(cursor)
                 self._in_transaction = False
             except BaseException as error:
                 self._roll_back(lost=self._backend.is_connection_lost(error))

@@ -161,6 +161,32 @@ def test_a_database_that_keeps_warnings_from_its_clients_acknowledges_nothing_mo
         assert isinstance(outcome(), OutcomeUnknown)
 
 
+@pytest.mark.parametrize("job", [plain, batch])
+def test_a_connection_that_is_lost_without_a_quorum_bounds_the_wait(
+    primary: Primary, url: str, job: Job
+) -> None:
+    """Ask what became of a lost COMMIT without a commit that waits for the standbys itself."""
+    with EventStore.open(url, busy_timeout=0.5) as store:
+        for _ in range(3):
+            store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        outcome = in_thread(lambda: job(store))
+        primary.until(lambda: primary.execute(WAITING))
+        for (process,) in primary.execute(WAITING):
+            primary.execute(f"SELECT pg_terminate_backend({process})")
+        assert isinstance(outcome(), OutcomeUnknown)
+        assert len(list(store.conversation("chat").events())) > 3
+
+
+def test_a_loss_is_accepted_without_a_quorum(primary: Primary, url: str) -> None:
+    """Wait for the standbys no longer than an append does."""
+    with EventStore.open(url, busy_timeout=0.5) as store:
+        store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        assert in_thread(store.accept_loss)() is None
+        assert list(store.verify()) == []
+
+
 @pytest.mark.parametrize("job", [single, batch])
 def test_a_commit_without_a_quorum_is_told_and_repeated(
     primary: Primary, url: str, job: Job
