@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -87,6 +87,32 @@ def index_row(lane: int, conversation: int, version: int, draft: Draft) -> MarkR
 def id_row(lane: int, conversation: int, version: int, draft: Draft) -> IdRow:
     """Return the row that finds a draft by the id that its caller gave."""
     return lane, conversation, bytearray(draft.event_id), version
+
+
+def event_rows(batches: Iterable[Batch], null: str | None = None) -> Iterator[EventRow]:
+    """Yield the rows of the events of batches."""
+    for (lane, conversation), before, last, drafts, digests in batches:
+        position, version = before, last
+        for draft, digest in zip(drafts, digests, strict=True):
+            position += 1
+            version += 1
+            yield event_row(lane, conversation, position, version, draft, digest, null)
+
+
+def index_rows(batches: Iterable[Batch]) -> Iterator[MarkRow]:
+    """Yield the rows that find drafts of batches by their fingerprints."""
+    for key, _, before, drafts, _ in batches:
+        for version, draft in enumerate(drafts, before + 1):
+            if draft.begins:
+                yield index_row(*key, version, draft)
+
+
+def id_rows(batches: Iterable[Batch]) -> Iterator[IdRow]:
+    """Yield the rows that find drafts of batches by the ids that their callers gave."""
+    for key, _, before, drafts, _ in batches:
+        for version, draft in enumerate(drafts, before + 1):
+            if draft.id_given:
+                yield id_row(*key, version, draft)
 
 
 def ids_by_lane(rows: Iterable[Sequence[Any]]) -> dict[int, str]:

@@ -41,9 +41,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import getpid
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import OutcomeUnknown, StoreCorrupt
@@ -55,14 +55,14 @@ from eventstore.storage.sql.integrity import verify
 from eventstore.storage.sql.reader import Reader
 from eventstore.storage.sql.rows import (
     Batch,
-    EventRow,
-    IdRow,
-    MarkRow,
     digest_read,
     event_row,
+    event_rows,
     id_row,
+    id_rows,
     ids_by_lane,
     index_row,
+    index_rows,
 )
 
 if TYPE_CHECKING:
@@ -627,23 +627,17 @@ class SqlStorage(Reader):
 
     def _insert(self, cursor: DBAPICursor, batches: Sequence[Batch]) -> None:
         """Write the events of batches, and what finds them: by fingerprint, and by given id."""
-        null = self._backend.null
-        rows: list[EventRow] = []
-        marks: list[MarkRow] = []
-        ids: list[IdRow] = []
-        for key, position, version, drafts, digests in batches:
-            for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
-                rows.append(event_row(*key, position + place, version + place, draft, digest, null))
-                if draft.begins:
-                    marks.append(index_row(*key, version + place, draft))
-                if draft.id_given:
-                    ids.append(id_row(*key, version + place, draft))
-        if rows:
-            cursor.executemany(self._sql.insert, rows)
-        if marks:
-            cursor.executemany(self._sql.index, marks)
-        if ids:
-            cursor.executemany(self._sql.insert_id, ids)
+        self._insert_rows(cursor, self._sql.insert, event_rows(batches, self._backend.null))
+        self._insert_rows(cursor, self._sql.index, index_rows(batches))
+        self._insert_rows(cursor, self._sql.insert_id, id_rows(batches))
+
+    def _insert_rows(
+        self, cursor: DBAPICursor, statement: str, rows: Iterable[Sequence[Any]]
+    ) -> None:
+        """Insert rows of a table; `statement` inserts one."""
+        given = list(rows)
+        if given:
+            cursor.executemany(statement, given)
 
     def _lock_lane(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position."""

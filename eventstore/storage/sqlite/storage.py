@@ -1,4 +1,4 @@
-"""SQLite: one event in one statement.
+"""SQLite: one event in one statement, and many in few.
 
 The single statement inserts into a view of the writer's connection, whose trigger does what an
 append is made of:
@@ -11,12 +11,15 @@ append is made of:
 View and trigger are temporary: they belong to the connection, and are in no file.
 
 Gain, measured in memory: a tenth of the CPU of an append, which five statements took before.
+
+Of many rows, `_ROWS` go in a statement; what is left over goes row by row. Gain: a tenth of the CPU
+of an append of 1,000 events.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import literal_column
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -29,11 +32,14 @@ from eventstore.storage.sql.statements import insert_event
 from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from sqlalchemy import Table
     from sqlalchemy.engine.interfaces import DBAPICursor
 
 _VIEW = "toolledger_append"
 _BEGINS = "begins"
+_ROWS = 32
 
 
 class SqliteStorage(SqlStorage):
@@ -86,6 +92,30 @@ class SqliteStorage(SqlStorage):
         self._seen[lane] = position, draft.event_id.hex()
         self._digests[name] = version, digest
         return done
+
+    def _insert_rows(
+        self, cursor: DBAPICursor, statement: str, rows: Iterable[Sequence[Any]]
+    ) -> None:
+        values: list[Any] = []
+        count = 0
+        for row in rows:
+            values += row
+            count += 1
+            if count == _ROWS:
+                cursor.execute(many_rows(statement), values)
+                values.clear()
+                count = 0
+        if count:
+            width = len(values) // count
+            rest = [values[start : start + width] for start in range(0, len(values), width)]
+            cursor.executemany(statement, rest)
+
+
+@cache
+def many_rows(statement: str) -> str:
+    """Return the INSERT of one row as an INSERT of `_ROWS` rows."""
+    begin, row = statement.split(" VALUES ")
+    return f"{begin} VALUES {', '.join([row] * _ROWS)}"
 
 
 def _names(table: Table, prefix: str = "") -> str:

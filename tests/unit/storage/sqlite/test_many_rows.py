@@ -1,0 +1,111 @@
+"""SQLite's statements for many rows: they store what a statement for each row stores."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from eventstore import Event, EventStore, FunctionCall, MessageAdded, Text, ToolPending
+from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.storage import SqliteStorage
+
+AT_ONCE = 32
+"""The rows of a statement."""
+INSERT = "INSERT INTO toolledger_events"
+TABLES = {
+    "toolledger_events": "lane, position, conversation, version, event_id, recorded_at, "
+    "occurred_at, typeof(occurred_at), tag, schema, fingerprint, typeof(fingerprint), chain, "
+    "payload",
+    "toolledger_fingerprints": "lane, fingerprint, conversation, version",
+    "toolledger_event_ids": "lane, conversation, event_id, version",
+}
+
+
+def storage_of(store: EventStore) -> SqliteStorage:
+    """Return the storage of a store."""
+    storage = store.session.storage
+    assert isinstance(storage, SqliteStorage)
+    return storage
+
+
+def tables(store: EventStore) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows of the tables that an append writes to."""
+    storage = storage_of(store)
+    return {
+        name: storage.rows(f"SELECT {columns} FROM {name} ORDER BY lane, conversation, version")  # noqa: S608
+        for name, columns in TABLES.items()
+    }
+
+
+def events(count: int) -> list[Event]:
+    """Return messages and calls in turn."""
+    return [
+        ToolPending(FunctionCall("search", {"page": number}, f"call_{number}"), None, number, 0)
+        if number % 2
+        else MessageAdded("user", (Text("ä\x00'"),))
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "count", [1, 2, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE, 4 * AT_ONCE - 3]
+)
+def test_the_same_rows_are_stored_as_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """In the events' table, in the index of fingerprints, and in that of given ids."""
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    ids = [UUID(int=number + 1) for number in range(count)]
+    times = [start + timedelta(seconds=n) if n % 3 else None for n in range(count)]
+    stored = []
+    for name in ("many", "single"):
+        if name == "single":
+            monkeypatch.setattr(SqliteStorage, "_insert_rows", SqlStorage._insert_rows)
+        url = f"sqlite:///{tmp_path / name}.db"
+        with EventStore.open(url, clock=lambda: 1_767_312_000_000_000) as store:
+            chat = store.conversation("chat")
+            chat.append(*events(count), event_ids=ids, occurred_at=times)
+            assert list(store.verify()) == []
+            assert [recorded.version for recorded in chat.events()] == list(range(1, count + 1))
+            stored.append(tables(store))
+    assert stored[0] == stored[1]
+    assert len(stored[0]["toolledger_events"]) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "statements"), [(AT_ONCE - 1, AT_ONCE - 1), (AT_ONCE, 1), (2 * AT_ONCE + 3, 5)]
+)
+def test_a_statement_takes_that_many_rows(count: int, statements: int) -> None:
+    """Those left over have a statement each."""
+    with EventStore.open("sqlite://") as store:
+        sent: list[str] = []
+        storage_of(store)._writer()
+        storage_of(store)._connection().set_trace_callback(sent.append)
+        store.conversation("chat").append(*events(count))
+        inserts = [each for each in sent if each.startswith(INSERT)]
+        assert len(inserts) == statements
+        assert len(list(store.read())) == count
+
+
+def test_nothing_is_stored_of_a_batch_whose_last_statement_fails(tmp_path: Path) -> None:
+    """The rows of all statements go back together, and the next batch takes their place."""
+    with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
+        chat = store.conversation("chat")
+        chat.add_message("user", "hello")
+        storage = storage_of(store)
+        last = 2 * AT_ONCE + 1
+        storage._connection().execute(
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON main.toolledger_events "
+            f"WHEN NEW.version = {last} BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+        )
+        with pytest.raises(Exception, match="disk is full"):
+            chat.append(*events(2 * AT_ONCE))
+        assert chat.version == 1
+        storage._connection().execute("DROP TRIGGER full")
+        chat.append(*events(2 * AT_ONCE))
+        assert chat.version == last
+        assert list(store.verify()) == []
