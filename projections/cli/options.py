@@ -102,6 +102,13 @@ def existing(store: EventStore, conversation_id: str) -> Conversation:
     """
     chat = store.conversation(conversation_id)
     if next(chat.events(), None) is None:
+        if "://" in conversation_id:
+            from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
+
+            raise ValueError(
+                f"{shown_url(conversation_id)} is a store, and a conversation's id is wanted: "
+                "name the store with --url"
+            )
         near = did_you_mean(conversation_id, (name for name, _ in store.conversations()))
         raise ValueError(
             f"there is no conversation {conversation_id!r}: `toolledger show` lists them{near}"

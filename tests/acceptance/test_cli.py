@@ -372,6 +372,24 @@ def test_an_unknown_conversation_is_refused(
     assert "there is no conversation 'x': `toolledger show` lists them" in line
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///missing.db", "sqlite:///missing.db"),
+        ("postgresql://user:marked@host/db", "postgresql://user:***@host/db"),
+        ("postgresql://user@host/db?password=marked", "postgresql://user@host/db?password=***"),
+        ("x://user:p@marked@host", "x://…"),
+    ],
+)
+def test_a_store_in_place_of_a_conversation_is_refused(
+    run: Command, store: EventStore, url: str, shown: str
+) -> None:
+    """The line says where a store is named, and holds no password."""
+    line = run.refused("show", url, "--url", run.url)
+    assert f"{shown} is a store, and a conversation's id is wanted: name the store with" in line
+    assert "marked" not in line
+
+
 @pytest.mark.parametrize("command", ["show", "prompt", "tools", "stats", "replay", "why"])
 def test_an_empty_id_is_refused(run: Command, store: EventStore, command: str) -> None:
     """The id comes from an unset shell variable, and never means all."""
