@@ -345,6 +345,31 @@ def test_nothing_is_started_where_an_event_is_missing(tmp_path: Path) -> None:
         assert {found.version for found in store.verify()} == {3}
 
 
+@pytest.mark.parametrize("version", [0, -126])
+def test_nothing_is_started_where_the_last_version_is_damaged(tmp_path: Path, version: int) -> None:
+    """The last event of a conversation does not leave it by one flipped bit of its version."""
+    path = tmp_path / "log.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("refunds")
+        tool = chat.request("refund", {"order": 7})
+        chat.start(tool.id)
+    with closing(driver().connect(str(path))) as file:
+        file.execute("UPDATE toolledger_events SET version = ? WHERE tag = 'running'", (version,))
+        file.commit()
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("refunds")
+        for read in (lambda: chat.start(tool.id), lambda: list(chat.events())):
+            with pytest.raises(StoreCorrupt, match="position 2 cannot be read: run `toolledger v"):
+                read()
+        assert {found.position for found in store.verify()} == {2}
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection, EventStore.open(f"sqlite:///{path}") as store:
+        own = store.conversation("refunds", connection=connection)
+        with pytest.raises(StoreCorrupt, match="position 2 cannot be read"):
+            list(own.events())
+    engine.dispose()
+
+
 @pytest.mark.parametrize("lanes", [0, 3, 2**33])
 def test_a_number_of_lanes_without_their_counters_is_told(tmp_path: Path, lanes: int) -> None:
     """Otherwise conversations are sought in other lanes, or in milliards of them."""

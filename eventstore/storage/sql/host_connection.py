@@ -22,7 +22,9 @@ from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome
 from eventstore.storage.sql.rows import (
+    BEFORE_ALL,
     Batch,
+    check_first,
     digest_read,
     event_row,
     id_row,
@@ -143,7 +145,7 @@ class ConnectionStorage:
         lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is not None:
-            yield from self._after(lane, key, conversation_id, after)
+            yield from self._after(lane, key, conversation_id, after or BEFORE_ALL)
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return the event ids that are stored in the conversation, with their versions."""
@@ -169,7 +171,9 @@ class ConnectionStorage:
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
             rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
-            yield from recorded(lane, rows, {key: name}, self._storage.problems)
+            found = recorded(lane, rows, {key: name}, self._storage.problems)
+            check_first(found)
+            yield from found
             if len(rows) < self._backend.limits.chunk_rows:
                 return
             after = rows[-1].version

@@ -21,7 +21,7 @@ from eventstore.storage.chain import (
     problems,
 )
 from eventstore.storage.sql.connections import Connections
-from eventstore.storage.sql.rows import ids_by_lane, recorded
+from eventstore.storage.sql.rows import BEFORE_ALL, check_first, ids_by_lane, recorded
 from eventstore.storage.sql.statements import Statements
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ class Reader(Connections):
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
+        after = after or BEFORE_ALL  # an event whose version is damaged must not go unnoticed
 
         def read() -> list[Recorded]:
             with self.cursor() as cursor:
@@ -140,7 +141,9 @@ class Reader(Connections):
                     return []
                 cursor.execute(self._sql.conversation, (*key, after, self._limits.chunk_rows))
                 judge = partial(self._problems_on, cursor)
-                return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
+                found = recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
+                check_first(found)
+                return found
 
         while True:
             found = self.retrying(read)

@@ -51,6 +51,10 @@ IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
 
+BEFORE_ALL = -(2**31)
+"""A version below all that a row can have, a damaged one, too."""
+
+
 # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)
 def event_row(
     lane: int,
@@ -185,6 +189,16 @@ def recorded(
     if unknown:
         _mark_damaged(lane, found, unknown, judge)
     return found
+
+
+def check_first(found: Sequence[Recorded]) -> None:
+    """Raise an error if events of a conversation begin with one whose version no event can have.
+
+    Raises:
+        StoreCorrupt: they do.
+    """
+    if found and found[0].version < 1:
+        raise unreadable(found[0].lane, found[0].position)
 
 
 def unreadable(lane: int, position: object) -> StoreCorrupt:
