@@ -148,7 +148,7 @@ def _listed(value: str | tuple[str, ...]) -> list[str]:
 
 def server_count(url: URL) -> int:
     """Return how many servers a URL names."""
-    return max(1, len(_listed(url.query.get("host", ()))))
+    return max(1, *(len(_listed(url.query.get(name, ()))) for name in ("host", "hostaddr")))
 
 
 def check_options(url: URL, known: Collection[str]) -> None:

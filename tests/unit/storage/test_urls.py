@@ -191,6 +191,10 @@ def test_several_servers_are_read_as_libpq_does(
     ("url", "expected"),
     [
         ("postgresql://h1,h2/d", {"connect_timeout": 5, "target_session_attrs": "read-write"}),
+        (
+            "postgresql:///d?hostaddr=10.0.0.1,10.0.0.2",
+            {"connect_timeout": 5, "target_session_attrs": "read-write"},
+        ),
         ("postgresql://h1,h2,h3,h4,h5,h6/d", {"connect_timeout": 2}),
         ("postgresql://h1/d", {"connect_timeout": 10}),
     ],
