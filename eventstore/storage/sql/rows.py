@@ -95,12 +95,9 @@ def id_row(lane: int, conversation: int, version: int, draft: Draft) -> IdRow:
 
 def event_rows(batches: Iterable[Batch], null: str | None = None) -> Iterator[EventRow]:
     """Yield the rows of the events of batches."""
-    for (lane, conversation), before, last, drafts, digests in batches:
-        position, version = before, last
-        for draft, digest in zip(drafts, digests, strict=True):
-            position += 1
-            version += 1
-            yield event_row(lane, conversation, position, version, draft, digest, null)
+    for key, position, version, drafts, digests in batches:
+        for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
+            yield event_row(*key, position + place, version + place, draft, digest, null)
 
 
 def index_rows(batches: Iterable[Batch]) -> Iterator[MarkRow]:
