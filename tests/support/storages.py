@@ -1,10 +1,12 @@
-"""Storages opened with other sizes than the usual ones."""
+"""Storages opened with other sizes than the usual ones, and the storage of an open store."""
 
 from __future__ import annotations
 
+from eventstore import EventStore
 from eventstore.storage.factory import backend_for
 from eventstore.storage.sql.backend import Limits
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.storage import SqliteStorage
 
 
 def open_limited(
@@ -15,4 +17,11 @@ def open_limited(
     backend.limits = Limits(**limits)
     storage = backend.open(tenant, new=True)
     assert isinstance(storage, SqlStorage)
+    return storage
+
+
+def sqlite_storage_of(store: EventStore) -> SqliteStorage:
+    """Return the storage of a store in SQLite."""
+    storage = store.session.storage
+    assert isinstance(storage, SqliteStorage)
     return storage

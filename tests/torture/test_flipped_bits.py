@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from support.tiers import rounds
 
-from eventstore import EventStore, EventStoreError, ToolPending, ToolRunning
+from eventstore import EventStore, EventStoreError, Tool, ToolPending, ToolRunning
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sqlite.driver import driver
@@ -227,14 +227,20 @@ DAMAGES: dict[str, Callable[[sqlite3.Connection], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_nothing_is_started_where_an_event_cannot_be_read(tmp_path: Path, damage: str) -> None:
-    """The event may be the start of the very call: a refund is not made twice."""
-    path = tmp_path / "log.db"
+def started_refund(path: Path) -> Tool:
+    """Record a call that runs, the last event of its conversation; return it as requested."""
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("refunds")
         tool = chat.request("refund", {"order": 7})
         chat.start(tool.id)
+    return tool
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_nothing_is_started_where_an_event_cannot_be_read(tmp_path: Path, damage: str) -> None:
+    """The event may be the start of the very call: a refund is not made twice."""
+    path = tmp_path / "log.db"
+    tool = started_refund(path)
     with closing(driver().connect(str(path))) as file:
         DAMAGES[damage](file)
         file.commit()
@@ -331,11 +337,9 @@ def test_an_event_that_cannot_be_returned_is_an_error(tmp_path: Path, column: st
 def test_nothing_is_started_where_an_event_is_missing(tmp_path: Path) -> None:
     """The missing event may have been the start of the very call."""
     path = tmp_path / "log.db"
+    tool = started_refund(path)
     with EventStore.open(f"sqlite:///{path}") as store:
-        chat = store.conversation("refunds")
-        tool = chat.request("refund", {"order": 7})
-        chat.start(tool.id)
-        chat.add_message("user", "And?")
+        store.conversation("refunds").add_message("user", "And?")
     with closing(driver().connect(str(path))) as file:
         file.execute("DELETE FROM toolledger_events WHERE tag = 'running'")
         file.commit()
@@ -349,10 +353,7 @@ def test_nothing_is_started_where_an_event_is_missing(tmp_path: Path) -> None:
 def test_nothing_is_started_where_the_last_version_is_damaged(tmp_path: Path, version: int) -> None:
     """The last event of a conversation does not leave it by one flipped bit of its version."""
     path = tmp_path / "log.db"
-    with EventStore.open(f"sqlite:///{path}") as store:
-        chat = store.conversation("refunds")
-        tool = chat.request("refund", {"order": 7})
-        chat.start(tool.id)
+    tool = started_refund(path)
     with closing(driver().connect(str(path))) as file:
         file.execute("UPDATE toolledger_events SET version = ? WHERE tag = 'running'", (version,))
         file.commit()

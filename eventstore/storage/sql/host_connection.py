@@ -26,9 +26,9 @@ from eventstore.storage.sql.rows import (
     Batch,
     check_first,
     digest_read,
-    event_row,
-    id_row,
-    index_row,
+    event_rows,
+    id_rows,
+    index_rows,
     recorded,
 )
 from eventstore.storage.sql.schema import conversations, event_ids, events, fingerprints
@@ -228,22 +228,13 @@ class ConnectionStorage:
         return digest_read(found, name, version)
 
     def _insert(self, batch: Batch) -> None:
-        rows: list[dict[str, Any]] = []
-        marks: list[dict[str, Any]] = []
-        ids: list[dict[str, Any]] = []
-        key, position, version, drafts, digests = batch
-        for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
-            row = event_row(*key, position + place, version + place, draft, digest)
-            rows.append(_named(events, row))
-            if draft.begins:
-                marks.append(_named(fingerprints, index_row(*key, version + place, draft)))
-            if draft.id_given:
-                ids.append(_named(event_ids, id_row(*key, version + place, draft)))
-        self._connection.execute(insert(events), rows)
-        if marks:
-            self._connection.execute(insert(fingerprints), marks)
-        if ids:
-            self._connection.execute(insert(event_ids), ids)
+        for table, rows in (
+            (events, event_rows([batch])),
+            (fingerprints, index_rows([batch])),
+            (event_ids, id_rows([batch])),
+        ):
+            if named := [_named(table, row) for row in rows]:
+                self._connection.execute(insert(table), named)
 
     # the transaction
 

@@ -52,7 +52,7 @@ IdRow = tuple[int, int, bytearray, int]
 
 
 BEFORE_ALL = -(2**31)
-"""A version below all that a row can have, a damaged one, too."""
+"""A version below all that the column's 32 bits hold, so below a damaged one, too."""
 
 
 # bytearray binds faster than bytes on Python 3.11 (no adapter look-up)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +125,22 @@ def plain(store: EventStore) -> Any:
     return store.conversation("chat").append(message("plain"))
 
 
+@contextmanager
+def without_quorum(primary: Primary, url: str, busy_timeout: float) -> Iterator[EventStore]:
+    """Give a store with three events in "chat"; from now on its commits wait for a standby."""
+    with EventStore.open(url, busy_timeout=busy_timeout) as store:
+        for _ in range(3):
+            store.conversation("chat").append(message("before"))
+        primary.await_standbys("never")
+        yield store
+
+
 @pytest.mark.parametrize("job", [plain, single, batch])
 def test_a_cancelled_wait_for_a_standby_is_no_acknowledgement(
     primary: Primary, url: str, job: Job
 ) -> None:
     """Do not return before a standby has the commit, whoever cancels the wait for it."""
-    with EventStore.open(url, busy_timeout=PATIENCE_SECONDS) as store:
-        for _ in range(3):
-            store.conversation("chat").append(message("before"))
-        primary.await_standbys("never")
+    with without_quorum(primary, url, busy_timeout=PATIENCE_SECONDS) as store:
         outcome = in_thread(lambda: job(store))
         for _ in range(2):  # the append, then its proof
             primary.until(lambda: primary.execute(WAITING))
@@ -151,10 +159,7 @@ def test_a_database_that_keeps_warnings_from_its_clients_acknowledges_nothing_mo
     """Hear that a commit stopped waiting whatever `client_min_messages` a database has."""
     name = make_url(url).database
     primary.execute(f"ALTER DATABASE {name} SET client_min_messages = error")
-    with EventStore.open(url, busy_timeout=0.5) as store:
-        for _ in range(3):
-            store.conversation("chat").append(message("before"))
-        primary.await_standbys("never")
+    with without_quorum(primary, url, busy_timeout=0.5) as store:
         outcome = in_thread(lambda: job(store))
         primary.until(lambda: primary.execute(WAITING))
         primary.cancel_waiting()
@@ -166,10 +171,7 @@ def test_a_connection_that_is_lost_without_a_quorum_bounds_the_wait(
     primary: Primary, url: str, job: Job
 ) -> None:
     """Ask what became of a lost COMMIT without a commit that waits for the standbys itself."""
-    with EventStore.open(url, busy_timeout=0.5) as store:
-        for _ in range(3):
-            store.conversation("chat").append(message("before"))
-        primary.await_standbys("never")
+    with without_quorum(primary, url, busy_timeout=0.5) as store:
         outcome = in_thread(lambda: job(store))
         primary.until(lambda: primary.execute(WAITING))
         for (process,) in primary.execute(WAITING):
@@ -192,10 +194,7 @@ def test_a_commit_without_a_quorum_is_told_and_repeated(
     primary: Primary, url: str, job: Job
 ) -> None:
     """Say in time that the outcome is unknown, with the ids that settle it; store all once."""
-    with EventStore.open(url, busy_timeout=0.2) as store:
-        for _ in range(3):
-            store.conversation("chat").append(message("before"))
-        primary.await_standbys("never")
+    with without_quorum(primary, url, busy_timeout=0.2) as store:
         with pytest.raises(OutcomeUnknown, match="append them again with the same") as caught:
             job(store)
         assert caught.value.event_ids[0] == ids[0].hex()

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from support.storages import sqlite_storage_of
 
 from eventstore import Event, EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.storage.sql.storage import SqlStorage
@@ -25,16 +26,9 @@ TABLES = {
 }
 
 
-def storage_of(store: EventStore) -> SqliteStorage:
-    """Return the storage of a store."""
-    storage = store.session.storage
-    assert isinstance(storage, SqliteStorage)
-    return storage
-
-
 def tables(store: EventStore) -> dict[str, list[tuple[Any, ...]]]:
     """Return the rows of the tables that an append writes to."""
-    storage = storage_of(store)
+    storage = sqlite_storage_of(store)
     return {
         name: storage.rows(f"SELECT {columns} FROM {name} ORDER BY lane, conversation, version")  # noqa: S608
         for name, columns in TABLES.items()
@@ -83,8 +77,8 @@ def test_a_statement_takes_that_many_rows(count: int, statements: int) -> None:
     """Those left over have a statement each."""
     with EventStore.open("sqlite://") as store:
         sent: list[str] = []
-        storage_of(store)._writer()
-        storage_of(store)._connection().set_trace_callback(sent.append)
+        sqlite_storage_of(store)._writer()
+        sqlite_storage_of(store)._connection().set_trace_callback(sent.append)
         store.conversation("chat").append(*events(count))
         inserts = [each for each in sent if each.startswith(INSERT)]
         assert len(inserts) == statements
@@ -96,7 +90,7 @@ def test_nothing_is_stored_of_a_batch_whose_last_statement_fails(tmp_path: Path)
     with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
         chat = store.conversation("chat")
         chat.add_message("user", "hello")
-        storage = storage_of(store)
+        storage = sqlite_storage_of(store)
         last = 2 * AT_ONCE + 1
         storage._connection().execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON main.toolledger_events "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from support.storages import sqlite_storage_of
 
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import StoreCorrupt
@@ -36,23 +37,17 @@ def two(tmp_path: Path) -> Iterator[Two]:
         yield ours, theirs
 
 
-def storage_of(store: EventStore) -> SqliteStorage:
-    """Return the storage of a store."""
-    storage = store.session.storage
-    assert isinstance(storage, SqliteStorage)
-    return storage
-
-
 def sent_by(store: EventStore) -> list[str]:
     """Return the list to which every statement of the writer's connection goes from now on."""
     statements: list[str] = []
-    storage_of(store)._connection().set_trace_callback(statements.append)
+    sqlite_storage_of(store)._connection().set_trace_callback(statements.append)
     return statements
 
 
 def rows(store: EventStore, columns: str) -> list[tuple[Any, ...]]:
     """Return columns of all events, in order."""
-    return storage_of(store).rows(f"SELECT {columns} FROM toolledger_events ORDER BY position")  # noqa: S608
+    storage = sqlite_storage_of(store)
+    return storage.rows(f"SELECT {columns} FROM toolledger_events ORDER BY position")  # noqa: S608
 
 
 def test_every_kind_of_event_is_stored_in_one_statement(store: EventStore) -> None:
@@ -154,7 +149,7 @@ def test_an_older_copy_with_the_same_counter_is_noticed(two: Two) -> None:
         chat.add_message("user", "hello")
     theirs.conversation("other").add_message("user", "hello")
     assert len(list(ours.conversation("other").events())) == 1
-    put_back = storage_of(theirs)._writer()
+    put_back = sqlite_storage_of(theirs)._writer()
     put_back.execute("DELETE FROM toolledger_events WHERE position = 3")
     put_back.execute("UPDATE toolledger_lanes SET position = 2")
     with pytest.raises(StoreCorrupt, match="was read up to 3 before"):
@@ -170,10 +165,10 @@ def test_a_replaced_event_is_noticed_on_a_new_connection(
     chat = ours.conversation("chat")
     for _ in range(3):
         chat.add_message("user", "hello")
-    storage_of(theirs)._writer().execute(
+    sqlite_storage_of(theirs)._writer().execute(
         "UPDATE toolledger_events SET event_id = zeroblob(16) WHERE position = 3"
     )
-    storage_of(ours)._roll_back(lost=True)
+    sqlite_storage_of(ours)._roll_back(lost=True)
     with pytest.raises(StoreCorrupt, match="position 3 of lane 0 had event"):
         chat.add_message("user", "lost?")
 
@@ -182,7 +177,7 @@ def test_a_lane_without_a_counter_stores_nothing(store: EventStore) -> None:
     """The locking path says what is wrong."""
     chat = store.conversation("chat")
     chat.add_message("user", "so?")
-    storage_of(store)._writer().execute("DELETE FROM toolledger_lanes")
+    sqlite_storage_of(store)._writer().execute("DELETE FROM toolledger_lanes")
     with pytest.raises(StoreCorrupt, match="has no counter"):
         chat.add_message("user", "lost?")
     assert len(rows(store, "version")) == 2
@@ -192,7 +187,7 @@ def test_the_statement_is_used_again_after_an_error(store: EventStore) -> None:
     """The view is there on the writer's next cursor, too."""
     chat = store.conversation("chat")
     chat.add_message("user", "so?")
-    storage_of(store)._roll_back()
+    sqlite_storage_of(store)._roll_back()
     assert [chat.add_message("user", "so?").version for _ in range(2)] == [3, 4]
     sent = sent_by(store)
     chat.add_message("user", "so?")
@@ -206,7 +201,7 @@ def test_nothing_of_it_is_in_the_file(tmp_path: Path) -> None:
         chat = store.conversation("chat")
         for _ in range(3):
             chat.add_message("user", "hello")
-        assert storage_of(store)._ready_cursor is not None
+        assert sqlite_storage_of(store)._ready_cursor is not None
         connection = sqlite3.connect(path)
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         connection.close()
