@@ -133,6 +133,23 @@ def test_two_backups_to_one_name(url: str, tmp_path: Path) -> None:
     assert copy.read_text() == "other"
 
 
+@pytest.mark.parametrize("rest", ["-wal", "-journal"])
+def test_the_remains_of_a_removed_file_are_not_mixed_into_the_copy(
+    url: str, tmp_path: Path, rest: str
+) -> None:
+    """SQLite would apply them to any file that takes the name."""
+    copy = tmp_path / "copy.db"
+    remains = tmp_path / f"copy.db{rest}"
+    with EventStore.open(f"sqlite:///{tmp_path}/removed.db") as store:
+        store.conversation("removed").add_message("user", "in the WAL")
+        kept = (tmp_path / "removed.db-wal").read_bytes()
+    remains.write_bytes(kept)
+    with pytest.raises(StorageError, match=rf"copy\.db{rest} is there.*: move it away"):
+        backup(url, copy)
+    assert not copy.exists()
+    assert remains.read_bytes() == kept
+
+
 @pytest.mark.parametrize(
     ("source", "target", "error", "words"),
     [

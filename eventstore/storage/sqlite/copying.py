@@ -4,7 +4,8 @@
    busy writers it never ends. So the source stands in a read transaction, which sees one state.
    In WAL mode it holds up no writer.
 2. The copy is made beside its place and linked there: a crash leaves no half of a copy.
-3. A file that is there already is left as it is.
+3. A file that is there already is left as it is. So is the `-wal` or `-journal` of one that was
+   removed: SQLite would apply it to the copy.
 """
 
 from __future__ import annotations
@@ -44,13 +45,19 @@ def backup(
     """Copy the database of a connection that is in no transaction to a new file.
 
     Raises:
-        StorageError: the file is there already, or its folder is missing.
+        StorageError: the file or the rest of another is there already, or the folder is missing.
     """
     if not path.parent.is_dir():
         raise StorageError(f"the folder {path.parent} does not exist: make it")
     taken = f"{path} exists: name another file, nothing was written"
     if path.exists():
         raise StorageError(taken)
+    for rest in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
+        if rest.exists():
+            raise StorageError(
+                f"{rest} is there, and SQLite would apply it to the copy: move it away, or name "
+                "another file; nothing was written"
+            )
 
     def copied(_status: int, remaining: int, total: int) -> None:
         if progress is not None:
