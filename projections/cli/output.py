@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 import msgspec
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from projections.formatting import aligned_lines
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 UNLIMITED_COLUMNS = 1_000_000
 """Width of an output that is not a terminal: nothing is cut or folded."""
@@ -132,6 +136,33 @@ def _shown_json(encoded: bytes) -> str:
         else _json_escape(char)
         for char in text
     )
+
+
+class _Screen(BufferedIOBase):
+    """A terminal as a binary file: it shows the text that is written without control codes."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self._is_json = is_json
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Show whole lines of text, as UTF-8."""
+        encoded = bytes(data)
+        text = _shown_json(encoded) if self._is_json else clean(_without_returns(encoded))
+        sys.stdout.write(text)
+        return len(encoded)
+
+
+def _without_returns(encoded: bytes) -> str:
+    return encoded.decode().replace("\r\n", "\n")
+
+
+def binary_output(*, is_json: bool = False) -> IO[bytes]:
+    """Return standard output for the text of a whole file, which a terminal gets without codes."""
+    return cast("IO[bytes]", _Screen(is_json=is_json)) if is_terminal() else sys.stdout.buffer
 
 
 def _can_encode(text: str, encoding: str) -> bool:

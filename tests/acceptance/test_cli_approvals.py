@@ -42,9 +42,9 @@ class Command:
             assert app.run([*given, "--url", self.url]) == status, err.getvalue()
         return out.getvalue(), err.getvalue()
 
-    def refused(self, *given: str, status: int = 1) -> str:
+    def refused(self, *given: str, status: int = 1, terminal: bool = False) -> str:
         """Return the one line of the refusal."""
-        out, err = self(*given, status=status)
+        out, err = self(*given, status=status, terminal=terminal)
         assert out == ""
         assert err.startswith("toolledger: ")
         assert err.count("\n") == 1
@@ -123,6 +123,26 @@ def test_json_on_a_terminal_has_no_control_codes_and_stays_json(run: Command) ->
     approved, _ = run("approve", HOSTILE, HOSTILE, "--by", HOSTILE, "--json", terminal=True)
     assert all(map(str.isprintable, approved.split("\n")))
     assert json.loads(approved)["status"]["by"] == HOSTILE
+
+
+def test_output_made_for_a_file_has_no_control_codes_on_a_terminal(run: Command) -> None:
+    """Escape them where events, a table or a page are shown, and not written; JSON stays JSON."""
+    with EventStore.open(run.url) as store:
+        store.conversation(HOSTILE).request(HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)
+    for command in (
+        ["export"],
+        ["export", "--format", "csv"],
+        ["export", "--format", "otlp", "--content"],
+        ["report", HOSTILE, "-o", "-"],
+    ):
+        shown, _ = run(*command, terminal=True)
+        assert all(map(str.isprintable, shown.replace("\t", "").split("\n")))
+        assert "é" in shown
+        if command[0] == "export" and "csv" not in command:
+            name = f"{len(command)}.json"
+            run(*command, "--out", name)
+            assert json.loads(shown) == json.loads((run.folder / name).read_text("utf-8"))
+    assert "pass --out" in run.refused("export", "--format", "parquet", status=2, terminal=True)
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby, islice
@@ -24,7 +23,7 @@ from projections.cli.options import (
     open_store,
     progress_bar,
 )
-from projections.cli.output import check_folder, print_json, say
+from projections.cli.output import binary_output, check_folder, is_terminal, print_json, say
 from projections.debugging.event_lines import event_line, read_events
 from projections.exports.calls_csv import write_calls
 from projections.exports.otlp import otlp_trace
@@ -68,10 +67,12 @@ def export(
         raise typer.BadParameter("only --format otlp leaves it out", param_hint="--content")
     if as_json and out is None:
         raise typer.BadParameter("pass --out too: the events are JSON already", param_hint="--json")
+    if form == "parquet" and out is None and is_terminal():
+        raise typer.BadParameter("pass --out: a terminal cannot show it", param_hint="--format")
     with open_store(url) as store:
         chosen = None if conversation_id is None else named(store, conversation_id).id
         unit, write = _FORMS[form]
-        with _output(out) as file:
+        with _output(out, is_json=form in _JSON_FORMS) as file:
             count = write(file, _Log(store, chosen, content=content))
     if out is None:
         return
@@ -203,11 +204,12 @@ def _batches(events: Iterable[Recorded]) -> Iterator[list[Recorded]]:
 
 
 @contextmanager
-def _output(path: Path | None) -> Generator[IO[bytes], None, None]:
+def _output(path: Path | None, *, is_json: bool) -> Generator[IO[bytes], None, None]:
     """Give the file to write, which is there as a whole at the end, or the standard output."""
     if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        output = binary_output(is_json=is_json)
+        yield output
+        output.flush()
         return
     if path.exists():
         raise ValueError(f"{path} exists: pass another --out")
@@ -253,3 +255,5 @@ _FORMS: dict[str, tuple[str, _Write]] = {
     "parquet": ("event", _write_table),
 }
 """For each form: what it counts, and how it is written."""
+
+_JSON_FORMS = ("jsonl", "otlp")

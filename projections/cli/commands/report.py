@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from projections.cli.options import (
     named,
     open_store,
 )
-from projections.cli.output import check_folder, print_json, say
+from projections.cli.output import binary_output, check_folder, print_json, say
 from projections.report import FIRST_LINE
 
 Out = Annotated[
@@ -58,7 +57,7 @@ def report(
         name = chat.id
     page = html_report(events, provider=first).encode()
     if str(path) == "-":
-        sys.stdout.buffer.write(page)
+        binary_output().write(page)
         return
     write_whole(path, page)
     if as_json:
