@@ -58,6 +58,11 @@ class CheckpointServer:
                 f"{self.name} needs psycopg: pip install 'toolledger[postgresql]'"
             ) from error
         address = self._url.replace("postgresql+psycopg://", "postgresql://", 1)
+        if not _is_readable(address):
+            raise SourceError(
+                f"{self.name} is not a database URL: write postgresql://USER:PASSWORD@HOST:PORT/"
+                "NAME, with the signs of the password escaped, such as %40 for @"
+            )
         try:
             with psycopg.connect(address, connect_timeout=_CONNECT_SECONDS) as connection:
                 connection.read_only = True
@@ -80,3 +85,15 @@ class CheckpointServer:
                 for checkpoint_id, time, kind, data in rows:
                     reader.add_messages(checkpoint_id, kind, bytes(data or b""), time)
             yield from reader.transcripts()
+
+
+def _is_readable(address: str) -> bool:
+    """Return whether libpq can read a URL; its own error would quote it, and the password."""
+    from psycopg import Error  # an extra
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(address)
+    except (Error, UnicodeError):
+        return False
+    return True

@@ -74,6 +74,8 @@ class Source:
 
     def __init__(self, path: str | Path, provider: str | None, name: str | None) -> None:
         is_server = isinstance(path, str) and path.startswith(SCHEMES)
+        if isinstance(path, str) and "://" in path and not is_server:
+            raise _other_server(path)
         self.path = Path("database" if is_server else path)
         self._format = next((each for each in FORMATS if each.name == provider), None)
         self._provider = None if self._format else provider
@@ -232,6 +234,15 @@ def program_of(value: object, unit: Unit) -> str | None:
     """Return the name of the program whose log a value is part of; None for messages."""
     found = _format_of(value, unit)
     return None if found is None or found.name in _GENERAL else found.name
+
+
+def _other_server(url: str) -> SourceError:
+    from eventstore.storage.urls import shown  # loads SQLAlchemy
+
+    return SourceError(
+        f"{shown(url)} is no URL that can be imported: name a PostgreSQL with LangGraph's "
+        "checkpoints, or a file"
+    )
 
 
 def _format_of(value: object, unit: Unit) -> FileFormat | None:

@@ -193,6 +193,28 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:secret@[::1:1/x", "postgresql://… is not a database URL: write"),
+        ("postgresql://ann:%zzsecret@h/x", "is not a database URL: write"),
+        ("postgresql://ann:secret\ud800@h/x", "is not a database URL: write"),
+        ("mysql://ann:secret@h/x", "mysql://ann:***@h/x is no URL that can be imported: name"),
+        ("https://ann:secret@h/x", "is no URL that can be imported: name"),
+        ("sqlite://ann:secret@/x.db", "is no URL that can be imported: name"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_named_without_its_password(url: str, shown: str) -> None:
+    """Neither the error nor one that it comes from holds the secret."""
+    with pytest.raises(SourceError) as caught:
+        list(read(url).transcripts())
+    assert shown in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in repr(error)
+        error = error.__cause__ or error.__context__
+
+
 def test_other_databases_are_refused_by_their_tables(tmp_path: Path) -> None:
     """A log of ours is named as one."""
     with database(tmp_path / "a.db") as connection:
