@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from eventstore.domain.calls import repeats_a_key
 from eventstore.importers.problems import Problems, SourceError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -18,6 +19,7 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 """Size limit of a file that can only be read as a whole."""
 
 NOT_JSON = "not JSON"
+KEY_TWICE = "a key twice in one object: the last of its values was read"
 
 _SIGNATURES = (
     (b"\xff\xfe", "is UTF-16: save it as UTF-8"),
@@ -54,13 +56,15 @@ class TextFile:
         data = self.path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
         self.position = self.size
         try:
-            return decode(data)
+            value = decode(data)
         except UnicodeDecodeError as error:
             raise SourceError(
                 f"{self.path} is not UTF-8 (byte {error.start:,}): save it as UTF-8"
             ) from error
         except ValueError as error:
             raise SourceError(f"{self.path} is not JSON ({error}): mend it there") from error
+        self._note_repeats(data, value)
+        return value
 
     def first_line(self) -> tuple[bytes, bool]:
         """Return the first line, and whether more than white space follows it."""
@@ -84,12 +88,15 @@ class TextFile:
             if not text:
                 continue
             try:
-                yield number, decode(text)
+                value = decode(text)
             except ValueError as error:
                 if text in _CLOSING_BRACKETS and _is_outer(line):
                     yield from self._multi_line_value(number, line, _CLOSING_BRACKETS[text], lines)
                 else:
                     self._report(number, text, error)
+            else:
+                self._note_repeats(text, value, number)
+                yield number, value
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         number = 0
@@ -114,10 +121,23 @@ class TextFile:
             size += len(more)
             if (more.strip() == end and _is_outer(more)) or size > self._max_line_bytes:
                 break
+        data = b"".join(text)
         try:
-            yield first, decode(b"".join(text))
+            value = decode(data)
         except ValueError:
             self._problems.add(NOT_JSON, first, last=last)
+        else:
+            self._note_repeats(data, value, first)
+            yield first, value
+
+    def _note_repeats(self, data: bytes, value: object, line: int | None = None) -> None:
+        """Add a problem if an object has a key twice: arguments, for example, may differ then."""
+        try:
+            repeated = repeats_a_key(data.decode(), value)
+        except (ValueError, RecursionError):  # half a surrogate pair
+            return
+        if repeated:
+            self._problems.add(KEY_TWICE, line)
 
     def _report(self, number: int, text: bytes, error: ValueError) -> None:
         if isinstance(error, UnicodeDecodeError):

@@ -477,6 +477,31 @@ def test_a_detail_cannot_harm_the_terminal(tmp_path: Path) -> None:
     assert problems(read(path)) == ["line 1: not JSON (\\x1b[31mred)"]
 
 
+@pytest.mark.parametrize(
+    ("name", "begin", "end", "where"),
+    [
+        ("a.jsonl", "", "", "line 2: "),
+        ("a.json", "[\n", "\n]", ""),
+        ("b.jsonl", "{\n", "\n}", "line 1: "),
+    ],
+)
+def test_a_key_that_is_there_twice_is_told(
+    tmp_path: Path, name: str, begin: str, end: str, where: str
+) -> None:
+    """The last of an object's two values is read, which need not be the one that the tool had."""
+    call = '{"type": "tool_use", "id": "t", "name": "rm", "input": {"path": "a", "path": "b"}}'
+    message = f'{{"role": "assistant", "content": [{call}]}}'
+    user = '{"role": "user", "content": "clean up"}'
+    lines = {
+        "a.jsonl": f"{user}\n{message}\n",
+        "a.json": f"{user},\n{message}",
+        "b.jsonl": f'"messages": [{user}, {message}]',
+    }
+    (tmp_path / name).write_text(begin + lines[name] + end)
+    told = "a key twice in one object: the last of its values was read"
+    assert problems(read(tmp_path / name)) == [f"{where}{told}"]
+
+
 def test_values_that_only_python_reads_are_read() -> None:
     """NaN and half a surrogate pair are read, because other programs write them."""
     assert decode(b'"\\ud800"') == "\ud800"
