@@ -84,7 +84,8 @@ class StagedEvents(msgspec.Struct):
 class ConversationState:
     """The state of one conversation at `version`; `as_of` is a lane position it is current for.
 
-    `turn` is the number of the last turn, and `index` the place of the next call in it.
+    `turn` is the number of the last turn, and `index` the place of the next call in it. `newest` is
+    the latest time at which an event was recorded, in microseconds since 1970 UTC.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class ConversationState:
         "index",
         "known",
         "last_response",
+        "newest",
         "open",
         "response_waits",
         "settled_uncommitted",
@@ -107,6 +109,7 @@ class ConversationState:
         self.conversation_id = conversation_id
         self.version = 0
         self.as_of = as_of
+        self.newest = 0
         self.known: set[str] = set()
         """The ids of all calls."""
         self.open: dict[str, Entry] = {}
@@ -132,7 +135,7 @@ class ConversationState:
         other.version, other.known, other.open = self.version, self.known.copy(), self.open.copy()
         other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
         other.last_response, other.response_waits = self.last_response, self.response_waits
-        other.turn_has_response = self.turn_has_response
+        other.turn_has_response, other.newest = self.turn_has_response, self.newest
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable = self.unreadable
         return other
@@ -151,6 +154,8 @@ class ConversationState:
             if recorded.version != self.version + 1:
                 self._note_damaged(recorded, f"it follows version {self.version}")
             self.version = recorded.version
+            if recorded.recorded_at > self.newest:
+                self.newest = recorded.recorded_at
             event = recorded.event
             if recorded.call_id and not isinstance(event, MessageAdded):
                 self._evolve(recorded)
@@ -190,6 +195,8 @@ class ConversationState:
             if type(event) is UnknownEvent:
                 self._note_unreadable(number, event)
             self._follow_turn(event, number)
+        for draft in staged.drafts[:1]:  # they have one time
+            self.newest = max(self.newest, draft.recorded_at)
         self.version = version
         self.as_of = as_of
 

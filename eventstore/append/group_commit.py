@@ -47,13 +47,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from math import inf
 from threading import Lock, RLock, get_ident
 from time import monotonic
 from typing import TypeVar
 
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import ConversationState, detached_copy
+from eventstore.append.event_ids import minted_at
 from eventstore.append.pending_append import PendingAppend
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS, SharedTimeouts
 from eventstore.append.tool_fold import fold_tools
@@ -317,7 +320,7 @@ class GroupCommitter:
             self._keep_state(name, state)
             return
         if pending.event_ids:
-            pending.stored_ids = storage.known_ids(name, pending.event_ids).keys()
+            pending.stored_ids = _stored_ids(pending, storage)
         while True:
             try:
                 drafts = pending.stage()
@@ -425,6 +428,22 @@ class GroupCommitter:
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""
         return self.opened().conversation(conversation_id, after)
+
+
+def _stored_ids(pending: PendingAppend, storage: Storage) -> AbstractSet[bytes]:
+    """Return which of the ids given for an append its conversation has.
+
+    The library's own are in no index: they are looked for among all events. Their time is that of
+    recording, so that one that is newer than all events needs no look.
+    """
+    name = pending.conversation_id
+    stored = storage.known_ids(name, pending.event_ids).keys()
+    others = {event_id for event_id in pending.event_ids if event_id not in stored}
+    times = [at for event_id in others if (at := minted_at(event_id)) is not None]
+    if min(times, default=inf) > pending.state.newest:
+        return stored
+    there = (bytes.fromhex(recorded.event_id) for recorded in storage.conversation(name))
+    return stored | others.intersection(there)
 
 
 def _finish_unknown(error: OutcomeUnknown, group: Sequence[PendingAppend]) -> None:

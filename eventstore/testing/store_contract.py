@@ -154,6 +154,20 @@ class EventStoreContract(ContractFixtures):
         assert again == first
         assert chat.version == 3
 
+    def test_an_append_is_repeated_with_the_ids_that_the_store_gave_it(
+        self, chat: Conversation, clock: FrozenClock
+    ) -> None:
+        """An error gave them, perhaps: it is stored once, whatever the clock said meanwhile."""
+        first = chat.append(message("a"), message("b"))
+        for step in (-1, 2):
+            clock.now += step
+            chat.append(message("later"))
+            again = chat.append(
+                message("a"), message("b"), event_ids=[event.event_id for event in first]
+            )
+            assert again == first
+        assert chat.version == 4
+
     def test_only_the_missing_events_of_a_repeated_append_are_stored(
         self, chat: Conversation
     ) -> None:
@@ -455,6 +469,18 @@ class SharedEventStoreContract(EventStoreContract):
             )
             assert results == [list(chats[0].events(after=version))] * 3
         assert chats[0].version == 9
+
+    def test_an_append_of_one_store_is_repeated_in_another(
+        self, stores: tuple[EventStore, ...]
+    ) -> None:
+        """The ids that the first store gave it are found by one that knows nothing of it."""
+        one, other, late = (store.conversation("chat") for store in stores)
+        first = one.append(message("a"))
+        for chat in (other, late):
+            again = chat.append(message("a"), event_ids=[event.event_id for event in first])
+            assert again == first
+            chat.append(message("later"))
+        assert one.version == 3
 
     def test_only_one_of_many_stores_starts_an_attempt(
         self, stores: tuple[EventStore, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -344,6 +345,18 @@ def test_a_repeat_that_another_just_stored_is_recognised(
         (once,) = chat.append(message("twin"), event_ids=[event_id], expected_version=version)
         assert (once.version, once.event_id) == (version + 1, event_id.hex)
         assert meddler.verb == ""
+
+
+def test_an_id_that_is_younger_than_all_events_is_not_looked_for(
+    store: EventStore, meddler: Meddler
+) -> None:
+    """An append with a new id does not read the conversation."""
+    chat = store.conversation("chat")
+    chat.append(message("one"))
+    meddler.before("conversation", lambda: pytest.fail("the conversation was read"))
+    (own,) = event_ids(1, time.time_ns() // 1000 + 1_000_000)
+    for event_id in (own, uuid4()):
+        assert len(chat.append(message("two"), event_ids=[event_id])) == 1
 
 
 def test_a_long_tail_is_read_in_linear_time(store: EventStore) -> None:

@@ -184,7 +184,6 @@ class PostgresqlStorage(NotifyingStorage):
             for outcome in outcomes:  # it may be taken back, and was not acknowledged
                 if isinstance(outcome, Appended):
                     self._seen.pop(outcome.lane, None)
-            self._note_doubtful(requests, outcomes)
             self._prove(watch.deadline, ids_of(requests))
 
     def _prove(self, deadline: float, event_ids: tuple[str, ...]) -> None:

@@ -43,7 +43,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import getpid
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import OutcomeUnknown, StoreCorrupt
@@ -127,7 +127,6 @@ class SqlStorage(Reader):
         super()._connect()
         self._unresolved_lanes: set[int] = set()  # lanes of a COMMIT that was not answered
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
-        self._doubtful: dict[bytes, tuple[str, int]] = {}  # event id -> where it would stand
         self._forget_positions()
 
     def _forget_positions(self) -> None:
@@ -250,23 +249,7 @@ class SqlStorage(Reader):
             return True
         unresolved = bool(self._unresolved_lanes) and lost
         self._is_unanswered = bool(done) and (unresolved or self._backend.is_commit_in_doubt(error))
-        if self._is_unanswered:
-            one = isinstance(requests, Append)
-            named, outcomes = ([requests], [done]) if one else (requests, done)
-            self._note_doubtful(
-                cast("Sequence[Append]", named), cast("Sequence[AppendOutcome]", outcomes)
-            )
         return False
-
-    def _note_doubtful(self, requests: Sequence[Append], outcomes: Sequence[AppendOutcome]) -> None:
-        """Remember where events would stand, for `known_ids` to find the library's own ids."""
-        if len(self._doubtful) >= self._limits.cached_keys:
-            self._doubtful.clear()
-        for request, outcome in zip(requests, outcomes, strict=True):
-            if isinstance(outcome, Appended):
-                first = outcome.version - len(request.drafts) + 1
-                for version, draft in enumerate(request.drafts, first):
-                    self._doubtful[draft.event_id] = request.conversation_id, version
 
     def _append_single_statement(self, request: Append) -> Appended | None:
         """Store one event in one statement; return None where the general path must do it."""
@@ -287,13 +270,7 @@ class SqlStorage(Reader):
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which event ids are stored already; see `Storage.known_ids`."""
         self._resolve_if_unknown()
-        known = super().known_ids(conversation_id, event_ids)
-        for event_id in event_ids:
-            name, version = self._doubtful.get(event_id, ("", 0))
-            is_open = event_id not in known and name == conversation_id
-            if is_open and self.event_id_at(name, version) == event_id:
-                known[event_id] = version
-        return known
+        return super().known_ids(conversation_id, event_ids)
 
     def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
         """Return the id of the event at a version; see `Storage.event_id_at`."""

@@ -316,16 +316,6 @@ def test_a_lookup_waits_until_an_unanswered_commit_has_ended(storage: SqlStorage
         assert not storage._unresolved_lanes
 
 
-def test_an_id_of_an_unanswered_append_is_found_where_it_would_stand(storage: SqlStorage) -> None:
-    """The library's own ids are in no index; one that is not stored there is not known."""
-    append(storage, "chat", message("a"))
-    stored = bytes.fromhex(next(storage.conversation("chat")).event_id)
-    missing = b"?" * 16
-    storage._doubtful |= {stored: ("chat", 1), missing: ("chat", 1)}
-    assert storage.known_ids("chat", [stored, missing]) == {stored: 1}
-    assert storage.known_ids("other", [stored, missing]) == {}
-
-
 def test_a_group_over_lanes_needs_the_counter_of_each(tmp_path: Path) -> None:
     """Without it nothing of the group is stored."""
     path = tmp_path / "lanes.db"
