@@ -189,13 +189,15 @@ class OutcomeUnknown(StorageError):
 
     The server did not answer its COMMIT in time, or stopped waiting for its standbys; or the disk
     failed under SQLite's COMMIT. Append the same events again with these `event_ids` (32 hex digits
-    each): they are stored once, whatever became of the first try.
+    each): they are stored once, whatever became of the first try. There are none where the log had
+    the events already; then the call is simply repeated.
     """
 
     def __init__(self, reason: str, event_ids: tuple[str, ...] = ()) -> None:
+        same = f"with the same event ids: {', '.join(event_ids)}" if event_ids else "later"
         super().__init__(
             f"{reason}: it is not known whether the events are stored for good; append them again "
-            f"with the same event ids: {', '.join(event_ids)}"
+            f"{same}"
         )
         self.reason = reason
         self.event_ids = event_ids

@@ -36,6 +36,8 @@ What holds at each step:
   no half-changed state: the next one reads the log.
 - *Stored or not.* If a group is broken off, one of its appends may be stored all the same. Before
   it is committed again, its event ids are looked up.
+- *Nothing to store.* An append that repeats what the log has is acknowledged as the first one was:
+  `event_id_at` raises an error unless what was read is there for good.
 - *Nesting.* A thread in the middle of an append cannot append again (from a signal handler, a
   finalizer or the clock): it would wait for itself. It is refused.
 
@@ -254,7 +256,7 @@ class GroupCommitter:
             states.clear()
         else:
             for pending, outcome in zip(sharing, outcomes, strict=True):
-                pending.finish(outcome)
+                pending.finish(_lasting(pending, outcome, storage))
         for name, state in states.items():
             state.settled_uncommitted.clear()
             self._keep_state(name, state)
@@ -335,12 +337,14 @@ class GroupCommitter:
                 (appended,) = self._append([request], storage)
                 if isinstance(appended, Exception):
                     raise appended
-                if pending.staged is not None:  # otherwise the log held all of it already
+                if pending.staged is not None:  # otherwise the log had all of it already
                     state.apply_committed(pending.staged, appended.version, appended.position)
                 pending.appended = appended
                 break
             if not pending.take_in(storage.conversation(name, state.version)):
                 break
+        if not pending.stores_events:
+            storage.event_id_at(name, state.version)
         pending.finished = True
         self._keep_state(name, state)
 
@@ -428,6 +432,18 @@ class GroupCommitter:
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""
         return self.opened().conversation(conversation_id, after)
+
+
+def _lasting(pending: PendingAppend, outcome: AppendOutcome, storage: Storage) -> AppendOutcome:
+    """Return the outcome in a group; an error if it rests on what may not be there for good."""
+    if isinstance(outcome, Appended) and not pending.stores_events:
+        try:
+            storage.event_id_at(pending.conversation_id, outcome.version)
+        except OutcomeUnknown as error:
+            return _unknown_outcome(error, pending)
+        except StorageError as error:
+            return error
+    return outcome
 
 
 def _stored_ids(pending: PendingAppend, storage: Storage) -> AbstractSet[bytes]:

@@ -93,6 +93,11 @@ class PendingAppend(msgspec.Struct, eq=False):
         self.finished = True
         self.wake()
 
+    @property
+    def stores_events(self) -> bool:
+        """Whether it was decided to store any; otherwise the log has them already."""
+        return self.staged is not None and bool(self.staged.drafts)
+
     # the result
 
     def recorded(self) -> list[Recorded]:

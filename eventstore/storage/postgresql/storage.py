@@ -49,7 +49,7 @@ from eventstore.storage.sql.schema import event_ids, events, fingerprints, lanes
 from eventstore.storage.sql.storage import ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import Table
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -60,6 +60,7 @@ Requests = TypeVar("Requests")
 Result = TypeVar("Result")
 
 _BINARY = [1] * len(events.columns)
+_UNPROVEN = "the commit was not confirmed by a standby"
 _process_mark = os.urandom(8).hex().encode()  # no other process's name, should they share a session
 _numbers = count(1)
 
@@ -193,50 +194,44 @@ class PostgresqlStorage(NotifyingStorage):
             OutcomeUnknown: nothing has proven it by the deadline, a monotonic time.
         """
         self._is_unproven = True
-        reason = "the commit was not confirmed by a standby"
         try:
             while time.monotonic() < deadline:
                 self._writer()
-                connection = self._connection()
-                before = self._notices.unreplicated_commits
-                with CancelledAt(connection, deadline):
-                    connection.execute(f"{self._backend.begin}; {PROOF}; COMMIT", prepare=False)
-                if self._notices.unreplicated_commits == before:
+                if self._is_proven(self._connection(), deadline):
                     self._is_unproven = False
                     return
         except self._driver.Error as error:
             self._forget_positions()
             self._roll_back(lost=True)
-            raise OutcomeUnknown(
-                f"{reason} ({self._backend.translate(error)})", event_ids
-            ) from error
-        raise OutcomeUnknown(f"{self._backend.translate(StorageError(reason))}", event_ids)
+            reason = f"{_UNPROVEN} ({self._backend.translate(error)})"
+            raise OutcomeUnknown(reason, event_ids) from error
+        raise OutcomeUnknown(f"{self._backend.translate(StorageError(_UNPROVEN))}", event_ids)
 
-    def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """Return which event ids are stored, for good; see `Storage.known_ids`."""
-        known = super().known_ids(conversation_id, event_ids)
-        if known:
-            self._settle(event_ids)
-        return known
+    def _is_proven(self, connection: Any, deadline: float) -> bool:
+        """Return whether standbys have all that was committed before on a connection's server."""
+        before = self._notices.unreplicated_commits
+        with CancelledAt(connection, deadline):
+            connection.execute(f"{self._backend.begin}; {PROOF}; COMMIT", prepare=False)
+        return self._notices.unreplicated_commits == before
 
-    def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
-        """Return the id of the event at a version, for good; see `Storage.event_id_at`."""
-        found = super().event_id_at(conversation_id, version)
-        if found is not None:
-            self._settle([found])
-        return found
-
-    def _settle(self, event_ids: Sequence[bytes]) -> None:
-        """Prove what was found where a failover might take it back.
+    def _wait_until_lasting(self, cursor: DBAPICursor, event_ids: Iterable[bytes]) -> None:
+        """Prove what was found, on the server that has it, where a failover might take it back.
 
         Raises:
             OutcomeUnknown: it cannot be proven in time.
         """
-        if self._backend.durability == "full":
-            with self._lock:
-                if self._is_unproven or self.rows(IS_AWAITED)[0][0]:
-                    ids = tuple(event_id.hex() for event_id in event_ids)
-                    self._prove(self._watched().deadline, ids)
+        super()._wait_until_lasting(cursor, event_ids)
+        if self._backend.durability != "full":
+            return
+        connection: Any = cursor.connection
+        if not (self._is_unproven or connection.execute(IS_AWAITED).fetchone()[0]):
+            return
+        deadline = self._watched().deadline
+        while time.monotonic() < deadline:
+            if self._is_proven(connection, deadline):
+                return
+        ids = tuple(event_id.hex() for event_id in event_ids)
+        raise OutcomeUnknown(f"{self._backend.translate(StorageError(_UNPROVEN))}", ids)
 
     # the single statement
 

@@ -277,7 +277,7 @@ class Reader(Connections):
                     if row:
                         known[event_id] = row[0]
                 if known:
-                    self._wait_until_durable(cursor)
+                    self._wait_until_lasting(cursor, known)
             return known
 
         return self.retrying(read)
@@ -292,9 +292,11 @@ class Reader(Connections):
                     return None
                 cursor.execute(self._sql.event_id, (*key, version))
                 row = cursor.fetchone()
-                if row is not None:
-                    self._wait_until_durable(cursor)
-                return None if row is None else bytes(row[0])
+                if row is None:
+                    return None
+                event_id = bytes(row[0])
+                self._wait_until_lasting(cursor, [event_id])
+                return event_id
 
         return self.retrying(read)
 
@@ -359,6 +361,10 @@ class Reader(Connections):
 
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""
+
+    def _wait_until_lasting(self, cursor: DBAPICursor, event_ids: Iterable[bytes]) -> None:  # noqa: ARG002 - see PostgreSQL's
+        """Wait until neither a crash nor a failover can take back the events that were found."""
+        self._wait_until_durable(cursor)
 
     @contextmanager
     def hints(self, _: Callable[[], object], /) -> Generator[None]:

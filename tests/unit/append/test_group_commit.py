@@ -22,7 +22,7 @@ from eventstore import (
 )
 from eventstore.append.group_commit import MAX_GROUP_APPENDS
 from eventstore.append.pending_append import PendingAppend
-from eventstore.errors import StoreBusy
+from eventstore.errors import OutcomeUnknown, StoreBusy
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
 from eventstore.storage.interface import Append, AppendOutcome, Storage
@@ -40,6 +40,7 @@ class Gate:
         self.decided = False
         self.tried: list[str] = []
         self.refuse: Callable[[str], Exception | None] = lambda _: None
+        self.is_lasting = True
         self.inside, self.go = threading.Event(), threading.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -50,6 +51,12 @@ class Gate:
         if requests[0].drafts:
             return self.append_one(requests[0])
         return self.append_group(requests)
+
+    def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
+        """Return the id of an event; where that is not there for good, raise an error."""
+        if not self.is_lasting:
+            raise OutcomeUnknown("no standby", ("an id",))
+        return self.storage.event_id_at(conversation_id, version)
 
     def append_one(self, request: Append) -> list[AppendOutcome]:
         """Store one request; wait for the test, or fail as it asked."""
@@ -158,6 +165,33 @@ def test_waiting_appends_share_one_commit(store: EventStore, gate: Gate) -> None
     assert store.conversation("b").append(message())[0].version == 3
     remembered = map(store.session.committer.remembered_state, ("a", "b", "new"))
     assert [state.version for state in remembered] == [2, 3, 1]  # nothing is read again
+
+
+def test_what_the_log_has_already_is_acknowledged_where_it_lasts(
+    store: EventStore, gate: Gate
+) -> None:
+    """Alone or in a group, an append that stores nothing repeats what may yet be taken back."""
+    chat = store.conversation("chat")
+    gate.go.set()
+    chat.request("search", {}, "1")
+    gate.is_lasting = False
+    with pytest.raises(OutcomeUnknown, match="no standby: .* append them again later"):
+        chat.request("search", {}, "1")
+    same, other, same_again = queued(
+        store,
+        gate,
+        lambda: chat.request("search", {}, "1"),
+        lambda: chat.request("search", {}, "2"),
+        lambda: chat.request("search", {}, "1"),
+    )
+    assert isinstance(same, OutcomeUnknown)
+    assert other.id == "2"
+    assert isinstance(same_again, OutcomeUnknown)
+    assert not same.event_ids
+    assert not same_again.event_ids
+    gate.is_lasting = True
+    assert chat.request("search", {}, "1").id == "1"
+    assert chat.version == 2
 
 
 def test_a_group_has_a_limit(store: EventStore) -> None:

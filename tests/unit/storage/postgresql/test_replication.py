@@ -232,6 +232,45 @@ def test_ids_that_the_library_made_settle_an_append_too(
         assert stored == list(caught.value.event_ids)
 
 
+def test_ids_that_the_library_made_settle_an_append_in_another_process(
+    primary: Primary, url: str
+) -> None:
+    """Find the event, and acknowledge it only where a standby has it."""
+    with without_quorum(primary, url, busy_timeout=0.2) as store:
+        with pytest.raises(OutcomeUnknown) as caught:
+            plain(store)
+        ids = caught.value.event_ids
+        with EventStore.open(url, busy_timeout=0.2) as other:
+            chat = other.conversation("chat")
+            with pytest.raises(OutcomeUnknown) as again:
+                chat.append(message("plain"), event_ids=ids)
+            assert again.value.event_ids == ids
+            primary.await_standbys("")
+            stored = chat.append(message("plain"), event_ids=ids)
+            assert [event.event_id for event in stored] == list(ids)
+            assert chat.version == 4
+
+
+def test_a_repeated_decision_rests_on_what_a_standby_has(primary: Primary, url: str) -> None:
+    """It stores nothing, as the log has the decision already: but perhaps not for good."""
+    with EventStore.open(url) as store:
+        tool = store.conversation("chat").request("pay", {"amount": 1})
+    with without_quorum(primary, url, busy_timeout=0.2) as store:
+        chat = store.conversation("chat")
+        with pytest.raises(OutcomeUnknown) as first:
+            chat.approve(tool.id)
+        assert len(first.value.event_ids) == 1
+        with EventStore.open(url, busy_timeout=0.2) as other:
+            for each in (chat, other.conversation("chat")):
+                with pytest.raises(OutcomeUnknown, match="append them again later") as caught:
+                    each.approve(tool.id)
+                assert caught.value.event_ids == ()
+            primary.await_standbys("")
+            for each in (chat, other.conversation("chat")):
+                assert each.approve(tool.id).id == tool.id
+        assert chat.version == 5
+
+
 def test_appends_without_a_quorum_wait_once_not_each(primary: Primary, url: str) -> None:
     """Give each append of many its own ids, or say that nothing of it was written."""
     with EventStore.open(url, busy_timeout=2.0) as store:
