@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from eventstore.domain.codec import DECODERS, Decoders
@@ -357,7 +357,7 @@ class Reader(Connections):
         wanted = {lane: position for lane, position in positions.items() if position > 0}
         if not wanted:
             return {}
-        return ids_by_lane(self.rows(self._sql.ids_at(wanted)))
+        return ids_by_lane(self.rows(self._sql.ids_at(len(wanted)), *chain(*wanted.items())))
 
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""

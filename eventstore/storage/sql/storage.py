@@ -17,9 +17,10 @@ The lane counter:
    written. The storage refuses every later append, too, until `accept_loss`, in any process, has
    put another mark into the store than those that were there when the storage was opened. It then
    trusts nothing that it knew.
-6. On a new connection, for writing or reading, another server may answer, whose lanes have grown
-   again. So the furthest event of each lane that this storage wrote, or read for a state, is looked
-   up there first. If it is not in its place, nothing is written, as in 5.
+6. An older copy may have grown again: behind a new connection, for writing or reading, another
+   server may answer; and a file may be put back under a connection. So the furthest event of each
+   lane that this storage wrote, or read for a state, is looked up on a new connection, and in a lane
+   that others have written to. If it is not in its place, nothing is written, as in 5.
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 
@@ -316,6 +317,7 @@ class SqlStorage(Reader):
         base = self._claim_positions(cursor, lane, claimed)
         if base < self.known_end(lane, request):
             self.refuse_older(lane, base, request)
+        self._check_lanes(cursor, {lane: base})
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
         version = self._caught_up(cursor, key, request) if key else request.version
@@ -387,6 +389,7 @@ class SqlStorage(Reader):
             lane = lanes[name]
             if heads[lane] < self.known_end(lane, first):
                 self.refuse_older(lane, heads[lane], first)
+        self._check_lanes(cursor, heads)
         keys = {
             name: self._keys.get(name) or self._find(cursor, name, lane)
             for name, lane in lanes.items()
@@ -516,10 +519,21 @@ class SqlStorage(Reader):
         Raises:
             StoreCorrupt: another server has taken over, or an older copy.
         """
-        missing = self._missing(cursor)
+        missing = self._missing(cursor, self._seen)
         if missing is not None:
             self._refuse(str(missing))
         self._is_doubted = False
+
+    def _check_lanes(self, cursor: DBAPICursor, heads: Mapping[int, int]) -> None:
+        """Refuse to write in lanes that others have written to, unless they have what was seen.
+
+        Raises:
+            StoreCorrupt: a file was put back in its place, and has grown since.
+        """
+        others = [lane for lane, head in heads.items() if head != self._last_written.get(lane)]
+        missing = self._missing(cursor, others) if others else None
+        if missing is not None:
+            self._refuse(str(missing))
 
     def _is_ours(self, cursor: DBAPICursor) -> bool:
         """Return whether a new connection to read with finds what was seen before.
@@ -527,17 +541,18 @@ class SqlStorage(Reader):
         A loss is noted where another event is in its place: what is read next would hide that. A
         lane that is shorter hides nothing, and may only be behind.
         """
-        missing = self._missing(cursor)
+        missing = self._missing(cursor, self._seen)
         if missing is not None and missing.there is not None:
             self._note_loss(str(missing))
         return missing is None
 
-    def _missing(self, cursor: DBAPICursor) -> _Missing | None:
-        """Return what was written or read before and is not in its place; None if all of it is."""
-        seen = dict(self._seen)
+    def _missing(self, cursor: DBAPICursor, lanes: Iterable[int]) -> _Missing | None:
+        """Return what was seen of lanes before and is not in its place; None if all of it is."""
+        seen = {lane: self._seen[lane] for lane in tuple(lanes) if lane in self._seen}
         if not seen:
             return None
-        cursor.execute(self._sql.ids_at({lane: at for lane, (at, _) in seen.items()}))
+        places = [number for lane, (at, _) in seen.items() for number in (lane, at)]
+        cursor.execute(self._sql.ids_at(len(seen)), places)
         found = ids_by_lane(cursor.fetchall())
         for lane, (at, event_id) in seen.items():
             if found.get(lane) != event_id:

@@ -126,6 +126,30 @@ def test_another_conversation_may_take_the_place_of_a_lost_one(
         store.conversation("b").start("c1")
 
 
+@pytest.mark.parametrize("events", [1, 2])
+@pytest.mark.parametrize("name", ["chat", "other"])
+@pytest.mark.parametrize("more", [1, 2])
+def test_a_file_that_has_grown_again_under_its_connection_is_noticed(
+    store: EventStore, path: Path, url: str, name: str, more: int, events: int
+) -> None:
+    """Others have written to the lane, so that what stands there is compared."""
+    chat = store.conversation("chat")
+    chat.append(message("1"))
+    (lost,) = chat.append(message("2"))
+    put_back(path, 1)
+    with EventStore.open(url) as other:
+        for _ in range(1 + more):
+            other.conversation(name).append(message("another"))
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match=f"had event {lost.event_id}, and has .* {ACCEPTED}"):
+            chat.append(*[message("3")] * events)
+    with EventStore.open(url) as other:
+        assert other.session.storage.heads() == {0: 2 + more}
+    store.accept_loss()
+    chat.append(message("3"))
+    assert list(store.verify()) == []
+
+
 def test_an_acceptance_holds_for_the_loss_that_was_known(store: EventStore, path: Path) -> None:
     """The next loss is refused again; an acceptance that was there before does not count."""
     chat = store.conversation("chat")

@@ -633,7 +633,8 @@ def test_one_query_finds_the_conversations_that_others_wrote_to(
     )
     versions = [one.version for one in done if isinstance(one, Appended)]
     assert versions == [3 if name == "7" else 2 for name in places]
-    assert len(reads) == 4  # the counter, the versions, one tail, and the digest at its end
+    # the counter, what was seen in the lane, the versions, one tail, and the digest at its end
+    assert len(reads) == 5
     assert list(other.verify()) == []
 
 
