@@ -6,9 +6,12 @@ import os
 from itertools import count
 from struct import Struct, error
 
+_VARIANT = 0x8000_0000_0000_0000
+_COUNTER_BITS = 61
+
 
 def _random_start() -> count[int]:
-    return count(int.from_bytes(os.urandom(8)) >> 3)
+    return count(int.from_bytes(os.urandom(8)) >> 64 - _COUNTER_BITS)
 
 
 _low = _random_start()
@@ -25,10 +28,10 @@ def event_ids(count: int, at: int) -> list[bytes]:
         ValueError: `at` is not a time that a UUIDv7 can hold.
     """
     try:
-        high = at // 1000 << 16 | 0x7000 | at % 1000 << 2
+        high = _upper_half(at)
         if count == 1:
-            return [_pack(high, 0x8000_0000_0000_0000 | next(_low))]
-        return [_pack(high, 0x8000_0000_0000_0000 | next(_low)) for _ in range(count)]
+            return [_pack(high, _VARIANT | next(_low))]
+        return [_pack(high, _VARIANT | next(_low)) for _ in range(count)]
     except (TypeError, error) as wrong:
         raise ValueError(
             f"the clock returned {at!r}: it must return microseconds since 1970 UTC as an int"
@@ -41,9 +44,14 @@ def minted_at(event_id: bytes) -> int | None:
     One in eight UUIDv7 of others looks like the library's.
     """
     high, low = _layout.unpack(event_id)
-    thousandths, rest = divmod(high & 0xFFF, 4)
-    is_own = high >> 12 & 0xF == 7 and rest == 0 and thousandths < 1000 and low >> 61 == 0b100
-    return (high >> 16) * 1000 + thousandths if is_own else None
+    at = (high >> 16) * 1000 + (high >> 2 & 0x3FF)
+    is_own = high == _upper_half(at) and (low ^ _VARIANT) >> _COUNTER_BITS == 0
+    return at if is_own else None
+
+
+def _upper_half(at: int) -> int:
+    """Return the milliseconds, the version and the microseconds of an id."""
+    return at // 1000 << 16 | 0x7000 | at % 1000 << 2
 
 
 def _reset_after_fork() -> None:

@@ -323,6 +323,15 @@ class GroupCommitter:
             return
         if pending.event_ids:
             pending.stored_ids = _stored_ids(pending, storage)
+        self._store_on(state, pending, storage)
+        if not pending.stores_events:
+            storage.event_id_at(name, state.version)
+        pending.finished = True
+        self._keep_state(name, state)
+
+    def _store_on(self, state: ConversationState, pending: PendingAppend, storage: Storage) -> None:
+        """Store what is decided on a state; decide again on what others have appended."""
+        name = pending.conversation_id
         while True:
             try:
                 drafts = pending.stage()
@@ -340,13 +349,9 @@ class GroupCommitter:
                 if pending.staged is not None:  # otherwise the log had all of it already
                     state.apply_committed(pending.staged, appended.version, appended.position)
                 pending.appended = appended
-                break
+                return
             if not pending.take_in(storage.conversation(name, state.version)):
-                break
-        if not pending.stores_events:
-            storage.event_id_at(name, state.version)
-        pending.finished = True
-        self._keep_state(name, state)
+                return
 
     def _was_stored(self, pending: PendingAppend, storage: Storage) -> bool:
         """Return whether the append was stored by a group commit that was broken off."""

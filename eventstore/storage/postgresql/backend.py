@@ -6,6 +6,7 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,11 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.postgresql.replication import is_unreplicated
+from eventstore.storage.postgresql.replication import (
+    GRACE_SECONDS,
+    CancelledAt,
+    is_unreplicated,
+)
 from eventstore.storage.postgresql.storage import PostgresqlStorage
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.urls import server_count
@@ -176,9 +181,14 @@ class Postgresql(Server):
             self.begin = f"{type(self).begin}; SELECT {self._settings('true')}"
 
     def table_engine(self) -> TableEngine:
-        """Make an engine for tables beside the log; behind a pooler no statement has a name."""
+        """Make an engine for tables beside the log; behind a pooler no statement has a name.
+
+        A commit waits for no standby: what a failover takes back is made again from the log, from
+        the place that the tables then have.
+        """
         opened = super().table_engine()
         event.listen(opened.engine, "connect", self._prepare_for_tables)
+        event.listen(opened.engine, "commit", _wait_for_no_standby)
         return opened
 
     def _prepare_for_tables(self, connection: Any, _: object) -> None:
@@ -222,7 +232,10 @@ class Postgresql(Server):
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         yield
-        connection.exec_driver_sql("COMMIT")
+        # It waits for standbys no longer than an append: the first append proves it, too.
+        deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
+        with CancelledAt(connection.connection.dbapi_connection, deadline):
+            connection.exec_driver_sql("COMMIT")
 
     def payload_as_bytes(self, payload: ColumnElement[str]) -> ColumnElement[bytes]:
         """Return the expression that reads text as bytes; a cast would read escapes in it."""
@@ -265,6 +278,10 @@ class Postgresql(Server):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether it is a serialization failure or a deadlock."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
+
+
+def _wait_for_no_standby(connection: Connection) -> None:
+    connection.exec_driver_sql("SET LOCAL synchronous_commit = local")
 
 
 def _state(error: Any) -> str:

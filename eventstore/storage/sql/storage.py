@@ -17,10 +17,10 @@ The lane counter:
    written. The storage refuses every later append, too, until `accept_loss`, in any process, has
    put another mark into the store than those that were there when the storage was opened. It then
    trusts nothing that it knew.
-6. An older copy may have grown again: behind a new connection, for writing or reading, another
-   server may answer; and a file may be put back under a connection. So the furthest event of each
-   lane that this storage wrote, or read for a state, is looked up on a new connection, and in a lane
-   that others have written to. If it is not in its place, nothing is written, as in 5.
+6. An older copy may have grown again: another server may answer on a new connection, and a file
+   may be put back under an old one. So the furthest event of each lane that this storage wrote, or
+   read for a state, is looked up on a new connection, for writing or reading, and in a lane that
+   others have written to. If it is not in its place, nothing is written, as in 5.
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 

@@ -175,7 +175,7 @@ def test_what_the_log_has_already_is_acknowledged_where_it_lasts(
     gate.go.set()
     chat.request("search", {}, "1")
     gate.is_lasting = False
-    with pytest.raises(OutcomeUnknown, match="no standby: .* append them again later"):
+    with pytest.raises(OutcomeUnknown, match=r"no standby: .* append them again later"):
         chat.request("search", {}, "1")
     same, other, same_again = queued(
         store,

@@ -16,6 +16,7 @@ from support.servers import PostgreSQL
 
 from eventstore import EventStore, OutcomeUnknown, StorageError
 from eventstore.testing import message, run_concurrently
+from projections import Projector
 
 pytestmark = pytest.mark.slow
 
@@ -187,6 +188,27 @@ def test_a_loss_is_accepted_without_a_quorum(primary: Primary, url: str) -> None
         primary.await_standbys("never")
         assert in_thread(store.accept_loss)() is None
         assert list(store.verify()) == []
+
+
+def test_a_store_is_made_without_a_quorum(primary: Primary) -> None:
+    """Its tables are there, and the first append is bounded as every other."""
+    url = primary.database()
+    primary.await_standbys("never")
+    opened = in_thread(lambda: EventStore.open(url, busy_timeout=0.2))
+    with opened() as store:
+        with pytest.raises(OutcomeUnknown):
+            plain(store)
+        primary.await_standbys("")
+        assert plain(store)[0].version == 2
+
+
+def test_a_projector_waits_for_no_standby(primary: Primary, url: str) -> None:
+    """Its tables can be made again from the log, so that it need not wait for a quorum."""
+    with without_quorum(primary, url, busy_timeout=0.2) as store:
+        projector = in_thread(lambda: Projector(store))()
+        with projector:
+            assert in_thread(projector.catch_up)() == 3
+            assert in_thread(projector.rebuild)() == 3
 
 
 @pytest.mark.parametrize("job", [single, batch])
