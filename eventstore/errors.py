@@ -245,14 +245,15 @@ class CursorLost(StoreCorrupt):
     Events that were read may be gone, and others may stand at their positions. `lost` names each
     lane, or the conversation, with the event expected and the one found. One event cannot tell
     how far back the log went. So `restart` is the cursor at the start of what is lost, and at the
-    same place in every other lane: read on from there, and expect events that you know.
+    same place in every other lane: read on from there, and expect events that you know. Tables of a
+    `Projector`, which are made again as a whole, name that as the `remedy`.
     """
 
-    def __init__(self, lost: Sequence[LostPlace], restart: str) -> None:
+    def __init__(self, lost: Sequence[LostPlace], restart: str, remedy: str = "") -> None:
         places = "; ".join(map(str, lost))
         super().__init__(
             f"{places}: the database was replaced by an older copy, and what was read since then "
-            f"was taken back; read again from the cursor error.restart ({restart})"
+            f"was taken back; {remedy or f'read again from the cursor error.restart ({restart})'}"
         )
         self.lost = tuple(lost)
         self.restart = restart

@@ -40,7 +40,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from eventstore import Cursor, CursorLost, EventStore, Feed, Recorded, StorageError
+from eventstore import (
+    Cursor,
+    CursorLost,
+    EventStore,
+    Feed,
+    LostPlace,
+    Recorded,
+    StorageError,
+)
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase, Refused, ServerLost
 from projections.projector.generations import Definition, Generations, pause
@@ -242,9 +250,9 @@ class Worker(Generic[S]):
         def pages(state: LaneState[S]) -> Pages:
             position, last = state.lane.position, state.lane.totals.last
             if position > goal.position:  # perhaps another worker was faster
-                self._check_end(lane, position)
+                self._check_end(lane, position, last)
             if last[0] == goal.position and goal.event_id not in ("", last[1]):
-                raise self._restored(lane, position)
+                raise self._lost(LostPlace(lane, *last, goal.event_id))
             if position >= goal.position:
                 return
             for events in self._pages(self._feed(lane, state.lane.position, limit)):
@@ -252,7 +260,7 @@ class Worker(Generic[S]):
                     parked = {r.conversation_id: park(r, problem) for r in events}
                     state.parked = parked | state.parked
                 yield events
-            self._check_event(lane, position, last)
+            self._check_event(lane, last)
 
         state, count, last = self._fold(generation, lane, pages)
         if state.lane.position >= goal.position:
@@ -339,26 +347,24 @@ class Worker(Generic[S]):
         remaining = iter(events)
         return iter(lambda: list(islice(remaining, self._settings.page_events)), [])
 
-    def _check_end(self, lane: int, position: int) -> None:
+    def _check_end(self, lane: int, position: int, last: tuple[int, str]) -> None:
         """Refuse a log that ends before what was projected."""
         if position > dict(self._store.end().positions).get(lane, 0):
-            raise self._restored(lane, position)
+            expected = last[1] if last[0] == position else None
+            raise self._lost(LostPlace(lane, position, expected, None))
 
-    def _check_event(self, lane: int, position: int, last: tuple[int, str]) -> None:
+    def _check_event(self, lane: int, last: tuple[int, str]) -> None:
         """Refuse a log without the event that was projected last, after the next were read."""
         at, event_id = last
         try:
             next(self._feed(lane, at, 0, ((lane, event_id),) if at else ()), None)
         except CursorLost as lost:
-            raise self._restored(lane, position) from lost
+            raise self._lost(*lost.lost) from None
 
-    def _restored(self, lane: int, position: int) -> StorageError:
-        head = dict(self._store.end().positions).get(lane, 0)
-        return StorageError(
-            f"the projection is at position {position} of lane {lane}, and the log, "
-            f"which ends at {head}, has other events there: the log was restored from an "
-            f"older copy, and the tables were not; {self._definition.remedy}"
-        )
+    def _lost(self, *places: LostPlace) -> CursorLost:
+        """Return the error of tables that are ahead of a log which was put back."""
+        remedy = f"the tables were not put back: {self._definition.remedy}"
+        return CursorLost(places, str(Cursor(self._epoch)), remedy)
 
 
 AnyWorker = Worker[Any]

@@ -7,9 +7,9 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, literal_column
 
@@ -31,7 +31,8 @@ from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.urls import server_count
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Dialect, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from eventstore.storage.sql.storage import SqlStorage
     from eventstore.storage.sql.table_engine import TableEngine
@@ -59,6 +60,9 @@ set_config('default_transaction_isolation', 'read committed', {local}),
                        WHEN current_setting('synchronous_commit') = 'remote_apply'
                        THEN 'remote_apply' ELSE 'on' END, {local})"""
 """What a session is set to; behind a pooler, a transaction: there a session is anyone's."""
+
+_SERVERS = ("host", "hostaddr", "service")
+"""Options that name servers; without them, libpq's environment may."""
 
 _POOLED = "pg_backend_pid() <> {process}"
 """Whether another server process answers than the one that the connection was promised."""
@@ -114,20 +118,27 @@ class Postgresql(Server):
     def known_options(self) -> Collection[str]:
         """Return what libpq takes."""
         defaults = self.driver_module.pq.Conninfo.get_defaults()
-        return {option.keyword.decode() for option in defaults}
+        return _values(defaults).keys()
 
     def route_options(self) -> dict[str, Any]:
         """Return options by which the primary is found among several servers, in time.
 
         libpq waits `connect_timeout` for each server, and 2 seconds at least.
         """
-        servers = server_count(self.url)
+        defaults = _values(self.driver_module.pq.Conninfo.get_defaults())
+        is_named = self.url.host or not self.url.query.keys().isdisjoint(_SERVERS)
+        servers = server_count(self.url) if is_named else _host_count(defaults)
         options: dict[str, Any] = {
             "connect_timeout": max(MIN_CONNECT_SECONDS, CONNECT_SECONDS // servers)
         }
-        if servers > 1:
+        if servers > 1 and defaults["target_session_attrs"] == "any":
             options["target_session_attrs"] = "read-write"
         return options
+
+    def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
+        engine = super()._new_engine(connect_options, **options)
+        event.listen(engine, "do_connect", _connect_to_primary)
+        return engine
 
     @property
     def wants_standby(self) -> bool:
@@ -278,6 +289,36 @@ class Postgresql(Server):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether it is a serialization failure or a deadlock."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
+
+
+def _connect_to_primary(
+    dialect: Dialect, _: object, arguments: Any, options: dict[str, Any]
+) -> DBAPIConnection:
+    """Connect as asked; find the primary where a service names several servers.
+
+    That is known when libpq has read its service file. The options are those of all later
+    connections, too.
+    """
+    connection: Any = dialect.connect(*arguments, **options)
+    if "target_session_attrs" not in options:
+        read = _values(connection.pgconn.info)
+        if _host_count(read) > 1 and read["target_session_attrs"] == "any":
+            connection.close()
+            options["target_session_attrs"] = "read-write"
+            return dialect.connect(*arguments, **options)
+    return cast("DBAPIConnection", connection)
+
+
+def _values(options: Iterable[Any]) -> dict[str, str]:
+    """Return the values of libpq's options by their names; an empty text is none."""
+    return {
+        option.keyword.decode(): (option.val or b"").decode(errors="replace") for option in options
+    }
+
+
+def _host_count(values: Mapping[str, str]) -> int:
+    """Return how many servers libpq's options name."""
+    return max(len(values[name].split(",")) for name in ("host", "hostaddr"))
 
 
 def _wait_for_no_standby(connection: Connection) -> None:

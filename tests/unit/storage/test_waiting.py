@@ -20,6 +20,8 @@ from projections import Projector
 from projections.projector.settings import ProjectorSettings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.servers import PostgreSQL, Server
 
 PATIENCE_SECONDS = 60.0
@@ -209,6 +211,38 @@ def test_another_server_of_several_takes_over(postgresql: PostgreSQL) -> None:
             assert one.accepted
             with EventStore.open(store.url) as same, Projector(same) as projector:
                 assert projector.catch_up() == 2
+
+
+@pytest.mark.parametrize("named_by", ["service", "environment"])
+def test_the_primary_is_found_among_servers_that_the_url_does_not_name(
+    postgresql: PostgreSQL,
+    own_server: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named_by: str,
+) -> None:
+    """Write to the second server, as the first takes no writes."""
+    address = make_url(postgresql.database())
+    name, other = address.database, own_server(type(postgresql))
+    other.execute(f"CREATE DATABASE {name}")
+    postgresql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    ports = f"{address.port},{other.address.port}"
+    if named_by == "service":
+        file = tmp_path / "services.conf"
+        file.write_text(f"[log]\nhost=127.0.0.1,127.0.0.1\nport={ports}\n")
+        monkeypatch.setenv("PGSERVICEFILE", str(file))
+        url = f"postgresql://tester@/{name}?service=log"
+    else:
+        monkeypatch.setenv("PGHOST", "127.0.0.1,127.0.0.1")
+        monkeypatch.setenv("PGPORT", ports)
+        url = f"postgresql://tester@/{name}"
+    with EventStore.open(url, busy_timeout=0.0) as store:
+        store.conversation("chat").append(message("a"))
+        with Projector(store) as projector:
+            assert projector.catch_up() == 1
+    there = other.address.set(database=name).render_as_string(hide_password=False)
+    with EventStore.open(there) as store:
+        assert store.conversation("chat").version == 1
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
