@@ -13,7 +13,7 @@ from eventstore.append.event_ids import event_ids, minted_at
 
 @given(st.integers(0, 2**48 * 1000 - 1), st.integers(1, 3))
 def test_an_id_tells_the_microsecond_at_which_it_was_made(at: int, count: int) -> None:
-    """It is a UUIDv7 whose fraction of a millisecond lies beside the version."""
+    """An id is a UUIDv7 whose fraction of a millisecond lies beside the version."""
     ids = event_ids(count, at)
     assert [minted_at(event_id) for event_id in ids] == [at] * count
     assert {UUID(bytes=event_id).version for event_id in ids} == {7}

@@ -191,7 +191,7 @@ def test_a_loss_is_accepted_without_a_quorum(primary: Primary, url: str) -> None
 
 
 def test_a_store_is_made_without_a_quorum(primary: Primary) -> None:
-    """Its tables are there, and the first append is bounded as every other."""
+    """Make the tables, and bound the first append as every other."""
     url = primary.database()
     primary.await_standbys("never")
     opened = in_thread(lambda: EventStore.open(url, busy_timeout=0.2))
@@ -203,7 +203,7 @@ def test_a_store_is_made_without_a_quorum(primary: Primary) -> None:
 
 
 def test_a_projector_waits_for_no_standby(primary: Primary, url: str) -> None:
-    """Its tables can be made again from the log, so that it need not wait for a quorum."""
+    """Tables can be made again from the log, so that a projector need not wait for a quorum."""
     with without_quorum(primary, url, busy_timeout=0.2) as store:
         projector = in_thread(lambda: Projector(store))()
         with projector:
@@ -274,7 +274,7 @@ def test_ids_that_the_library_made_settle_an_append_in_another_process(
 
 
 def test_a_repeated_decision_rests_on_what_a_standby_has(primary: Primary, url: str) -> None:
-    """It stores nothing, as the log has the decision already: but perhaps not for good."""
+    """Store nothing, as the log has the decision already, but perhaps not for good."""
     with EventStore.open(url) as store:
         tool = store.conversation("chat").request("pay", {"amount": 1})
     with without_quorum(primary, url, busy_timeout=0.2) as store:
