@@ -167,7 +167,7 @@ def test_waiting_appends_share_one_commit(store: EventStore, gate: Gate) -> None
     assert [state.version for state in remembered] == [2, 3, 1]  # nothing is read again
 
 
-def test_what_the_log_has_already_is_acknowledged_where_it_lasts(
+def test_a_repeated_append_is_acknowledged_where_the_first_one_lasts(
     store: EventStore, gate: Gate
 ) -> None:
     """Alone or in a group, an append that stores nothing repeats what may yet be taken back."""
