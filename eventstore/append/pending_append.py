@@ -187,13 +187,16 @@ def _recorded(conversation_id: str, staged: StagedEvents, appended: Appended) ->
     recorded: list[Recorded] = []
     drafts = staged.drafts
     position, version = appended.position - len(drafts), appended.version - len(drafts)
+    digest: bytes | None = None
+    fingerprint: str | None = None
     for staged_event, draft in zip(staged.events, drafts, strict=True):
         position += 1
         version += 1
         event: Any = staged_event
-        fingerprint = None
-        if draft.fingerprint is not None:
-            fingerprint = render(draft.fingerprint)
+        if draft.fingerprint is not digest:  # events of a call share it
+            digest = draft.fingerprint
+            fingerprint = None if digest is None else render(digest)
+        if digest is not None:
             event = detached_event(event, draft, staged.tools)
         recorded.append(
             Recorded(
