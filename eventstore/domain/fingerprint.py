@@ -31,7 +31,7 @@ SLICES = 1024
 
 PREFIX = "x1:"
 _TEXT = re.compile(r"x1:([0-9a-fA-F]{32})")
-_MAX_DEPTH = 100_000
+_MAX_DEPTH = 10_000  # of a value that contains itself, beside another fault
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(list[Any]).decode
@@ -49,6 +49,9 @@ def canonical(name: str, arguments: object) -> bytes:
     """
     try:
         data = _encode([name, arguments])
+    except RecursionError as error:
+        # A search for the place would take long, and a value that contains itself has none.
+        raise UnhashableArguments("$", _describe(error)) from error
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
     # A NaN or infinity is silently written as null: compare, but only where there is a null.

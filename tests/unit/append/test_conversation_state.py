@@ -250,6 +250,21 @@ def test_arguments_that_json_cannot_say_are_named() -> None:
         encode_event(pending("1", what=object()))
 
 
+def test_arguments_that_cannot_be_compared_are_stored() -> None:
+    """JSON can say them, whatever their own comparison raises; what it cannot say is named."""
+
+    class Touchy(dict[str, object]):
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("no comparison")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    stored, _, _ = encode_event(pending("1", deep=Touchy(a=1)))
+    assert stored.call.arguments == {"deep": {"a": 1}}
+    with pytest.raises(UnhashableArguments, match="nan is not a JSON number - at `\\$.deep.a`"):
+        encode_event(pending("1", deep=Touchy(a=float("nan"))))
+
+
 @pytest.mark.parametrize(
     "event",
     [

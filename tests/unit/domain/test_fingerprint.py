@@ -7,6 +7,7 @@ import json
 import math
 import random
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -212,6 +213,24 @@ def test_arguments_that_contain_themselves_are_refused() -> None:
     for arguments in (endless, {"b": endless, "a": Unwritable()}):
         with pytest.raises(UnhashableArguments, match="nested"):
             canonical("f", arguments)
+
+
+def test_nesting_without_end_is_refused_without_a_long_search() -> None:
+    """A search through 100,000 levels took most of a second."""
+    looked = 0
+
+    class Endless(list[object]):
+        def __iter__(self) -> Iterator[object]:
+            nonlocal looked
+            looked += 1
+            return super().__iter__()
+
+    endless = Endless()
+    endless.append(endless)
+    for arguments, levels in ((endless, 0), ({"b": endless, "a": Unwritable()}, 10_000)):
+        with pytest.raises(UnhashableArguments, match="nested"):
+            canonical("f", arguments)
+        assert looked <= levels
 
 
 def test_a_name_with_a_lone_surrogate_is_refused() -> None:
