@@ -261,7 +261,7 @@ def test_arguments_that_cannot_be_compared_are_stored() -> None:
 
     stored, _, _ = encode_event(pending("1", deep=Touchy(a=1)))
     assert stored.call.arguments == {"deep": {"a": 1}}
-    with pytest.raises(UnhashableArguments, match="nan is not a JSON number - at `\\$.deep.a`"):
+    with pytest.raises(UnhashableArguments, match=r"nan is not a JSON number - at `\$.deep.a`"):
         encode_event(pending("1", deep=Touchy(a=float("nan"))))
 
 
