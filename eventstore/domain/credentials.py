@@ -2,6 +2,7 @@
 
 1. The credentials that the failed request carried are replaced wherever they stand in the text.
 2. What has the form of a key, a token or a password in a URL is replaced, too.
+3. What may be meant as the address of a database is not shown as a name, of a file for example.
 """
 
 from __future__ import annotations
@@ -47,6 +48,24 @@ _FORMS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+
+_ADDRESS = re.compile(
+    r"""
+    .* (?<! file ) ://                                              # a URL
+    | \s* (?: jdbc : )? (?: postgres | mysql | mariadb | oracle ) [\w+]* \s* (?: : | // )
+    | [^\s/:]+ : [^/\\@] [^@]* @ [^@/]+ /                           # user, password and server
+    | (?: .* [\s;?&#,-] )? (?: password | passwd | passwort | pwd ) \s* =
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+
+def may_be_address(text: str) -> bool:
+    """Return whether a text may be meant as a database's address, however it is mistyped.
+
+    What begins with a slash or a period is a path.
+    """
+    return not text.startswith(("/", ".")) and _ADDRESS.match(text) is not None
 
 
 def without_credentials(text: str, exception: BaseException | None = None) -> str:

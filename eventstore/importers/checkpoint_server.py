@@ -92,8 +92,11 @@ def _is_readable(address: str) -> bool:
     from psycopg import Error  # an extra
     from psycopg.conninfo import conninfo_to_dict
 
+    from eventstore.storage.urls import parsed  # loads SQLAlchemy
+
     try:
+        parsed(address)  # libpq takes `u;password=p` for a user
         conninfo_to_dict(address)
-    except (Error, UnicodeError):
+    except (Error, ValueError):
         return False
     return True

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from eventstore.domain.credentials import may_be_address
 from eventstore.domain.json_types import is_json_list
 from eventstore.importers import databases, eval_archive
 from eventstore.importers.atif import AtifTrajectories
@@ -74,7 +75,7 @@ class Source:
 
     def __init__(self, path: str | Path, provider: str | None, name: str | None) -> None:
         is_server = isinstance(path, str) and path.startswith(SCHEMES)
-        if isinstance(path, str) and "://" in path and not is_server:
+        if isinstance(path, str) and may_be_address(path) and not is_server:
             raise _other_server(path)
         self.path = Path("database" if is_server else path)
         self._format = next((each for each in FORMATS if each.name == provider), None)
@@ -241,7 +242,7 @@ def _other_server(url: str) -> SourceError:
 
     return SourceError(
         f"{shown(url)} is no URL that can be imported: name a PostgreSQL with LangGraph's "
-        "checkpoints, or a file"
+        "checkpoints, or a file (./NAME if its name looks like an address)"
     )
 
 

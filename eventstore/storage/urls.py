@@ -7,6 +7,8 @@
 3. The parser's own errors quote what they could not read. They never become the cause of ours.
 4. Several servers (`postgresql://u@h1:1,h2:2/db`) become libpq's options `host` and `port`, as
    SQLAlchemy has no other place for them.
+5. A URL whose parts hold the signs of other parts is not read: `postgresql://u;password=p@h/d`
+   would give a user `u;password=p`, and the errors of servers name users.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import URL, make_url
 
+from eventstore.domain.credentials import may_be_address
+
 _SERVERS = re.compile(
     r"(?P<scheme>postgres(?:ql)?(?:\+\w+)?)://(?P<user>[^:/?]*(?::[^@]*)?@)?"
     r"(?P<hosts>[^/?@]*,[^/?@]*)(?P<rest>[/?].*)?",
@@ -23,7 +27,9 @@ _SERVERS = re.compile(
 )
 _SERVER = re.compile(r"\[?(?P<host>(?<=\[)[^\]]*|[^:\[\]]*)\]?(?::(?P<port>.*))?", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}:(?://)?)(.*)", re.DOTALL)
-_MAY_HOLD_SECRETS = re.compile(r"[:@=?&\s]")
+_MAY_HOLD_SECRETS = re.compile(r"[:@=?&;,#%\s]")
+_SIGNS_IN_A_NAME = re.compile(r"[;=&#]")
+_SIGNS_IN_A_USER = re.compile(r"[:;=&#,?\s]")
 
 _AUTHORITY = re.compile(r"[^/?]*")
 
@@ -68,7 +74,7 @@ def parsed(text: str) -> URL:
     if url is None:
         remedy = "for a file write for example sqlite:///agent.db"
         what = repr(shown(text)) if isinstance(text, str) else f"an object of {type(text)}"
-        if isinstance(text, str) and "@" in text:
+        if isinstance(text, str) and ("@" in text or may_be_address(text)):
             remedy = (
                 "write SCHEME://USER:PASSWORD@HOST:PORT/NAME, with %40 for @, %3A for : and %2F "
                 "for / in the user's name and the password"
@@ -81,10 +87,22 @@ def _parsed(text: object) -> URL | None:
     try:
         url = _several_servers(text) if isinstance(text, str) else None
         url = url or make_url(text)  # type: ignore[arg-type] # it refuses what is not text
+        url.render_as_string(hide_password=False).encode()  # half a surrogate pair has no UTF-8
     except Exception:  # noqa: BLE001 - the error quotes the text
         return None
-    # An @ that is not escaped: a part of the password would stand for the server or the name.
-    return None if url.password is not None and "@" in f"{url.host}{url.database}" else url
+    return None if _is_misread(url) else url
+
+
+def _is_misread(url: URL) -> bool:
+    """Return whether a part of the password, or of an option, stands for another part."""
+    if url.get_backend_name() == "sqlite":
+        return may_be_address(url.database or "")
+    names = f"{url.host or ''}{url.database or ''}"
+    if _SIGNS_IN_A_NAME.search(names):
+        return True
+    if url.password is None:
+        return _SIGNS_IN_A_USER.search(url.username or "") is not None
+    return "@" in names  # one that is not escaped
 
 
 def _several_servers(text: str) -> URL | None:

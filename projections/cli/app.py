@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from eventstore import EventStoreError
+from eventstore.domain.credentials import may_be_address
 from projections.cli import options
 from projections.cli.command_groups import GROUPS, GroupedCommands
 from projections.cli.interrupts import remembered_interrupts
@@ -21,6 +23,9 @@ is wrong, Ctrl-C was pressed, or the reader of the output has closed it."""
 
 _COMPLETION = "_TOOLLEDGER_COMPLETE"
 """The variable by which a shell asks for completions."""
+
+_ESCAPED = re.compile(r"[^ -~]+|[\\\\'\"]+")
+"""What stands as an escape where an error quotes an argument."""
 
 app = typer.Typer(
     name="toolledger",
@@ -98,7 +103,7 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (EventStoreError, ValueError, OSError, ModuleNotFoundError) as error:
-        complain(_line(error))
+        complain(_without_secrets(_line(error), arguments))
         return REFUSED
     except Exception as error:
         format_message = getattr(error, "format_message", None)
@@ -106,7 +111,8 @@ def _run(arguments: list[str]) -> int:
             raise
         # Wrong usage: typer's own errors have this method, and no class that typer exports.
         used = getattr(getattr(error, "ctx", None), "command_path", "toolledger")
-        complain(f"{str(format_message()).rstrip('.')} (see {used} --help)")
+        said = _without_secrets(str(format_message()), arguments)
+        complain(f"{said.rstrip('.')} (see {used} --help)")
         return USAGE
     return 0
 
@@ -115,3 +121,15 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}: mend that, or name another"
     return str(error) or type(error).__name__
+
+
+def _without_secrets(line: str, arguments: list[str]) -> str:
+    """Return a line in which each address among the arguments is quoted without its secrets."""
+    for each in filter(may_be_address, arguments):
+        quoted = re.compile(".+?".join(map(re.escape, _ESCAPED.split(each))), re.DOTALL)
+        if quoted.search(line):
+            from eventstore.engines import shown_url  # loads SQLAlchemy
+
+            shown = shown_url(each)
+            line = quoted.sub(lambda _: shown, line)  # noqa: B023 - called at once
+    return line

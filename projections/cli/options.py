@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventstore import Conversation, EventStore, NotAStore
+from eventstore.domain.credentials import may_be_address
 from eventstore.providers import PROVIDERS, AnyProvider
 from eventstore.providers import known_provider as provider_name
 from projections.cli.output import console
@@ -94,6 +96,22 @@ def same_store(command: str, url: str) -> str:
     return command
 
 
+def file_name(text: str | Path) -> Path:
+    """Return the path that an argument names.
+
+    Raises:
+        BadParameter: it is meant as a database's address, perhaps with a password in it.
+    """
+    if may_be_address(str(text)):
+        from eventstore.engines import shown_url  # loads SQLAlchemy
+
+        raise typer.BadParameter(
+            f"{shown_url(str(text))} looks like the address of a store, and a file is wanted: name "
+            "the store with --url, or write ./ before the name of a file"
+        )
+    return Path(text)
+
+
 def existing(store: EventStore, conversation_id: str) -> Conversation:
     """Return a conversation that has events, by its id.
 
@@ -102,7 +120,7 @@ def existing(store: EventStore, conversation_id: str) -> Conversation:
     """
     chat = store.conversation(conversation_id)
     if next(chat.events(), None) is None:
-        if "://" in conversation_id:
+        if may_be_address(conversation_id):
             from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
 
             raise ValueError(

@@ -18,6 +18,7 @@ from projections.cli.options import (
     AnyConversationId,
     Json,
     Url,
+    file_name,
     named,
     one_of,
     open_store,
@@ -35,7 +36,13 @@ BATCH = 500
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="The file to write. [default: the output]"),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        parser=file_name,
+        help="The file to write. [default: the output]",
+    ),
 ]
 Format = Annotated[
     str,
@@ -48,8 +55,10 @@ Format = Annotated[
 Content = Annotated[
     bool, typer.Option("--content", help="Put arguments and results into the traces of otlp.")
 ]
-Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The file to make.")]
-Archive = Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` has written.")]
+Copy = Annotated[Path, typer.Argument(metavar="FILE", parser=file_name, help="The file to make.")]
+Archive = Annotated[
+    Path, typer.Argument(metavar="FILE", parser=file_name, help="A file that `export` has written.")
+]
 
 
 def export(

@@ -16,7 +16,7 @@ import typer
 from eventstore import Violation, validate
 from eventstore.importers import Request, RequestFile, SourceError
 from eventstore.providers import PROVIDERS
-from projections.cli.options import Json, Model, known_provider
+from projections.cli.options import Json, Model, file_name, known_provider
 from projections.cli.output import complain, print_json, say
 from projections.formatting import plural
 
@@ -24,6 +24,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
+        parser=file_name,
         help=".json or .jsonl: messages, requests, or session logs; - is standard input.",
     ),
 ]

@@ -32,7 +32,7 @@ from eventstore import (
 from eventstore.domain.json_types import JsonObject
 from eventstore.domain.one_line import one_line
 from eventstore.providers import ProviderName
-from projections.cli.options import Json, open_store
+from projections.cli.options import Json, file_name, open_store
 from projections.cli.output import print_json, say
 from projections.cli.request_outline import message_texts
 from projections.history.entries import Repair
@@ -50,7 +50,8 @@ QUESTION = (
 )
 
 Keep = Annotated[
-    Path | None, typer.Option("--keep", metavar="PATH", help="Keep the log, in this file.")
+    Path | None,
+    typer.Option("--keep", metavar="PATH", parser=file_name, help="Keep the log, in this file."),
 ]
 DemoUrl = Annotated[
     str | None, typer.Option("--url", help="Keep the log, in this store. [default: keep nothing]")

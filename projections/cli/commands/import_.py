@@ -20,6 +20,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, EventStoreError, ImportConflict, Imported, RunStarted
+from eventstore.domain.credentials import may_be_address
 from eventstore.engines import shown_url
 from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read, with_event_folders
 from eventstore.providers import ForeignForm, known_provider
@@ -151,7 +152,7 @@ def _check_pattern(pattern: str | None) -> None:
 
 def _sources(given: str) -> list[str | Path]:
     """Return what an argument names: the URL of a server, or files."""
-    return [given] if "://" in given else [*_paths(given)]
+    return [given] if may_be_address(given) else [*_paths(given)]
 
 
 def _paths(given: str) -> list[Path]:

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from eventstore import Recorded
-from projections.cli.options import URL, ConversationId, Json, Url, named, open_store
+from projections.cli.options import URL, ConversationId, Json, Url, file_name, named, open_store
 from projections.cli.output import print_json, say
 from projections.debugging.event_lines import event_line
 from projections.debugging.why import why
 
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="The folder to write both files to.")
+    Path,
+    typer.Option(
+        "--out", metavar="FOLDER", parser=file_name, help="The folder to write both files to."
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that exist.")]
 

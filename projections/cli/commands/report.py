@@ -13,6 +13,7 @@ from projections.cli.options import (
     ConversationId,
     Json,
     Url,
+    file_name,
     known_provider,
     named,
     open_store,
@@ -22,7 +23,13 @@ from projections.report import FIRST_LINE
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="The file to write; - is standard output."),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        parser=file_name,
+        help="The file to write; - is standard output.",
+    ),
 ]
 First = Annotated[
     str | None,

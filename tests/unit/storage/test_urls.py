@@ -12,10 +12,13 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from eventstore import EventStore, StorageError
+from eventstore.domain.credentials import may_be_address
 from eventstore.engines import backend_for, open_engine, shown_url
 from eventstore.storage.postgresql.backend import Postgresql
 from eventstore.storage.urls import parsed, shown, shown_address
 from projections.cli.app import run
+from projections.cli.command_groups import GROUPS
+from projections.cli.options import file_name
 from projections.projector import Projector
 
 MARK = "mArKed"
@@ -43,7 +46,79 @@ MISTYPED = [
     f"sqlite://u:{MARK}@h/a.db",
     f"oracle://u:{MARK}@h/d?password={MARK}",
     f"host=h password={MARK}",
+    f"password={MARK}",
+    f"Server=h;Database=d;Uid=u;Pwd={MARK};",
+    f"jdbc:postgresql://h/d?user=u&password={MARK}",
+    f"postgres:://u:{MARK}@h/d",
+    f"postgresql ://u:{MARK}@h/d",
+    f"postgresql://u;password={MARK}@h/d",
+    f"postgresql://u,{MARK}@h/d",
+    f"postgresql://u%3A{MARK}@h/d",
+    f"postgresql://h;password={MARK}/d",
+    f"postgresql://h/d;password={MARK}",
+    f"postgresql://h/d&password={MARK}",
+    f"postgresql://h/d#password={MARK}",
+    f"postgresql://u:{MARK}\udc80@h/d",
+    f"postgresql://u@h/d?password={MARK}\udc80",
+    f"mysql://u:{MARK}\udc80@h/d",
+    f"sqlite:///postgresql://u:{MARK}@h/d",
+    f"sqlite:///u:{MARK}@h/d",
 ]
+
+
+MISTYPED_FILES = [
+    *(url for url in MISTYPED if MARK in url),
+    f"postgresql://u:{MARK}@127.0.0.1:1/d",
+    f"postgresql://u:{MARK}\nx'@127.0.0.1:1/d",
+    f"mysql://u:{MARK} x@h/d",
+    f"sqlite:///a.db?key={MARK}\x1b",
+]
+"""An address in place of a file's name."""
+
+COMMANDS = [
+    "accept-loss",
+    "approvals",
+    "approve chat call --by ann",
+    "backup copy.db",
+    "diff chat other",
+    "export",
+    "fork chat other --at 1",
+    "import chat.json",
+    "migrate",
+    "prompt chat --provider openai",
+    "pytest chat",
+    "reject chat call --by ann --reason no",
+    "replay chat",
+    "report chat",
+    "restore chat.jsonl",
+    "search text",
+    "serve --port 0",
+    "show",
+    "stats",
+    "tail",
+    "tools",
+    "verify",
+    "what-if chat --attempts 1",
+    "why chat",
+]
+"""Every command that opens a store."""
+
+FILES = [
+    ["import"],
+    ["restore"],
+    ["backup"],
+    ["check", "--provider", "openai"],
+    ["export", "--out"],
+    ["report", "chat", "--out"],
+    ["pytest", "chat", "--out"],
+    ["demo", "--keep"],
+    ["show"],
+    ["show", "chat", "--around"],
+    ["approve", "chat", "--by", "ann"],
+    ["verify"],
+    [],
+]
+"""Commands that take a file's name, or another text, as their last argument."""
 
 
 UNREACHABLE = [
@@ -55,6 +130,7 @@ UNREACHABLE = [
     f"postgresql://u:{MARK}@/d?service=absent",
     f"mysql://u:{MARK}@127.0.0.1:1/d",
     f"mysql://u@127.0.0.1:1/d?password={MARK}",
+    f"mysql://u@127.0.0.1:1/d?passwd={MARK}",
 ]
 """Servers that are not there."""
 
@@ -151,6 +227,63 @@ def test_the_command_line_shows_no_password(url: str, capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
     assert MARK not in said.out + said.err
+
+
+@pytest.mark.parametrize("url", [f"postgres:://u:{MARK}@h", f"postgresql://u;pwd={MARK}@h/d"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_shows_the_password_of_its_store(
+    command: str,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Refuse the URL, whether an option or the environment gives it."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open("sqlite:///toolledger.db") as store:
+        store.conversation("chat").add_message("user", "hello")
+    assert run([*command.split(), "--url", url]) != 0
+    monkeypatch.setenv("TOOLLEDGER_URL", url)
+    assert run(command.split()) != 0
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 2
+    assert MARK not in said.out + said.err
+
+
+def test_the_commands_are_all_there() -> None:
+    """The list above has each one that takes a store's URL."""
+    others = {"check", "demo"}
+    known = {listed.name for group in GROUPS.values() for listed in group}
+    assert {command.split()[0] for command in COMMANDS} == known - others
+
+
+@pytest.mark.parametrize("command", FILES, ids=" ".join)
+def test_an_address_in_place_of_a_file_is_not_shown(
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Make no file of that name, and quote nothing that may be a password."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open("sqlite:///toolledger.db") as store:
+        store.conversation("chat").add_message("user", "hello")
+    before = set(tmp_path.iterdir())
+    for text in MISTYPED_FILES:
+        assert run([*command, text]) in (1, 2)
+        said = capsys.readouterr()
+        assert said.err.count("\n") == 1
+        assert MARK not in said.out + said.err
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["chat.json", "./a:b@c/chat.json", "/logs/x://y", "a=b;c.json", "C:\\a@b\\c", "ann@x:y"]
+)
+def test_the_name_of_a_file_is_no_address(name: str) -> None:
+    """A path that begins with a slash or a period never is."""
+    assert not may_be_address(name)
+    assert file_name(name) == Path(name)
 
 
 def test_a_store_is_shown_without_the_secrets_of_its_options(tmp_path: Path) -> None:
