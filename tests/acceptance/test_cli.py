@@ -695,6 +695,19 @@ def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.M
     json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_shows_the_name_of_a_file_without_control_codes(
+    run: Command, monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    """A name may hold what sets the title of a terminal."""
+    path = messages(run.folder / "a\x1b]0;x\x07.jsonl", 2000)
+    monkeypatch.setattr("projections.cli.commands.import_.PROGRESS_SECONDS", 0)
+    done = run.here("import", path, "--url", run.url, terminal=terminal)
+    assert "a\\x1b]0;x\\x07.jsonl" in done.stderr
+    assert "\x1b]" not in done.stderr
+    assert "\x07" not in done.stderr
+
+
 # reading
 
 

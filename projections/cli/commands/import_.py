@@ -26,7 +26,7 @@ from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read
 from eventstore.providers import ForeignForm, known_provider
 from projections.cli.interrupts import raise_if_interrupted
 from projections.cli.options import URL, Json, Url, open_store
-from projections.cli.output import complain, console, print_json, say, show_table
+from projections.cli.output import clean, complain, console, print_json, say, show_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -323,7 +323,8 @@ def _progress() -> Generator[_ProgressOf, None, None]:
         def of(source: Source) -> Generator[Callable[[], None], None, None]:
             while finished:
                 progress.remove_task(finished.pop())
-            task = progress.add_task(escape(source.path.name), total=source.size, messages=0)
+            name = escape(clean(source.path.name, kept=""))
+            task = progress.add_task(name, total=source.size, messages=0)
             try:
                 yield _Bar(source, progress, task).step
             finally:
@@ -361,7 +362,8 @@ class _Lines:
             return
         self._last_line_at = time.monotonic()
         share = self._source.position / max(self._source.size, 1)
-        sys.stderr.write(f"{self._source.path}: {self._count:,} messages, {share:.0%} read\n")
+        path = clean(str(self._source.path), kept="")
+        sys.stderr.write(f"{path}: {self._count:,} messages, {share:.0%} read\n")
         sys.stderr.flush()
 
 
