@@ -13,7 +13,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.dialogue import Dialogue
-from eventstore.importers.json_lines import decode
+from eventstore.importers.json_lines import decode_noting
 from eventstore.importers.json_members import member, objects, text
 from eventstore.importers.problems import Problems
 from eventstore.importers.times import time_of
@@ -42,7 +42,7 @@ class Thread:
     def add_state(self, checkpoint_id: str, kind: object, data: bytes) -> None:
         """Take in a whole checkpoint, as it is packed."""
         try:
-            state = _unpacked(kind, data)
+            state = self._unpacked(checkpoint_id, kind, data)
         except ValueError:
             self._problems.add(f"{self.name}: checkpoint {checkpoint_id} cannot be read")
             return
@@ -52,7 +52,7 @@ class Thread:
     def add_messages(self, checkpoint_id: str, kind: object, data: bytes, time: object) -> None:
         """Take in the messages of a checkpoint, packed by themselves."""
         try:
-            messages = _unpacked(kind, data)
+            messages = self._unpacked(checkpoint_id, kind, data)
         except ValueError:
             self._problems.add(f"{self.name}: checkpoint {checkpoint_id} cannot be read")
             return
@@ -67,6 +67,19 @@ class Thread:
         if dialogue:
             yield dialogue.transcript(self.name, self._thread if self._namespace else None)
 
+    def _unpacked(self, checkpoint_id: str, kind: object, data: bytes) -> Any:
+        """Return what was packed.
+
+        Raises:
+            ValueError: it is written in another way.
+        """
+        if kind == "msgpack":
+            return msgspec.msgpack.decode(data, ext_hook=_members)
+        if kind == "json":
+            place = f"{self.name}: checkpoint {checkpoint_id}"
+            return decode_noting(data, self._problems, place=place)
+        raise ValueError(kind)
+
     def _add(self, messages: list[JsonObject], time: object) -> None:
         self._messages = messages
         for message in messages:
@@ -76,19 +89,6 @@ class Thread:
 def _key(message: JsonObject) -> str:
     inner = member(message, "kwargs") or message
     return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
-
-
-def _unpacked(kind: object, data: bytes) -> Any:
-    """Return what was packed.
-
-    Raises:
-        ValueError: it is written in another way.
-    """
-    if kind == "msgpack":
-        return msgspec.msgpack.decode(data, ext_hook=_members)
-    if kind == "json":
-        return decode(data)
-    raise ValueError(kind)
 
 
 def _members(code: int, data: memoryview) -> Any:

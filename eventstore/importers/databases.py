@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from eventstore.importers.checkpoints import Thread
 from eventstore.importers.dialogue import ERROR_TEXT
-from eventstore.importers.json_lines import decode
+from eventstore.importers.json_lines import decode_noting
 from eventstore.importers.problems import Problems, SourceError
 from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
@@ -63,7 +63,8 @@ class AgentSessions:
             times: list[int | None] = []
             for data, created_at in rows:
                 try:
-                    messages.append(decode(_bytes(data)))
+                    place = f"session {name}"
+                    messages.append(decode_noting(_bytes(data), problems, place=place))
                 except ValueError:
                     problems.add(f"session {name}: a row is not JSON")
                     continue

@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import unpack
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from eventstore.importers.json_lines import MAX_FILE_BYTES, decode
+from eventstore.importers.json_lines import MAX_FILE_BYTES, decode_noting
 from eventstore.importers.problems import Problems, SourceError
 
 SIGNATURE = b"PK\x03\x04"
@@ -58,7 +58,8 @@ class EvalArchive:
             self._problems.add(f"{entry.filename} is larger than {MAX_FILE_BYTES:,} bytes")
             return
         try:
-            yield number, decode(self._content(archive, entry))
+            content = self._content(archive, entry)
+            yield number, decode_noting(content, self._problems, place=entry.filename)
         except NotImplementedError as error:
             raise SourceError(
                 f"{self.path} is packed in a way that Python cannot read ({error}): write it as "

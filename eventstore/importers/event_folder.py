@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from eventstore.importers.json_lines import decode
+from eventstore.importers.json_lines import decode, decode_noting
 from eventstore.importers.openhands import is_event
 from eventstore.importers.problems import Problems, SourceError
 
@@ -38,7 +38,7 @@ class EventFolder:
         for number, file in enumerate(self._files, 1):
             try:
                 data = file.read_bytes()
-                yield number, decode(data)
+                yield number, decode_noting(data, self._problems, place=file.name)
             except ValueError:
                 self._problems.add(f"{file.name} is not JSON")
                 continue

@@ -56,15 +56,13 @@ class TextFile:
         data = self.path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
         self.position = self.size
         try:
-            value = decode(data)
+            return decode_noting(data, self._problems)
         except UnicodeDecodeError as error:
             raise SourceError(
                 f"{self.path} is not UTF-8 (byte {error.start:,}): save it as UTF-8"
             ) from error
         except ValueError as error:
             raise SourceError(f"{self.path} is not JSON ({error}): mend it there") from error
-        self._note_repeats(data, value)
-        return value
 
     def first_line(self) -> tuple[bytes, bool]:
         """Return the first line, and whether more than white space follows it."""
@@ -88,14 +86,13 @@ class TextFile:
             if not text:
                 continue
             try:
-                value = decode(text)
+                value = decode_noting(text, self._problems, line=number)
             except ValueError as error:
                 if text in _CLOSING_BRACKETS and _is_outer(line):
                     yield from self._multi_line_value(number, line, _CLOSING_BRACKETS[text], lines)
                 else:
                     self._report(number, text, error)
             else:
-                self._note_repeats(text, value, number)
                 yield number, value
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -123,21 +120,11 @@ class TextFile:
                 break
         data = b"".join(text)
         try:
-            value = decode(data)
+            value = decode_noting(data, self._problems, line=first)
         except ValueError:
             self._problems.add(NOT_JSON, first, last=last)
         else:
-            self._note_repeats(data, value, first)
             yield first, value
-
-    def _note_repeats(self, data: bytes, value: object, line: int | None = None) -> None:
-        """Add a problem if an object has a key twice: arguments, for example, may differ then."""
-        try:
-            repeated = repeats_a_key(data.decode(), value)
-        except (ValueError, RecursionError):  # half a surrogate pair
-            return
-        if repeated:
-            self._problems.add(KEY_TWICE, line)
 
     def _report(self, number: int, text: bytes, error: ValueError) -> None:
         if isinstance(error, UnicodeDecodeError):
@@ -160,6 +147,27 @@ def decode(data: bytes) -> Any:
         return json.loads(data.decode())
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def decode_noting(
+    data: bytes, problems: Problems, *, line: int | None = None, place: str = ""
+) -> Any:
+    """Return the JSON value of `data`, as `decode` does; a key twice in an object is a problem.
+
+    Arguments, for example, may not be those that the tool had. `place` says where `data` stands,
+    in a file without lines.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    value = decode(data)
+    try:
+        repeated = repeats_a_key(data.decode(), value)
+    except (ValueError, RecursionError):  # half a surrogate pair
+        return value
+    if repeated:
+        problems.add(f"{place}: {KEY_TWICE}" if place else KEY_TWICE, line)
+    return value
 
 
 def _is_outer(line: bytes) -> bool:

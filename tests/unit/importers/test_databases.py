@@ -109,6 +109,31 @@ def test_checkpoints_of_langgraph_are_told_by_their_last_state(importer: Importe
     assert importer.problems == ["u: checkpoint 0 cannot be read"]
 
 
+def test_a_key_twice_in_a_row_is_told_with_its_place(importer: Importer) -> None:
+    """The row of a session, or the checkpoint, is read with the last of the two values."""
+    told = "a key twice in one object: the last of its values was read"
+    path = importer.folder / "sessions.db"
+    with database(path) as connection:
+        connection.execute("CREATE TABLE agent_sessions (session_id, created_at)")
+        connection.execute("CREATE TABLE agent_messages (id, session_id, message_data, created_at)")
+        connection.execute("INSERT INTO agent_sessions VALUES ('one', 1)")
+        row = '{"role": "user", "content": "stay", "content": "go"}'
+        connection.execute("INSERT INTO agent_messages VALUES (1, 'one', ?, 1)", (row,))
+    importer.file(path)
+    assert importer.problems == [f"session one: {told}"]
+    path = importer.folder / "checkpoints.sqlite"
+    with database(path) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint)"
+        )
+        state = '{"ts": "", "ts": "", "channel_values": {"messages": []}}'
+        connection.execute("INSERT INTO checkpoints VALUES ('t', '', 7, 'json', ?)", (state,))
+    source = read(path)
+    with pytest.raises(SourceError, match="holds no messages; t: checkpoint 7: a key twice"):
+        list(source.transcripts())
+    assert [str(problem) for problem in source.problems] == [f"t: checkpoint 7: {told}"]
+
+
 def test_checkpoints_that_langgraph_packs_are_read(importer: Importer) -> None:
     """Bytes of its own serializer are read without it."""
     jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")

@@ -266,6 +266,25 @@ def test_an_eval_archive_is_read_as_it_is(importer: Importer) -> None:
     assert importer.problems == ["samples/2_epoch_1.json is not JSON"]
 
 
+def test_a_key_twice_in_a_file_of_many_is_told_with_its_name(importer: Importer) -> None:
+    """In an archive's file, and in the file of one event."""
+    twice = '{"input": 1, "input": 2}'
+    path = importer.folder / "log.eval"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("samples/1_epoch_1.json", json.dumps(sample()))
+        archive.writestr("samples/2_epoch_1.json", twice)
+    importer.file(path)
+    told = "a key twice in one object: the last of its values was read"
+    assert f"samples/2_epoch_1.json: {told}" in importer.problems
+    folder = importer.folder / "conversation" / "events"
+    folder.mkdir(parents=True)
+    user = '"source": "user", "action": "message", "message": "go", "args": {"content": "go"}'
+    (folder / "0.json").write_text(f'{{"id": 0, {user}, "id": 0}}')
+    source = read(folder)
+    list(source.transcripts())
+    assert [str(problem) for problem in source.problems] == [f"0.json: {told}"]
+
+
 def zstandard_archive(path: Path, name: str, content: bytes, packed: bytes) -> None:
     """Write an archive whose file is packed in a way that `zipfile` writes from Python 3.14 on."""
     with ZipFile(path, "w") as archive:
