@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -68,6 +69,9 @@ def _begin(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command, and return the status to exit with."""
+    # Python has None for a stream that was closed before (`>&-`).
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # escape what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
@@ -120,6 +124,8 @@ def _run(arguments: list[str]) -> int:
 def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}: mend that, or name another"
+    if isinstance(error, OSError) and error.strerror:  # of the output
+        return f"{error.strerror}: mend that, and run the command again"
     return str(error) or type(error).__name__
 
 

@@ -100,8 +100,10 @@ def file_name(text: str | Path) -> Path:
     """Return the path that an argument names.
 
     Raises:
-        BadParameter: it is meant as a database's address, perhaps with a password in it.
+        BadParameter: it is empty, or meant as a database's address, perhaps with a password in it.
     """
+    if text == "":  # an unset variable of a shell; Path would take it for the folder
+        raise typer.BadParameter("'': pass the name of a file")
     if may_be_address(str(text)):
         from eventstore.engines import shown_url  # loads SQLAlchemy
 

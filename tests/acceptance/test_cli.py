@@ -390,6 +390,37 @@ def test_a_store_in_place_of_a_conversation_is_refused(
     assert "marked" not in line
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["import"], ["restore"], ["backup"], ["check"], ["export", "--out"], ["report", "x", "--out"]],
+)
+def test_an_empty_name_of_a_file_is_refused(run: Command, arguments: list[str]) -> None:
+    """The name comes from an unset shell variable, and never means the folder."""
+    messages(run.folder / "chat.jsonl", 1)
+    assert "'': pass the name of a file" in run.refused(*arguments, "", status=2)
+
+
+def test_an_output_that_is_closed_or_full_raises_no_traceback(run: Command) -> None:
+    """A shell closes it with `>&-`; a device that is full is told in one line with a remedy."""
+    messages(run.folder / "chat.jsonl", 1)
+    run("import", "chat.jsonl")
+    command = f"{sys.executable} -m projections.cli show"
+    closed, full = (
+        subprocess.run(
+            ["/bin/sh", "-c", f"{command} {redirection}"],
+            cwd=run.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for redirection in (">&-", "> /dev/full")
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+    said = "toolledger: No space left on device: mend that, and run the command again\n"
+    assert (full.returncode, full.stderr) == (1, said)
+
+
 @pytest.mark.parametrize("command", ["show", "prompt", "tools", "stats", "replay", "why"])
 def test_an_empty_id_is_refused(run: Command, store: EventStore, command: str) -> None:
     """The id comes from an unset shell variable, and never means all."""

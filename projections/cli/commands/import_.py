@@ -25,7 +25,7 @@ from eventstore.engines import shown_url
 from eventstore.importers import PROVIDERS, Source, Transcript, is_refusal, read, with_event_folders
 from eventstore.providers import ForeignForm, known_provider
 from projections.cli.interrupts import raise_if_interrupted
-from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.options import URL, Json, Url, file_name, open_store
 from projections.cli.output import clean, complain, console, print_json, say, show_table
 
 if TYPE_CHECKING:
@@ -152,18 +152,17 @@ def _check_pattern(pattern: str | None) -> None:
 
 def _sources(given: str) -> list[str | Path]:
     """Return what an argument names: the URL of a server, or files."""
-    return [given] if may_be_address(given) else [*_paths(given)]
+    return [given] if may_be_address(given) else [*_paths(file_name(given))]
 
 
-def _paths(given: str) -> list[Path]:
+def _paths(path: Path) -> list[Path]:
     """Return the files that an argument names: a file, all in a folder, or those of a pattern."""
-    path = Path(given)
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
         return with_event_folders(each for each in files if each.is_file()) or [path]
-    if path.exists() or not has_magic(given):
+    if path.exists() or not has_magic(str(path)):
         return [path]
-    found = glob(given, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+    found = glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
     return with_event_folders(map(Path, sorted(found))) or [path]
 
 
