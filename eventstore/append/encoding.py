@@ -50,20 +50,16 @@ def _encode_call(event: Any) -> Encoded:
     try:
         stored, payload = codec.as_stored(event)
         kept = stored.call if type(event) is ToolPending else stored.edited_call
-        if not _is_same(kept, call):
+        try:
+            is_same = kept == call
+        except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
+            is_same = False
+        if not is_same:
             _require_json(call)
     except (UnencodableEvent, RecursionError):
         _require_json(call)  # the error names the path
         raise
     return stored, payload, kept.digest()
-
-
-def _is_same(kept: FunctionCall, call: FunctionCall) -> bool:
-    """Return whether a call is kept unchanged, as far as its own values can be compared."""
-    try:
-        return kept == call
-    except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
-        return False
 
 
 def _encode_plain(event: Any) -> Encoded:
