@@ -359,7 +359,6 @@ class GroupCommitter:
         drafts = pending.staged.drafts if pending.staged else []
         version = (pending.staged.follows if pending.staged else 0) + len(drafts)
         if not drafts or storage.event_id_at(name, version) != drafts[-1].event_id:
-            pending.staged = None
             return False
         last = next(storage.conversation(name, version - 1))
         pending.finish(Appended(last.lane, version, last.position))

@@ -299,6 +299,24 @@ def test_a_group_whose_answer_was_lost_is_not_stored_again(store: EventStore, ga
     assert len(list(store.read())) == 5
 
 
+def test_each_append_of_a_group_is_told_why_its_outcome_is_unknown(
+    store: EventStore, gate: Gate
+) -> None:
+    """Its error has the ids of its own events, and the cause that the storage met."""
+    gate.fail, gate.after = OutcomeUnknown("no answer"), True
+    gate.fail.__cause__ = cause = ConnectionError("reset")
+    chats = [store.conversation(name) for name in ("a", "b")]
+    results = queued(
+        store,
+        gate,
+        *(lambda chat=chat: chat.append(message()) for chat in chats),  # type: ignore[misc]
+    )
+    for chat, error in zip(chats, results, strict=True):
+        assert isinstance(error, OutcomeUnknown)
+        assert error.event_ids == tuple(recorded.event_id for recorded in chat.events())
+        assert error.__cause__ is cause
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_an_interrupted_leader_does_not_stop_the_others(
     store: EventStore, gate: Gate, after: bool
