@@ -38,3 +38,10 @@ def test_every_room_names_files_and_tests_that_are_there() -> None:
     root = SCRIPT["ROOT"]
     for files, tests in SCRIPT["ROOMS"].values():
         assert all((root / path).exists() for path in [*files, *tests])
+
+
+def test_a_room_is_tried_in_other_places_when_its_files_change() -> None:
+    """Its sample stays the same until then, so that a failure comes again."""
+    seed_of = SCRIPT["seed_of"]
+    assert seed_of([SOURCE, ""]) == seed_of([SOURCE, ""])
+    assert len({seed_of(files) for files in ([SOURCE], [SOURCE, ""], [SOURCE + "\n"])}) == 3
