@@ -5,9 +5,10 @@ Boolean, number or operator of the copy, or leaves one statement out, and runs t
 prints each change that no test noticed, and the share that was noticed. It fails below 85 %.
 Changes that change nothing for anyone are listed in `SAME`, and not tried.
 
-Without a seed (or with `-`) each room has one of its own, made from its files. So a room whose files
-change is tried in other places. A change elsewhere, or a test that is added, meets the same sample:
-no commit fails for a chance that is not its own, and a failure comes again until it is mended.
+Without a seed (or with `-`) each room has one of its own, made from its files. So a room whose
+files change is tried in other places. A change elsewhere, or a test that is added, meets the same
+sample: no commit fails for a chance that is not its own, and a failure comes again until it is
+mended.
 """
 
 from __future__ import annotations
