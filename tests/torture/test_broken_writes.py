@@ -115,7 +115,7 @@ def test_an_append_whose_write_fails_is_an_error_and_loses_nothing(
 ) -> None:
     """Whichever operation it is, what was acknowledged is stored, and the store can go on.
 
-    In every tier each operation fails once with EIO; the other ways sample them but in the long one.
+    In every tier each operation fails once with EIO; the other ways try a sample in the short ones.
     """
     source, first = begun
     operations = operations_of(disk, tmp_path, source)
