@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from support.statements import LAST_OF_A_BATCH, before_statements
+from support.workers import told
 
 from eventstore import (
     ErrorKind,
@@ -29,6 +30,7 @@ from eventstore import (
 )
 from eventstore.storage.chain import store_digest
 from eventstore.storage.sqlite.driver import driver
+from eventstore.testing import Acknowledgement
 from projections import (
     CurrentTools,
     Projector,
@@ -299,12 +301,14 @@ def rebuild(url: str, tables: str) -> int:
         return projector.rebuild()
 
 
-def write(url: str, seed: int, moves: int) -> None:
-    """Act at random."""
+def write(url: str, seed: int, moves: int) -> list[Acknowledgement]:
+    """Act at random in five conversations of its own; return what was told."""
     chance = random.Random(seed)
+    own = range(seed * 5, seed * 5 + 5)
     with EventStore.open(url) as store:
         for _ in range(moves):
-            act(store, (seed * 5 + chance.randrange(5), *random_move(chance)))
+            act(store, (own[chance.randrange(5)], *random_move(chance)))
+        return told(str(seed), *(store.conversation(f"chat{number}") for number in own))
 
 
 def project_forever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from support import tiers
 
-from eventstore import Conversation, EventStore, Recorded
+from eventstore import Conversation, Event, EventStore, Recorded
 from eventstore.append.conversation_state import ConversationState
-from eventstore.errors import EventStoreError, IllegalTransition
+from eventstore.errors import EventStoreError, IllegalTransition, StoreFull
 from eventstore.testing import (
     Acknowledgement,
     Place,
@@ -113,10 +113,7 @@ def append_without_end(url: str, seed: int, pipe: Connection) -> None:
             texts = [f"{seed}.{number + n}" for n in range(chance.choice([1, 1, 1, 3, 20]))]
             number += len(texts)
             padding = "x" * chance.choice([0, 100, 3000])
-            ids = [uuid4().hex for _ in texts]
-            pipe.send(unknown(writer, ids))
-            events = [message(f"{text} {padding}") for text in texts]
-            pipe.send(acknowledged(writer, chat.append(*events, event_ids=ids)))
+            append_telling(pipe.send, writer, chat, *(message(f"{one} {padding}") for one in texts))
 
 
 def run_calls(url: str, worker: str, calls: int) -> int:
@@ -232,6 +229,61 @@ def append_in_handler(url: str, rounds: int) -> list[str]:
         check_messages(store, notes)
         check_nothing_is_locked(store)
     return outcomes
+
+
+# notes of appends
+
+
+def append_telling(
+    tell: Callable[[Acknowledgement], object], writer: str, chat: Conversation, *events: Event
+) -> None:
+    """Append events, and tell of it before and after.
+
+    Raises:
+        StoreFull: the append was refused, and told as such.
+    """
+    ids = [uuid4().hex for _ in events]
+    tell(unknown(writer, ids))
+    try:
+        recorded = chat.append(*events, event_ids=ids)
+    except StoreFull:  # "nothing was written"
+        tell(refused(writer, ids))
+        raise
+    tell(acknowledged(writer, recorded))
+
+
+def told(writer: str, *chats: Conversation, after: int = 0) -> list[Acknowledgement]:
+    """Return the notes of a writer that is alone in its conversations, and whose calls returned.
+
+    The verbs of tools return no events: the writer looks at the log for their places.
+    """
+    events = (recorded for chat in chats for recorded in chat.events(after=after))
+    in_order = sorted(places(events))  # by lanes and positions
+    return [acknowledged(writer, [place]) for place in in_order]
+
+
+class Witness:
+    """What became known of a log whose writers are killed: their notes, and what a follower saw."""
+
+    def __init__(self) -> None:
+        self.notes: list[Acknowledgement] = []
+        self._seen: list[Place] = []
+        self._cursor: str | None = None
+
+    def hear(self, said: Iterable[object]) -> None:
+        """Keep the lists of notes among what a process said."""
+        self.notes += [note for notes in said if isinstance(notes, list) for note in notes]
+
+    def look(self, store: EventStore) -> None:
+        """Follow the log to its end, and assert that it is as writers and follower were told."""
+        feed = store.follow(self._cursor, timeout=0)
+        new = places(feed)
+        self._seen += new
+        self._cursor = str(feed.cursor)
+        noted = {event_id for note in self.notes for event_id in note.event_ids}
+        # The rest was stored by a process that could not tell any more, or by a test that resumed.
+        self.notes += [unknown("", [one.event_id]) for one in new if one.event_id not in noted]
+        check_log(store, self.notes, [Reading("witness", self._seen)])
 
 
 # notes of appends of messages that are all different

@@ -7,69 +7,78 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from support import workers
 from support.tiers import examples
 
 from eventstore import EventStore, MessageAdded, NotAStore, StorageError, Text
 from eventstore.backup import backup
 from eventstore.migrate import REVISIONS, move
 from eventstore.storage.sqlite import copying
+from eventstore.testing import Acknowledgement, acknowledged, unknown
 from projections.cli import app
-
-WRITER = """
-import sys
-from eventstore import EventStore
-store = EventStore.open(sys.argv[1])
-chat = store.conversation("written")
-while True:
-    print(chat.add_message("user", "x" * 2000).version, flush=True)
-"""
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def notes() -> list[Acknowledgement]:
+    """Return the notes of all that is in the store."""
+    return []
+
+
+@pytest.fixture
+def url(tmp_path: Path, notes: list[Acknowledgement]) -> str:
     """Return the URL of a store with 400 events of 10,000 characters."""
     address = f"sqlite:///{tmp_path}/log.db"
     with EventStore.open(address) as store:
         for number in range(4):
             messages = [MessageAdded("user", (Text("x" * 10_000),)) for _ in range(100)]
-            store.conversation(f"chat {number}").append(*messages)
+            recorded = store.conversation(f"chat {number}").append(*messages)
+            notes.append(acknowledged("first", recorded))
     return address
 
 
 def test_every_acknowledged_event_is_in_the_copy(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, notes: list[Acknowledgement], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process writes between all steps of the copy, which ends all the same."""
     monkeypatch.setattr(copying, "PAGES_AT_ONCE", 20)
-    command = [sys.executable, "-c", WRITER, url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        lines = iter(writer.stdout.readline, "")
+    copies: dict[Path, int] = {}
+    with workers.children([partial(workers.append_without_end, url, 1)]) as ((process, pipe),):
+
+        def wait_for_a_write() -> None:
+            notes.extend([pipe.recv(), pipe.recv()])  # an append begins, and is acknowledged
+
         for number in range(examples(5)):
-            acknowledged = int(next(lines))
+            wait_for_a_write()
+            copy = tmp_path / f"copy {number}.db"
+            copies[copy] = len(notes)
             steps: list[int] = []
 
-            def wait_for_a_write(done: int, _total: int, steps: list[int] = steps) -> None:
+            def step(done: int, _total: int, steps: list[int] = steps) -> None:
                 steps.append(done)
                 assert len(steps) < 2_000, "the copy begins again and again"
-                next(lines)
+                wait_for_a_write()
 
-            copy = tmp_path / f"copy {number}.db"
-            backup(url, copy, wait_for_a_write)
+            backup(url, copy, step)
             assert len(steps) > 10
             assert steps == sorted(steps)
-            with EventStore.open(f"sqlite:///{copy}") as store:
-                assert list(store.verify()) == []
-                versions = dict(store.conversations())
-            assert versions.pop("written") >= acknowledged
-            assert versions == {f"chat {number}": 100 for number in range(4)}
-        writer.kill()
+        process.kill()
+        process.join()
+        notes.extend(workers.received(pipe))
+    with EventStore.open(url) as store:
+        workers.check_log(store, notes)
+    for copy, before in copies.items():
+        later = [unknown(note.writer, note.event_ids) for note in notes[before:]]
+        with EventStore.open(f"sqlite:///{copy}") as store:
+            workers.check_log(store, [*notes[:before], *later])
 
 
-def test_a_backup_that_is_killed_leaves_no_half_of_a_copy(url: str, tmp_path: Path) -> None:
+def test_a_backup_that_is_killed_leaves_no_half_of_a_copy(
+    url: str, notes: list[Acknowledgement], tmp_path: Path
+) -> None:
     """The next one makes it whole, and the store is as it was."""
     script = (
         "import os, signal, sys\n"
@@ -87,8 +96,7 @@ def test_a_backup_that_is_killed_leaves_no_half_of_a_copy(url: str, tmp_path: Pa
     backup(url, copy)
     for name in ("log.db", "copy.db"):
         with EventStore.open(f"sqlite:///{tmp_path}/{name}") as store:
-            assert list(store.verify()) == []
-            assert len(list(store.read())) == 400
+            workers.check_log(store, notes)
 
 
 def test_an_interrupted_backup_leaves_nothing(url: str, tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import workers
 
 from eventstore import EventStore
 from eventstore.conversation import Conversation
 from eventstore.errors import StoreFull, StoreReadOnly
-from eventstore.testing import message
+from eventstore.testing import Acknowledgement, message
 
 
 def command(*words: object) -> bool:
@@ -48,25 +49,23 @@ def pragma(store: EventStore, text: str) -> Any:
     return store.session.storage._connection().execute(f"PRAGMA {text}").fetchone()  # type: ignore[attr-defined]
 
 
-def fill(chat: Conversation, batch: int, size: int = 500) -> int:
-    """Append until there is no space; return the number of acknowledged events."""
-    acknowledged = 0
+Notes = list[Acknowledgement]
 
-    def append() -> None:
-        nonlocal acknowledged
+
+def append(chat: Conversation, notes: Notes, count: int = 1, size: int = 500) -> None:
+    """Append some events, and note it."""
+    workers.append_telling(notes.append, "ada", chat, *[message("x" * size)] * count)
+
+
+def fill(chat: Conversation, notes: Notes, batch: int, size: int = 500) -> None:
+    """Append until there is no space."""
+
+    def append_on() -> None:
         while True:
-            acknowledged += len(chat.append(*(message("x" * size) for _ in range(batch))))
+            append(chat, notes, batch, size)
 
     with pytest.raises(StoreFull, match="nothing was written; free some space"):
-        append()
-    return acknowledged
-
-
-def check(store: EventStore, acknowledged: int) -> None:
-    """Assert that exactly the acknowledged events are stored."""
-    assert store.conversation("chat").version == acknowledged
-    assert len(list(store.read())) == acknowledged
-    assert list(store.verify()) == []
+        append_on()
 
 
 @pytest.mark.parametrize("batch", [1, 7])
@@ -75,14 +74,14 @@ def test_a_store_that_may_not_grow_takes_nothing_and_goes_on_later(
 ) -> None:
     """No append is stored in part, and appends succeed when there is space."""
     chat = store.conversation("chat")
-    acknowledged = 0
+    notes: Notes = []
     for limit in (60, 90, 120):
         pragma(store, f"max_page_count = {limit}")
-        acknowledged += fill(chat, batch)
-        check(store, acknowledged)
+        fill(chat, notes, batch)
+        workers.check_log(store, notes)
     pragma(store, "max_page_count = 1000000")
-    chat.append(message())
-    check(store, acknowledged + 1)
+    append(chat, notes)
+    workers.check_log(store, notes)
 
 
 def test_a_full_disk_takes_nothing_and_goes_on_when_there_is_space(small_disk: Path) -> None:
@@ -90,23 +89,23 @@ def test_a_full_disk_takes_nothing_and_goes_on_when_there_is_space(small_disk: P
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 300_000)
     url = f"sqlite:///{small_disk / 'agent.db'}"
-    acknowledged = 0
+    notes: Notes = []
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
         for left, batch in ((200_000, 1), (100_000, 7), (0, 3)):
-            acknowledged += fill(chat, batch)
-            check(store, acknowledged)
+            fill(chat, notes, batch)
+            workers.check_log(store, notes)
             with EventStore.open(url) as other:
-                check(other, acknowledged)
+                workers.check_log(other, notes)
             with pytest.raises(StoreFull, match=r"new\.db"):
                 EventStore.open(f"sqlite:///{small_disk / 'new.db'}")
             ballast.write_bytes(b"x" * left)
-        chat.append(message())
-        check(store, acknowledged + 1)
+        append(chat, notes)
+        workers.check_log(store, notes)
     names = {path.name for path in small_disk.iterdir()}
     assert names == {"agent.db", "ballast"}
     with EventStore.open(url) as store:
-        check(store, acknowledged + 1)
+        workers.check_log(store, notes)
 
 
 def test_a_call_on_a_full_disk_is_left_as_it_was(store: EventStore) -> None:
@@ -114,12 +113,14 @@ def test_a_call_on_a_full_disk_is_left_as_it_was(store: EventStore) -> None:
     chat = store.conversation("chat")
     tool = chat.request("pay")
     pragma(store, f"max_page_count = {pragma(store, 'page_count')[0]}")
-    acknowledged = fill(chat, 1) + fill(chat, 1, size=0)
+    notes = workers.told("ada", chat)
+    fill(chat, notes, 1)
+    fill(chat, notes, 1, size=0)
     ran = []
     with pytest.raises(StoreFull), chat.running(tool.id):
         ran.append(1)
     assert ran == []
-    assert chat.version == acknowledged + 1
+    workers.check_log(store, notes)
     assert chat.tools[tool.id].status.name == "Pending"
     pragma(store, "max_page_count = 1000000")
     with chat.running(tool.id) as attempt:

@@ -78,12 +78,13 @@ class Bank:
 
 
 def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Connection) -> None:
-    """Dispatch turn after turn, and report each payment before it is made."""
+    """Dispatch turn after turn; tell of each payment before it is made, and of each turn after."""
     chance = random.Random(seed)
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
         tools = Bank(Path(books), pipe.send).tools(verify=False)
         while True:
+            before = chat.version
             chat.add_message("user", "pay")
             names = chance.choices(["pay", "pay_beside", "pay_beside", "flaky"], k=4)
             given = [chat.request(name, {"slow": chance.random() / 50}) for name in names]
@@ -93,6 +94,7 @@ def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Conne
                 import asyncio  # as late as the library does
 
                 asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch(given))
+            pipe.send(workers.told(str(seed), chat, after=before))
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
@@ -102,20 +104,23 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     bank = Bank(books)
     chance = random.Random(kind)
     unknown_seen = 0
+    witness = workers.Witness()
     for seed in range(12 * workers.LONG):
         job = partial(dispatch_without_end, url, str(books), seed, kind)
         with workers.children([job]) as ((process, pipe),):
-            for _ in range(chance.randint(1, 6)):
-                pipe.recv()
+            said = [pipe.recv() for _ in range(chance.randint(1, 6))]
             time.sleep(chance.random() / 100)  # a random moment; nothing is waited for
             process.kill()
             process.join()
+            said += workers.received(pipe)
+        witness.hear(said)
         with EventStore.open(url) as store:
+            witness.look(store)
             unknown_seen += resume(store, bank)
+            witness.look(store)
     assert unknown_seen > 0
     with EventStore.open(url) as store:
         tools = store.conversation("chat").tools
-        assert list(store.verify()) == []
     paid = bank.payments()
     assert max(paid.values()) == 1, "nobody paid twice"
     assert {id_ for id_, tool in tools.items() if tool.response} == set(paid)
@@ -145,6 +150,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
     chance = random.Random(3)
     bank = Bank(Path(books))
     cut = 0
+    witness = workers.Witness()
     unborn: set[threading.Thread] = set()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with EventStore.open(url) as store:
@@ -169,7 +175,8 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
                 if tool.response is not None:
                     assert paid[tool.id] == 1
             resume(store, bank, chat.id)
-        assert list(store.verify()) == []
+            witness.hear([workers.told("main", chat)])
+        witness.look(store)
     assert max(bank.payments().values()) == 1
     return cut
 

@@ -1,4 +1,7 @@
-"""One flipped bit of a stored log: named by `verify`, or it means nothing."""
+"""One flipped bit of a stored log: named by `verify`, or it means nothing.
+
+Rows are changed on purpose, so that no history of their writers is kept, and none is checked.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from support import proxies, workers
@@ -21,7 +22,7 @@ from eventstore import EventStore
 from eventstore.conversation import Conversation
 from eventstore.errors import StoreClosed
 from eventstore.storage.sql import storage as sql
-from eventstore.testing import message, run_concurrently, unknown
+from eventstore.testing import Acknowledgement, message, run_concurrently, unknown
 
 if TYPE_CHECKING:
     from support.servers import Server
@@ -80,6 +81,19 @@ def succeeded(*children: int) -> bool:
     return all(os.waitpid(child, 0)[1] == 0 for child in children)
 
 
+def note(folder: Path, chat: Conversation, text: str, **options: Any) -> None:
+    """Append a message in a child, and leave a note of it for the parent."""
+    notes: list[Acknowledgement] = []
+    workers.noted(notes, str(os.getpid()), chat, text, **options)
+    (folder / f"{os.getpid()}-{uuid4()}.notes").write_bytes(pickle.dumps(notes))
+
+
+def noted_by_children(folder: Path) -> list[Acknowledgement]:
+    """Return the notes that children left, those of each child in its order."""
+    files = sorted(folder.glob("*.notes"), key=lambda path: path.stat().st_mtime_ns)
+    return [one for file in files for one in pickle.loads(file.read_bytes())]  # noqa: S301 - ours
+
+
 def look(path: Path) -> int:
     """Let another program open the file, count the events and close it."""
     script = (
@@ -93,12 +107,12 @@ def look(path: Path) -> int:
     return int(done.stdout)
 
 
-def test_parent_and_child_both_go_on(store: EventStore, chat: Conversation) -> None:
+def test_parent_and_child_both_go_on(store: EventStore, chat: Conversation, tmp_path: Path) -> None:
     """Each has connections of its own, and sees the events of the other."""
-    child = fork(lambda: chat.append(message("child"), expected_version=1))
-    assert succeeded(child)
-    assert chat.append(message("parent"), expected_version=2)[0].version == 3
-    assert list(store.verify()) == []
+    notes = [unknown("main", ["before"])]
+    assert succeeded(fork(lambda: note(tmp_path, chat, "child", expected_version=1)))
+    workers.noted(notes, "main", chat, "parent", expected_version=2)
+    workers.check_messages(store, notes + noted_by_children(tmp_path))
 
 
 def test_a_daemon_keeps_its_log_when_its_parent_is_gone(
@@ -146,16 +160,12 @@ def test_children_of_a_process_with_busy_threads(
             versions = [r.version for r in chat.events()]
             assert versions == list(range(1, len(versions) + 1))
 
-    def told(number: int) -> Path:
-        return tmp_path / f"told-{number}"
-
     def child(number: int) -> None:
-        own, mine, name = store.conversation(f"child-{number}"), [], f"child-{number}"
+        own = store.conversation(f"child-{number}")
         for n in range(3):
-            workers.noted(mine, name, own, f"{name}.{n}", expected_version=n)
-            workers.noted(mine, name, chat, f"{name}.{n} in chat")
+            note(tmp_path, own, f"{own.id}.{n}", expected_version=n)
+            note(tmp_path, chat, f"{own.id}.{n} in chat")
         assert [r.version for r in own.events()] == [1, 2, 3]
-        told(number).write_bytes(pickle.dumps(mine))
 
     count = 10 * workers.LONG
 
@@ -168,10 +178,9 @@ def test_children_of_a_process_with_busy_threads(
 
     results = run_concurrently(lambda: write(1), lambda: write(2), read, read, forks)
     assert results == [None] * 5
-    for number in range(count):
-        notes += pickle.loads(told(number).read_bytes())  # noqa: S301 - our own
-    workers.check_messages(store, notes)
-    assert len([note for note in notes if note.writer == "child-0" and note.places]) == 6
+    children = noted_by_children(tmp_path)
+    assert len([one for one in children if one.places]) == 6 * count
+    workers.check_messages(store, notes + children)
 
 
 def test_grandchildren_and_closed_stores(store: EventStore, chat: Conversation) -> None:
@@ -283,23 +292,27 @@ def test_a_fork_that_python_does_not_see_is_noticed(path: Path, *, appends: bool
 
 def test_many_stores_are_forked_together(tmp_path: Path) -> None:
     """Threads may fork at the same moment."""
-    stores = [EventStore.open(f"sqlite:///{tmp_path / name}") for name in ("a.db", "b.db", "c.db")]
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder in folders:
+        folder.mkdir()
+    stores = [EventStore.open(f"sqlite:///{folder}/agent.db") for folder in folders]
 
     def child() -> None:
-        for store in stores:
-            store.conversation("chat").append(message())
+        for store, folder in zip(stores, folders, strict=True):
+            note(folder, store.conversation("chat"), f"child {os.getpid()}")
 
     def forks() -> bool:
         return succeeded(*(fork(child) for _ in range(3)))
 
     assert run_concurrently(*[forks] * 4) == [True] * 4
-    for store in stores:
+    for store, folder in zip(stores, folders, strict=True):
         assert store.conversation("chat").version == 12
+        workers.check_messages(store, noted_by_children(folder))
         store.close()
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_fork_does_not_wait_for_a_server(server: Server, *, gone: bool) -> None:
+def test_a_fork_does_not_wait_for_a_server(server: Server, tmp_path: Path, *, gone: bool) -> None:
     """An append may wait for an unreachable server meanwhile; both processes append later."""
     asking, forked = threading.Event(), threading.Event()
 
@@ -310,7 +323,8 @@ def test_a_fork_does_not_wait_for_a_server(server: Server, *, gone: bool) -> Non
     url = server.database(migrated=True)
     with proxies.before(server, url) as (proxy, through), EventStore.open(through) as store:
         chat = store.conversation("chat")
-        chat.append(message("before"))
+        notes: list[Acknowledgement] = []
+        workers.noted(notes, "main", chat, "before")
         if gone:
             asking = proxy.refused
             proxy.refusing = True
@@ -319,12 +333,12 @@ def test_a_fork_does_not_wait_for_a_server(server: Server, *, gone: bool) -> Non
             proxy.strike(proxies.at(b"UPDATE toolledger_lanes", hears_nothing))
 
         def append() -> bool:
-            chat.append(message("parent"))
+            workers.noted(notes, "main", chat, "parent")
             return forked.is_set()
 
         def forks() -> bool:
             asking.wait()
-            child = fork(lambda: chat.append(message("child")))
+            child = fork(lambda: note(tmp_path, chat, "child"))
             forked.set()
             proxy.refusing = False
             if not gone:
@@ -333,4 +347,4 @@ def test_a_fork_does_not_wait_for_a_server(server: Server, *, gone: bool) -> Non
 
         assert run_concurrently(append, forks) == [True, True]
         assert chat.version == 3
-        assert list(store.verify()) == []
+        workers.check_messages(store, notes + noted_by_children(tmp_path))
