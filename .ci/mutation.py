@@ -90,7 +90,17 @@ SAME = {
         "self._backend.check_names(self._tenant, conversation_id)",
         "self._backend.check_names(self._tenant, conversation_id) -> nothing",
     ): "SQLite takes names of any length; tests of the servers notice it",
+    (
+        "eventstore/domain/codec.py",
+        "if tag in EVENT_CLASSES and schema < SCHEMAS[tag]:",
+        "schema < SCHEMAS[tag] -> schema <= SCHEMAS[tag]",
+    ): "a payload of the newest schema was decoded above",
     ("eventstore/subscriptions/feed.py", "lane = -1", "1 -> 2"): "no lane has either number",
+    (
+        "eventstore/subscriptions/feed.py",
+        "LostPlace(lane, place.positions.get(lane, 0), place.anchors.get(lane), found.get(lane))",
+        "0 -> 1",
+    ): "a place has a position for each of its anchors",
     (
         "projections/history/collapse.py",
         "if len(ended) > 1:",
@@ -101,6 +111,16 @@ SAME = {
         "next(self._feed(lane, at, 0, ((lane, event_id),) if at else ()), None)",
         "0 -> 1",
     ): "an event is read, and passed over",
+    (
+        "projections/projector/worker.py",
+        "self._lanes[generation, lane] = state",
+        "self._lanes[generation, lane] = state -> nothing",
+    ): "what is not in memory is read from the tables",
+    (
+        "projections/projector/worker.py",
+        "one_by_one = False",
+        "False -> True",
+    ): "events that are folded one by one give the same, slower",
     (
         "projections/projector/worker.py",
         "remaining.rotate(_random.randrange(max(len(remaining), 1)))",

@@ -139,7 +139,6 @@ class SqlStorage(Reader):
         self._digests: dict[str, tuple[int, bytes]] = {}  # conversation id -> version, digest there
         self._digests_now: dict[str, tuple[int, bytes]] = {}  # the same, after the transaction
         self._seen_now: dict[int, tuple[int, str]] = {}  # what it wrote last in each lane
-        self._commit_statement = "COMMIT"
 
     def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
         """Store the drafts of the requests; see `Storage.append`."""
