@@ -98,6 +98,11 @@ SAME = {
     ("eventstore/subscriptions/feed.py", "lane = -1", "1 -> 2"): "no lane has either number",
     (
         "eventstore/subscriptions/feed.py",
+        "self._place = self._place.after(page[-1:])",
+        "1 -> 2",
+    ): "a page is of one lane, and its last event counts",
+    (
+        "eventstore/subscriptions/feed.py",
         "LostPlace(lane, place.positions.get(lane, 0), place.anchors.get(lane), found.get(lane))",
         "0 -> 1",
     ): "a place has a position for each of its anchors",

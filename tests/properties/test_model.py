@@ -9,6 +9,7 @@ ONE_EACH = Size(groups=(((0, 0),), ((1, 0),)), lanes=1)
 IN_ONE_LANE = Size(groups=(((0, 0),), ((1, 0), (2, 0))), lanes=1)
 GROUPED = Size(groups=(((0, 0), (1, 1)), ((2, 0),)))
 THREE = Size(groups=(((0, 0),), ((1, 0),), ((2, 1),)))
+REPEATED = Size(groups=(((0, 0),), ((1, 0),), ((2, 0),)), lanes=1)
 EVERY_SIZE = [ONE_EACH, IN_ONE_LANE, GROUPED, pytest.param(THREE, marks=pytest.mark.slow)]
 
 
@@ -19,6 +20,15 @@ def test_no_order_of_actions_breaks_a_rule(size: Size, follower: Follower) -> No
     states, way, rule = search(size, follower)
     assert (way, rule) == ([], None)
     assert states > 500
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="an anchor is an id, and does not tell what stands before its event")
+@pytest.mark.parametrize("follower", Follower)
+def test_an_event_that_is_repeated_at_its_old_position_hides_no_loss(follower: Follower) -> None:
+    """Its COMMIT was not answered, a copy was restored, and another event came before it."""
+    _, way, rule = search(REPEATED, follower)
+    assert (way, rule) == ([], None)
 
 
 @pytest.mark.parametrize(
