@@ -141,16 +141,17 @@ def _way(came: dict[State, tuple[State, str] | None], state: State) -> list[str]
 
 def violated(state: State, size: Size) -> str | None:
     """Return a rule that does not hold in a state."""
-    stored = [event for lane in state.lanes for _, event in lane]
-    if len(set(stored)) < len(stored):
+    events = [event for lane in state.lanes for _, event in lane]
+    stored = set(events)
+    if len(stored) < len(events):
         return "an event is stored once"
     for lane in state.lanes:
         if [position for position, _ in lane] != list(range(1, len(lane) + 1)):
             return "positions have no gaps"
     for group in size.groups:
-        if 0 < len({event for event, _ in group} & set(stored)) < len(group):
+        if 0 < len({event for event, _ in group} & stored) < len(group):
             return "a group is stored whole"
-    if not state.acknowledged <= set(stored):
+    if not state.acknowledged <= stored:
         return "what was acknowledged is stored"
     if state.overwritten:
         return "nobody writes over a loss that is not accepted"
@@ -231,21 +232,22 @@ def _write(
             yield "a person accepts the loss", state._replace(accepted=True)
     elif writer.doing == "commit":
         free = state._replace(locked=tuple(-1 if was == number else was for was in state.locked))
+        settle = Writer("settle", writer.read)
         done = free._replace(lanes=_stored(state.lanes, group, writer.read))
         told = done._replace(acknowledged=done.acknowledged | events)
         yield f"{name} commits and is told", _with(told, number, Writer("done"))
         yield (
             f"{name} commits, the answer is lost",
-            _with(done, number, Writer("settle", writer.read)),
+            _with(done, number, settle),
         )
         yield (
             f"the COMMIT of {name} never arrives",
-            _with(free, number, Writer("settle", writer.read)),
+            _with(free, number, settle),
         )
         warned = free._replace(
             acknowledged=free.acknowledged | (events if bug is Bug.WARNING else frozenset())
         )
-        after = Writer("done") if bug is Bug.WARNING else Writer("settle", writer.read)
+        after = Writer("done") if bug is Bug.WARNING else settle
         yield f"{name} is warned, and a failover takes it back", _with(warned, number, after)
     elif writer.doing == "settle":
         stored = {event for lane in state.lanes for _, event in lane}
