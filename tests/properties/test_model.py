@@ -26,7 +26,7 @@ def test_no_order_of_actions_breaks_a_rule(size: Size, follower: Follower) -> No
 @pytest.mark.xfail(reason="an anchor is an id, and does not tell what stands before its event")
 @pytest.mark.parametrize("follower", Follower)
 def test_an_event_that_is_repeated_at_its_old_position_hides_no_loss(follower: Follower) -> None:
-    """Its COMMIT was not answered, a copy was restored, and another event came before it."""
+    """The COMMIT was not answered, a copy was restored, and another event came before it."""
     _, way, rule = search(REPEATED, follower)
     assert (way, rule) == ([], None)
 

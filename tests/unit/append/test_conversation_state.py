@@ -13,7 +13,14 @@ from eventstore.append.conversation_state import ConversationState, StagedEvents
 from eventstore.append.encoding import encode_event
 from eventstore.append.event_ids import event_ids
 from eventstore.domain.calls import FunctionCall, FunctionResponse
-from eventstore.domain.events import Event, MessageAdded, ToolCompleted, ToolPending, UnknownEvent
+from eventstore.domain.events import (
+    Event,
+    MessageAdded,
+    ModelResponded,
+    ToolCompleted,
+    ToolPending,
+    UnknownEvent,
+)
 from eventstore.domain.fingerprint import digest
 from eventstore.domain.statuses import Rejected
 from eventstore.domain.tool import Tool
@@ -42,6 +49,14 @@ LIFE = (
     running("3"),
     completed("3"),
 )
+
+
+RESPONDED = ModelResponded("openai", "gpt-5")
+
+
+def in_turn(turn: int, index: int = 0) -> ToolPending:
+    """Return a call in a turn."""
+    return ToolPending(FunctionCall("search", {}, f"{turn}.{index}"), turn=turn, index=index)
 
 
 def state_of(*events: Event) -> ConversationState:
@@ -204,6 +219,34 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
 def test_calls_in_a_row_share_a_turn(events: list[Event], place: tuple[int, int]) -> None:
     """A message, a start or a result ends a turn; an assistant's message begins one."""
     assert state_of(*events).next_turn() == place
+
+
+@pytest.mark.parametrize(
+    ("events", "waiting"),
+    [
+        ([RESPONDED], 1),
+        ([RESPONDED, in_turn(1)], None),
+        ([in_turn(1), RESPONDED], None),
+        ([in_turn(1), RESPONDED, RESPONDED], 3),
+        ([in_turn(1), RESPONDED, in_turn(1, 1), RESPONDED], 4),
+        ([in_turn(1), RESPONDED, in_turn(2), RESPONDED], None),
+        ([RESPONDED, in_turn(1), RESPONDED], 3),
+    ],
+)
+def test_a_response_waits_for_its_turn_if_the_last_one_has_its_own(
+    events: list[Event], waiting: int | None
+) -> None:
+    """A response that says the same completes it until that begins."""
+    found = state_of(*events).waiting_response(RESPONDED)
+    assert found == (None if waiting is None else (waiting, RESPONDED))
+
+
+def test_the_last_response_is_kept_with_what_completed_it() -> None:
+    """A completion of another response, or of none that was seen, changes nothing."""
+    of_it, of_another = (ModelResponded(latency=n, completes=n) for n in (1, 7))
+    state = state_of(RESPONDED, of_another, of_it, of_another)
+    assert state.last_response == (1, RESPONDED.completed_by(of_it))
+    assert state_of(of_another).last_response is None
 
 
 def test_a_call_joins_behind_the_place_that_the_last_one_was_given() -> None:

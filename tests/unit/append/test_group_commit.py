@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -315,6 +316,20 @@ def test_each_append_of_a_group_is_told_why_its_outcome_is_unknown(
         assert isinstance(error, OutcomeUnknown)
         assert error.event_ids == tuple(recorded.event_id for recorded in chat.events())
         assert error.__cause__ is cause
+
+
+def test_an_append_that_is_repeated_with_its_ids_stores_what_is_new(store: EventStore) -> None:
+    """The log says which of its events it holds, whatever came between."""
+    chat, ids = store.conversation("a"), [uuid4().hex for _ in range(3)]
+    events = [message(text) for text in "xyz"]
+    chat.append(*events[:2], event_ids=ids[:2])
+    chat.append(message())
+    for _ in range(2):
+        told = chat.append(*events, event_ids=ids)
+        assert [(one.version, one.event_id) for one in told] == list(
+            zip((1, 2, 4), ids, strict=True)
+        )
+    assert chat.version == 4
 
 
 @pytest.mark.parametrize("after", [False, True])
