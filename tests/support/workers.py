@@ -113,7 +113,7 @@ def append_without_end(url: str, seed: int, pipe: Connection) -> None:
             texts = [f"{seed}.{number + n}" for n in range(chance.choice([1, 1, 1, 3, 20]))]
             number += len(texts)
             padding = "x" * chance.choice([0, 100, 3000])
-            append_telling(pipe.send, writer, chat, *(message(f"{one} {padding}") for one in texts))
+            append_noting(pipe.send, writer, chat, *(message(f"{one} {padding}") for one in texts))
 
 
 def run_calls(url: str, worker: str, calls: int) -> int:
@@ -234,25 +234,25 @@ def append_in_handler(url: str, rounds: int) -> list[str]:
 # notes of appends
 
 
-def append_telling(
-    tell: Callable[[Acknowledgement], object], writer: str, chat: Conversation, *events: Event
+def append_noting(
+    note: Callable[[Acknowledgement], object], writer: str, chat: Conversation, *events: Event
 ) -> None:
-    """Append events, and tell of it before and after.
+    """Append events, and note it before and after.
 
     Raises:
-        StoreFull: the append was refused, and told as such.
+        StoreFull: the append was refused, and is noted as such.
     """
     ids = [uuid4().hex for _ in events]
-    tell(unknown(writer, ids))
+    note(unknown(writer, ids))
     try:
         recorded = chat.append(*events, event_ids=ids)
     except StoreFull:  # "nothing was written"
-        tell(refused(writer, ids))
+        note(refused(writer, ids))
         raise
-    tell(acknowledged(writer, recorded))
+    note(acknowledged(writer, recorded))
 
 
-def told(writer: str, *chats: Conversation, after: int = 0) -> list[Acknowledgement]:
+def notes_of(writer: str, *chats: Conversation, after: int = 0) -> list[Acknowledgement]:
     """Return the notes of a writer that is alone in its conversations, and whose calls returned.
 
     The verbs of tools return no events: the writer looks at the log for their places.

@@ -259,18 +259,18 @@ def test_a_vacuum_beside_an_open_store_loses_nothing(path: Path) -> None:
     url = f"sqlite:///{path}"
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        notes = workers.told("ada", chat)
-        workers.append_telling(notes.append, "ada", chat, message())
+        notes = workers.notes_of("ada", chat)
+        workers.append_noting(notes.append, "ada", chat, message())
         connection = sqlite.driver().connect(str(path))
         connection.execute("CREATE TABLE toolledger_ballast AS SELECT * FROM toolledger_events")
         connection.close()
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        workers.append_telling(notes.append, "ada", chat, message())
+        workers.append_noting(notes.append, "ada", chat, message())
         connection = sqlite.driver().connect(str(path))
         connection.execute("DROP TABLE toolledger_ballast")
         connection.execute("VACUUM")
         connection.close()
-        workers.append_telling(notes.append, "ada", chat, message())
+        workers.append_noting(notes.append, "ada", chat, message())
     with EventStore.open(url) as store:
         assert workers.check_log(store, notes) == EVENTS + 3

@@ -54,7 +54,7 @@ Notes = list[Acknowledgement]
 
 def append(chat: Conversation, notes: Notes, count: int = 1, size: int = 500) -> None:
     """Append some events, and note it."""
-    workers.append_telling(notes.append, "ada", chat, *[message("x" * size)] * count)
+    workers.append_noting(notes.append, "ada", chat, *[message("x" * size)] * count)
 
 
 def fill(chat: Conversation, notes: Notes, batch: int, size: int = 500) -> None:
@@ -113,7 +113,7 @@ def test_a_call_on_a_full_disk_is_left_as_it_was(store: EventStore) -> None:
     chat = store.conversation("chat")
     tool = chat.request("pay")
     pragma(store, f"max_page_count = {pragma(store, 'page_count')[0]}")
-    notes = workers.told("ada", chat)
+    notes = workers.notes_of("ada", chat)
     fill(chat, notes, 1)
     fill(chat, notes, 1, size=0)
     ran = []

@@ -94,7 +94,7 @@ def dispatch_without_end(url: str, books: str, seed: int, kind: str, pipe: Conne
                 import asyncio  # as late as the library does
 
                 asyncio.run(AsyncDispatcher(awaited(chat), tools).dispatch(given))
-            pipe.send(workers.told(str(seed), chat, after=before))
+            pipe.send(workers.notes_of(str(seed), chat, after=before))
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
@@ -175,7 +175,7 @@ def dispatch_interrupted(url: str, books: str, rounds: int) -> int:
                 if tool.response is not None:
                     assert paid[tool.id] == 1
             resume(store, bank, chat.id)
-            witness.hear([workers.told("main", chat)])
+            witness.hear([workers.notes_of("main", chat)])
         witness.look(store)
     assert max(bank.payments().values()) == 1
     return cut

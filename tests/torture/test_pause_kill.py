@@ -212,7 +212,7 @@ def pause_without_end(url: str, books: str, seed: int, kind: str, pipe: Connecti
                 if chance.random() < 0.8:
                     chat.approve(call_id, by="grace")
             run(kind, chat, bank, ids)
-            pipe.send(workers.told(str(seed), chat, after=before))
+            pipe.send(workers.notes_of(str(seed), chat, after=before))
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
