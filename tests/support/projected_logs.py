@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from support.statements import LAST_OF_A_BATCH, before_statements
-from support.workers import told
+from support.workers import notes_of
 
 from eventstore import (
     ErrorKind,
@@ -302,13 +302,13 @@ def rebuild(url: str, tables: str) -> int:
 
 
 def write(url: str, seed: int, moves: int) -> list[Acknowledgement]:
-    """Act at random in five conversations of its own; return what was told."""
+    """Act at random in five conversations of its own; return its notes."""
     chance = random.Random(seed)
     own = range(seed * 5, seed * 5 + 5)
     with EventStore.open(url) as store:
         for _ in range(moves):
             act(store, (own[chance.randrange(5)], *random_move(chance)))
-        return told(str(seed), *(store.conversation(f"chat{number}") for number in own))
+        return notes_of(str(seed), *(store.conversation(f"chat{number}") for number in own))
 
 
 def project_forever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:
