@@ -171,11 +171,6 @@ SAME = {
         "if position > dict(self._store.end().positions).get(lane, 0):",
         "0 -> 1",
     ): "every lane has a counter",
-    (
-        "projections/projector/worker.py",
-        "head = dict(self._store.end().positions).get(lane, 0)",
-        "0 -> 1",
-    ): "every lane has a counter",
 }
 """Why a change of a line is none: by the file, the line and the change."""
 
