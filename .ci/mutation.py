@@ -82,6 +82,9 @@ SAME = {
         "if recorded.version <= self.version:",
         "recorded.version <= self.version -> recorded.version < self.version",
     ): "the last event, taken in again, is illegal or says the same",
+    ("eventstore/append/conversation_state.py", "ids_given: bool = False,", "False -> True"): (
+        "every append says whether its ids were given"
+    ),
     (
         "eventstore/storage/sql/storage.py",
         "self._ours_since[lane] = heads[lane]",
