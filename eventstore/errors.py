@@ -189,8 +189,8 @@ class OutcomeUnknown(StorageError):
 
     The server did not answer its COMMIT in time, or stopped waiting for its standbys; or the disk
     failed under SQLite's COMMIT. Append the same events again with these `event_ids` (32 hex digits
-    each): they are stored once, whatever became of the first try. There are none where the log had
-    the events already; then the call is simply repeated.
+    each): they are stored once, whatever became of the first try. `event_ids` is empty if the
+    log had the events already: repeat the call as it was.
     """
 
     def __init__(self, reason: str, event_ids: tuple[str, ...] = ()) -> None:

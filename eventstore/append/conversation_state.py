@@ -154,8 +154,7 @@ class ConversationState:
             if recorded.version != self.version + 1:
                 self._note_damaged(recorded, f"it follows version {self.version}")
             self.version = recorded.version
-            if recorded.recorded_at > self.newest:  # noqa: PLR1730 - faster than max()
-                self.newest = recorded.recorded_at
+            self.newest = max(self.newest, recorded.recorded_at)
             event = recorded.event
             if recorded.call_id and not isinstance(event, MessageAdded):
                 self._evolve(recorded)
@@ -195,8 +194,8 @@ class ConversationState:
             if type(event) is UnknownEvent:
                 self._note_unreadable(number, event)
             self._follow_turn(event, number)
-        for draft in staged.drafts[:1]:  # they have one time
-            self.newest = max(self.newest, draft.recorded_at)
+        if staged.drafts:  # they have one time
+            self.newest = max(self.newest, staged.drafts[0].recorded_at)
         self.version = version
         self.as_of = as_of
 

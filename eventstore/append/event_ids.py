@@ -39,9 +39,9 @@ def event_ids(count: int, at: int) -> list[bytes]:
 
 
 def minted_at(event_id: bytes) -> int | None:
-    """Return the microsecond at which the library made an id; None for an id of another's.
+    """Return the microsecond at which the library made an id; None for one that it did not make.
 
-    One in eight UUIDv7 of others looks like the library's.
+    One in eight UUIDv7 from elsewhere looks like the library's.
     """
     high, low = _layout.unpack(event_id)
     at = (high >> 16) * 1000 + (high >> 2 & 0x3FF)

@@ -51,7 +51,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from math import inf
 from threading import Lock, RLock, get_ident
 from time import monotonic
 from typing import TypeVar
@@ -453,17 +452,17 @@ def _lasting(pending: PendingAppend, outcome: AppendOutcome, storage: Storage) -
 def _stored_ids(pending: PendingAppend, storage: Storage) -> AbstractSet[bytes]:
     """Return which of the ids given for an append its conversation has.
 
-    The library's own are in no index: they are looked for among all events. Their time is that of
-    recording, so that one that is newer than all events needs no look.
+    Those that the library made are in no index: they are looked for among all events. Each has its
+    time of recording, so that one that is newer than all events needs no look.
     """
-    name = pending.conversation_id
+    name, newest = pending.conversation_id, pending.state.newest
     stored = storage.known_ids(name, pending.event_ids).keys()
-    others = {event_id for event_id in pending.event_ids if event_id not in stored}
-    times = [at for event_id in others if (at := minted_at(event_id)) is not None]
-    if min(times, default=inf) > pending.state.newest:
+    times = {event_id: minted_at(event_id) for event_id in set(pending.event_ids) - stored}
+    sought = {event_id for event_id, at in times.items() if at is not None and at <= newest}
+    if not sought:
         return stored
     there = (bytes.fromhex(recorded.event_id) for recorded in storage.conversation(name))
-    return stored | others.intersection(there)
+    return stored | sought.intersection(there)
 
 
 def _finish_unknown(error: OutcomeUnknown, group: Sequence[PendingAppend]) -> None:

@@ -70,8 +70,8 @@ def _begin(
 def run(arguments: list[str] | None = None) -> int:
     """Run a command, and return the status to exit with."""
     # Python has None for a stream that was closed before (`>&-`).
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the end
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # escape what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
@@ -136,6 +136,5 @@ def _without_secrets(line: str, arguments: list[str]) -> str:
         if quoted.search(line):
             from eventstore.engines import shown_url  # loads SQLAlchemy
 
-            shown = shown_url(each)
-            line = quoted.sub(lambda _: shown, line)  # noqa: B023 - called at once
+            line = quoted.sub(shown_url(each).replace("\\", r"\\"), line)
     return line

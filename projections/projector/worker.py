@@ -40,15 +40,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from eventstore import (
-    Cursor,
-    CursorLost,
-    EventStore,
-    Feed,
-    LostPlace,
-    Recorded,
-    StorageError,
-)
+from eventstore import Cursor, CursorLost, EventStore, Feed, LostPlace, Recorded, StorageError
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase, Refused, ServerLost
 from projections.projector.generations import Definition, Generations, pause

@@ -19,7 +19,7 @@ def test_no_order_of_actions_breaks_a_rule(size: Size, follower: Follower) -> No
     """All states are visited: lost answers, failovers, killed projectors and a restore."""
     states, way, rule = search(size, follower)
     assert (way, rule) == ([], None)
-    assert states > 500
+    assert states > 800
 
 
 @pytest.mark.slow
@@ -32,19 +32,24 @@ def test_an_event_that_is_repeated_at_its_old_position_hides_no_loss(follower: F
 
 
 @pytest.mark.parametrize(
-    ("bug", "follower", "rule"),
+    ("bug", "follower", "longest", "rule"),
     [
-        (Bug.NO_LOCK, Follower.READER, "positions have no gaps"),
-        (Bug.WARNING, Follower.READER, "what was acknowledged is stored"),
-        (Bug.BLIND_RETRY, Follower.READER, "an event is stored once"),
-        (Bug.EARLY_CHECKPOINT, Follower.PROJECTOR, "each event is applied exactly once"),
-        (Bug.NO_ANCHOR, Follower.READER, "a reader sees each event of a lane, once and in order"),
-        (Bug.PASSED_OVER, Follower.PROJECTOR, "each event is applied exactly once"),
-        (Bug.NOT_ACCEPTED, Follower.READER, "nobody writes over a loss that is not accepted"),
+        (Bug.NO_LOCK, Follower.READER, 8, "positions have no gaps"),
+        (Bug.WARNING, Follower.READER, 8, "what was acknowledged is stored"),
+        (Bug.BLIND_RETRY, Follower.READER, 8, "an event is stored once"),
+        (Bug.EARLY_CHECKPOINT, Follower.PROJECTOR, 8, "each event is applied exactly once"),
+        (
+            Bug.NO_ANCHOR,
+            Follower.READER,
+            8,
+            "a reader sees each event of a lane, once and in order",
+        ),
+        (Bug.PASSED_OVER, Follower.PROJECTOR, 10, "each event is applied exactly once"),
+        (Bug.NOT_ACCEPTED, Follower.READER, 8, "nobody writes over a loss that is not accepted"),
     ],
 )
-def test_a_planted_bug_is_found(bug: Bug, follower: Follower, rule: str) -> None:
+def test_a_planted_bug_is_found(bug: Bug, follower: Follower, longest: int, rule: str) -> None:
     """The search ends at the rule that it breaks, and tells the way there."""
     _, way, broken = search(IN_ONE_LANE, follower, bug)
     assert broken == rule
-    assert 2 <= len(way) <= 10
+    assert 2 <= len(way) <= longest

@@ -30,7 +30,7 @@ class Bug(Enum):
 
 
 class Follower(Enum):
-    """Who follows the log; one at a time is enough, as neither changes what the other sees."""
+    """What follows the log; one at a time is enough, as neither changes what the other sees."""
 
     READER = "a reader with a cursor"
     PROJECTOR = "a projector with rows and a checkpoint"
@@ -236,14 +236,8 @@ def _write(
         done = free._replace(lanes=_stored(state.lanes, group, writer.read))
         told = done._replace(acknowledged=done.acknowledged | events)
         yield f"{name} commits and is told", _with(told, number, Writer("done"))
-        yield (
-            f"{name} commits, the answer is lost",
-            _with(done, number, settle),
-        )
-        yield (
-            f"the COMMIT of {name} never arrives",
-            _with(free, number, settle),
-        )
+        yield f"{name} commits, the answer is lost", _with(done, number, settle)
+        yield f"the COMMIT of {name} never arrives", _with(free, number, settle)
         warned = free._replace(
             acknowledged=free.acknowledged | (events if bug is Bug.WARNING else frozenset())
         )
@@ -276,9 +270,7 @@ def _with(state: State, number: int, writer: Writer) -> State:
 def _read(state: State, bug: Bug | None) -> Iterator[tuple[str, State]]:
     for lane, stored in enumerate(state.lanes):
         at = state.cursor[lane][0]
-        if (
-            _is_lost(state.cursor[lane], stored) and bug is not Bug.NO_ANCHOR
-        ):  # CursorLost: the reader begins anew
+        if _is_lost(state.cursor[lane], stored) and bug is not Bug.NO_ANCHOR:  # CursorLost
             anew = state._replace(
                 cursor=_replaced(state.cursor, lane, (0, -1)), seen=_replaced(state.seen, lane, ())
             )
@@ -330,12 +322,8 @@ def _restore(state: State) -> Iterator[tuple[str, State]]:
         yield "a copy is made", state._replace(copy=state.lanes)
     elif all(holder == -1 for holder in state.locked) and state.copy != state.lanes:
         kept = {event for lane in state.copy for _, event in lane}
-        yield (
-            "the copy is restored",
-            state._replace(
-                lanes=state.copy,
-                acknowledged=state.acknowledged & kept,
-                copy=None,
-                restored=True,
-            ),
+        acknowledged = state.acknowledged & kept
+        restored = state._replace(
+            lanes=state.copy, acknowledged=acknowledged, copy=None, restored=True
         )
+        yield "the copy is restored", restored

@@ -347,7 +347,7 @@ def test_a_repeat_that_another_just_stored_is_recognised(
         assert meddler.verb == ""
 
 
-def test_an_id_that_is_younger_than_all_events_is_not_looked_for(
+def test_an_id_that_is_newer_than_all_events_is_not_looked_for(
     store: EventStore, meddler: Meddler
 ) -> None:
     """An append with a new id does not read the conversation."""

@@ -310,7 +310,7 @@ def _connect_to_primary(
 
 
 def _values(options: Iterable[Any]) -> dict[str, str]:
-    """Return the values of libpq's options by their names; an empty text is none."""
+    """Return the values of libpq's options by their names, "" for an option without a value."""
     return {
         option.keyword.decode(): (option.val or b"").decode(errors="replace") for option in options
     }

@@ -49,7 +49,7 @@ from eventstore.storage.sql.schema import event_ids, events, fingerprints, lanes
 from eventstore.storage.sql.storage import ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import Table
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -195,50 +195,55 @@ class PostgresqlStorage(NotifyingStorage):
         """
         self._is_unproven = True
         try:
-            while time.monotonic() < deadline:
-                self._writer()
-                if self._is_proven(self._connection(), deadline):
-                    self._is_unproven = False
-                    return
+            self._is_unproven = not self._is_proven(self._ready_connection, deadline)
         except self._driver.Error as error:
             self._forget_positions()
             self._roll_back(lost=True)
             reason = f"{_UNPROVEN} ({self._backend.translate(error)})"
             raise OutcomeUnknown(reason, event_ids) from error
-        raise OutcomeUnknown(f"{self._backend.translate(StorageError(_UNPROVEN))}", event_ids)
+        if self._is_unproven:
+            raise self._unproven(event_ids)
 
-    def _is_proven(self, connection: Any, deadline: float) -> bool:
-        """Return whether standbys have all that was committed before on a connection's server."""
-        before = self._notices.unreplicated_commits
-        with CancelledAt(connection, deadline):
-            connection.execute(f"{self._backend.begin}; {PROOF}; COMMIT", prepare=False)
-        return self._notices.unreplicated_commits == before
+    def _is_proven(self, connect: Callable[[], Any], deadline: float) -> bool:
+        """Return whether standbys have all that was committed before, by a monotonic time.
 
-    def _wait_until_lasting(self, cursor: DBAPICursor, event_ids: Iterable[bytes]) -> None:
+        `connect` returns the connection for each try.
+        """
+        while time.monotonic() < deadline:
+            connection, before = connect(), self._notices.unreplicated_commits
+            with CancelledAt(connection, deadline):
+                connection.execute(f"{self._backend.begin}; {PROOF}; COMMIT", prepare=False)
+            if self._notices.unreplicated_commits == before:
+                return True
+        return False
+
+    def _unproven(self, event_ids: tuple[str, ...] = ()) -> OutcomeUnknown:
+        return OutcomeUnknown(f"{self._backend.translate(StorageError(_UNPROVEN))}", event_ids)
+
+    def _ready_connection(self) -> Any:
+        """Return the connection for writing, with no transaction open."""
+        self._writer()
+        return self._connection()
+
+    def _wait_until_lasting(self, cursor: DBAPICursor) -> None:
         """Prove what was found, on the server that has it, where a failover might take it back.
 
         Raises:
             OutcomeUnknown: it cannot be proven in time.
         """
-        super()._wait_until_lasting(cursor, event_ids)
+        super()._wait_until_lasting(cursor)
         if self._backend.durability != "full":
             return
         connection: Any = cursor.connection
-        if not (self._is_unproven or connection.execute(IS_AWAITED).fetchone()[0]):
-            return
-        deadline = self._watched().deadline
-        while time.monotonic() < deadline:
-            if self._is_proven(connection, deadline):
-                return
-        ids = tuple(event_id.hex() for event_id in event_ids)
-        raise OutcomeUnknown(f"{self._backend.translate(StorageError(_UNPROVEN))}", ids)
+        is_awaited = self._is_unproven or connection.execute(IS_AWAITED).fetchone()[0]
+        if is_awaited and not self._is_proven(lambda: connection, self._watched().deadline):
+            raise self._unproven()
 
     # the single statement
 
     def _statements(self) -> _Prepared | None:
         """Return the statements, prepared on the writer's connection; None where that fails."""
-        self._writer()
-        connection = self._connection()
+        connection = self._ready_connection()
         if connection.prepare_threshold is None:  # a pooler is between: see `Postgresql.pooled`
             return None
         prepared = self._prepared

@@ -277,7 +277,7 @@ class Reader(Connections):
                     if row:
                         known[event_id] = row[0]
                 if known:
-                    self._wait_until_lasting(cursor, known)
+                    self._wait_until_lasting(cursor)
             return known
 
         return self.retrying(read)
@@ -294,9 +294,8 @@ class Reader(Connections):
                 row = cursor.fetchone()
                 if row is None:
                     return None
-                event_id = bytes(row[0])
-                self._wait_until_lasting(cursor, [event_id])
-                return event_id
+                self._wait_until_lasting(cursor)
+                return bytes(row[0])
 
         return self.retrying(read)
 
@@ -362,7 +361,7 @@ class Reader(Connections):
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""
 
-    def _wait_until_lasting(self, cursor: DBAPICursor, event_ids: Iterable[bytes]) -> None:  # noqa: ARG002 - see PostgreSQL's
+    def _wait_until_lasting(self, cursor: DBAPICursor) -> None:
         """Wait until neither a crash nor a failover can take back the events that were found."""
         self._wait_until_durable(cursor)
 

@@ -209,7 +209,8 @@ class SqlStorage(Reader):
         try:
             self._commit_statement = "COMMIT"
             if self._is_doubted:
-                self._check_seen(cursor)
+                self._check_seen(cursor, self._seen)
+                self._is_doubted = False
             if not self._sql.compound:
                 cursor.execute(self._backend.begin)
             done = write(cursor, requests)
@@ -316,7 +317,7 @@ class SqlStorage(Reader):
         base = self._claim_positions(cursor, lane, claimed)
         if base < self.known_end(lane, request):
             self.refuse_older(lane, base, request)
-        self._check_lanes(cursor, {lane: base})
+        self._check_changed(cursor, {lane: base})
         if key is None:
             key = self._find(cursor, request.conversation_id, lane)
         version = self._caught_up(cursor, key, request) if key else request.version
@@ -388,7 +389,7 @@ class SqlStorage(Reader):
             lane = lanes[name]
             if heads[lane] < self.known_end(lane, first):
                 self.refuse_older(lane, heads[lane], first)
-        self._check_lanes(cursor, heads)
+        self._check_changed(cursor, heads)
         keys = {
             name: self._keys.get(name) or self._find(cursor, name, lane)
             for name, lane in lanes.items()
@@ -512,27 +513,24 @@ class SqlStorage(Reader):
         self._is_doubted = True
         return super()._new_connection()
 
-    def _check_seen(self, cursor: DBAPICursor) -> None:
-        """Refuse to write where what was written or read before is not there any more.
+    def _check_seen(self, cursor: DBAPICursor, lanes: Iterable[int]) -> None:
+        """Refuse to write where what was written or read before is not in its place in the lanes.
 
         Raises:
             StoreCorrupt: another server has taken over, or an older copy.
         """
-        missing = self._missing(cursor, self._seen)
+        missing = self._missing(cursor, lanes)
         if missing is not None:
             self._refuse(str(missing))
-        self._is_doubted = False
 
-    def _check_lanes(self, cursor: DBAPICursor, heads: Mapping[int, int]) -> None:
-        """Refuse to write in lanes that others have written to, unless they have what was seen.
+    def _check_changed(self, cursor: DBAPICursor, heads: Mapping[int, int]) -> None:
+        """Check what was seen in the lanes that do not end where this storage left them.
 
         Raises:
-            StoreCorrupt: a file was put back in its place, and has grown since.
+            StoreCorrupt: see `_check_seen`.
         """
-        others = [lane for lane, head in heads.items() if head != self._last_written.get(lane)]
-        missing = self._missing(cursor, others) if others else None
-        if missing is not None:
-            self._refuse(str(missing))
+        last = self._last_written
+        self._check_seen(cursor, [lane for lane, head in heads.items() if head != last.get(lane)])
 
     def _is_ours(self, cursor: DBAPICursor) -> bool:
         """Return whether a new connection to read with finds what was seen before.
