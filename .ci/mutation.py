@@ -116,7 +116,7 @@ SAME = {
     ("eventstore/subscriptions/feed.py", "lane = -1", "1 -> 2"): "no lane has either number",
     (
         "eventstore/subscriptions/feed.py",
-        "found = storage.ids_at({lane: place.positions.get(lane, 0) for lane in asked})",
+        "found = storage.anchors_at({lane: place.positions.get(lane, 0) for lane in asked})",
         "0 -> 1",
     ): "a place has a position for each of its anchors",
     (
@@ -131,7 +131,7 @@ SAME = {
     ): "a page is of one lane, and its last event counts",
     (
         "eventstore/subscriptions/feed.py",
-        "LostPlace(lane, place.positions.get(lane, 0), place.anchors.get(lane), found.get(lane))",
+        "place.positions.get(lane, 0),",
         "0 -> 1",
     ): "a place has a position for each of its anchors",
     (
@@ -141,7 +141,7 @@ SAME = {
     ): "one that ended alone is kept, and nothing is left out",
     (
         "projections/projector/worker.py",
-        "next(self._feed(lane, at, 0, ((lane, event_id),) if at else ()), None)",
+        "next(self._feed(lane, at, 0, ((lane, kept),) if at else ()), None)",
         "0 -> 1",
     ): "an event is read, and passed over",
     (

@@ -232,7 +232,10 @@ class LostPlace(NamedTuple):
             place = f"version {self.position} of conversation {self.of!r}"
         else:
             place = f"position {self.position} of lane {self.of}"
-        return f"{place} had {_event_named(self.expected)}, and has {_event_named(self.found)} now"
+        there = _event_named(self.found)
+        if self.found is not None and self.found == self.expected:
+            there = "the same, recorded at another time,"
+        return f"{place} had {_event_named(self.expected)}, and has {there} now"
 
 
 def _event_named(event_id: str | None) -> str:

@@ -154,10 +154,10 @@ class Storage(Protocol):
         """Return the last position of each lane."""
         ...
 
-    def ids_at(self, positions: Mapping[int, int]) -> dict[int, str]:
-        """Return the id of the event at a position of each lane, of any tenant.
+    def anchors_at(self, positions: Mapping[int, int]) -> dict[int, str]:
+        """Return the anchor of the event at a position of each lane, of any tenant.
 
-        Ids are 32 hex digits. Lanes that have no event there are left out.
+        See `eventstore.domain.anchors`. Lanes that have no event there are left out.
         """
         ...
 

@@ -7,26 +7,26 @@ from typing import Self
 
 from eventstore.domain.arguments import check_version
 
-_WRITTEN = re.compile("([0-9]+)(?:-([0-9a-f]{32}))?")
+_WRITTEN = re.compile("([0-9]+)(?:-([0-9a-f]{32}(?:@-?[0-9]+)?))?")
 
 
 class ConversationCursor(int):
-    """A version of a conversation, and the id of the event there; `str()` to keep both.
+    """A version of a conversation, and the anchor of the event there; `str()` to keep both.
 
     A number alone is a cursor, too: it cannot tell whether the log was put back behind it.
     """
 
-    event_id: str | None
+    anchor: str | None
 
-    def __new__(cls, version: int, event_id: str | None = None) -> Self:
-        """Return a version with the id of its event."""
+    def __new__(cls, version: int, anchor: str | None = None) -> Self:
+        """Return a version with the anchor of its event."""
         self = super().__new__(cls, version)
-        self.event_id = event_id
+        self.anchor = anchor
         return self
 
     def __str__(self) -> str:
         version = int.__repr__(self)
-        return version if self.event_id is None else f"{version}-{self.event_id}"
+        return version if self.anchor is None else f"{version}-{self.anchor}"
 
     @classmethod
     def of(cls, after: int | str) -> ConversationCursor:

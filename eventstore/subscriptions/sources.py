@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
+from eventstore.domain.anchors import anchor_of, event_id_of, is_same
 from eventstore.domain.events import Recorded
 from eventstore.errors import CursorLost, LostPlace, StoreCorrupt
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
@@ -181,21 +182,22 @@ class ConversationSource:
 
     def _after(self, place: ConversationCursor) -> Iterator[Recorded]:
         """Return the events after a place, read together with the event there, to compare that."""
-        if place.event_id is None:
+        if place.anchor is None:
             return self._session.events(self._id, int(place))
         events = self._session.events(self._id, place - 1)
         there = next(events, None)
-        found = there.event_id if there is not None and there.version == place else None
-        if found != place.event_id:
+        found = anchor_of(there) if there is not None and there.version == place else None
+        if not is_same(place.anchor, found):
             self._session.storage.forget()
-            raise CursorLost([LostPlace(self._id, int(place), place.event_id, found)], "0")
+            lost = LostPlace(self._id, int(place), event_id_of(place.anchor), event_id_of(found))
+            raise CursorLost([lost], "0")
         return events
 
     def cursor(self, place: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:
         """Return a version, with the event there."""
         if not returned:
             return place
-        return ConversationCursor(returned[-1].version, returned[-1].event_id)
+        return ConversationCursor(returned[-1].version, anchor_of(returned[-1]))
 
     def seen(self, place: ConversationCursor) -> object:
         """Return the version."""

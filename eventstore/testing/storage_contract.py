@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 
 from eventstore.append.event_ids import event_ids
+from eventstore.domain.anchors import anchor_of
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     Event,
@@ -281,13 +282,15 @@ class StorageContract(ContractFixtures):
         """A cursor is compared by it; where no event stands, none is found."""
         for n in range(3):
             append(storage, f"chat-{n}", message("a"), message("b"))
-        ids = {(r.lane, r.position): r.event_id for r in all_events(storage)}
+        anchors = {(r.lane, r.position): anchor_of(r) for r in all_events(storage)}
         heads = storage.heads()
-        last = {lane: ids[lane, at] for lane, at in heads.items() if at}
-        assert storage.ids_at(heads) == last
-        assert storage.ids_at(dict.fromkeys(last, 1)) == {lane: ids[lane, 1] for lane in last}
-        assert storage.ids_at({lane: at + 1 for lane, at in heads.items()}) == {}
-        assert storage.ids_at({}) == {}
+        last = {lane: anchors[lane, at] for lane, at in heads.items() if at}
+        assert storage.anchors_at(heads) == last
+        assert storage.anchors_at(dict.fromkeys(last, 1)) == {
+            lane: anchors[lane, 1] for lane in last
+        }
+        assert storage.anchors_at({lane: at + 1 for lane, at in heads.items()}) == {}
+        assert storage.anchors_at({}) == {}
 
     @pytest.mark.parametrize("limit", [0, 1, 3, 100])
     def test_the_feed_stops_at_its_limit(self, storage: Storage, limit: int) -> None:
@@ -349,7 +352,7 @@ class StorageContract(ContractFixtures):
             lambda: all_events(storage),
             lambda: list(storage.by_fingerprint(bytes(16))),
             lambda: storage.known_ids("chat", [bytes(16)]),
-            lambda: storage.ids_at({0: 1}),
+            lambda: storage.anchors_at({0: 1}),
             lambda: list(storage.conversations()),
             storage.heads,
             lambda: list(storage.verify()),

@@ -10,7 +10,7 @@ from projections.projection import Anomaly
 class Totals(msgspec.Struct, gc=False, omit_defaults=True):
     """The JSON in the column `totals` of a checkpoint.
 
-    `last` is the position and the id of the last event that was applied. By it a log is noticed
+    `last` is the position and the anchor of the last event that was applied. By it a log is noticed
     that was restored from an older copy. The rest is counted by the built-in projections.
     """
 

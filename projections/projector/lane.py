@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from eventstore import Recorded, UnknownEvent
+from eventstore.domain.anchors import anchor_of
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase
 from projections.projector.parked import load_parked, park, store_parked
@@ -59,7 +60,7 @@ class LaneState(Generic[S]):
             LostRace: another worker has advanced the lane. The state is of no use any more.
         """
         if (last := events[-1]).position > self.lane.totals.last[0]:
-            self.lane.totals.last = last.position, last.event_id
+            self.lane.totals.last = last.position, anchor_of(last)
         if self.parked or UnknownEvent in {type(recorded.event) for recorded in events}:
             events = [recorded for recorded in events if not self._is_waiting(recorded)]
         if not events:

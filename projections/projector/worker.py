@@ -16,8 +16,9 @@ The rule:
    conversation; the checkpoint passes over them. They are applied by `retry`, in a transaction
    that advances the revision and leaves the position. A database that is full, or takes no writes
    at all, parks nothing: that is raised.
-7. A checkpoint has the id of the event there, of whatever tenant, as a cursor has. That event must
-   still be in the log after the next ones were read: else they come from a log that was put back.
+7. A checkpoint has the anchor of the event there, of whatever tenant, as a cursor has. That event
+   must still be in the log after the next ones were read: else they come from a log that was put
+   back.
 
 From this follow: an event is applied once, or parked once, whatever is killed and when (1, 3, 5).
 Any number of workers may share a lane: of those that hold the same revision one wins (3, 4).
@@ -41,6 +42,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from eventstore import Cursor, CursorLost, EventStore, Feed, LostPlace, Recorded, StorageError
+from eventstore.domain.anchors import event_id_of, is_same
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase, Refused, ServerLost
 from projections.projector.generations import Definition, Generations, pause
@@ -72,10 +74,10 @@ Pages = Iterable[Sequence[Recorded]]
 
 
 class Goal(NamedTuple):
-    """Where a lane ended when work on it began, and the id of the event there."""
+    """Where a lane ended when work on it began, and the anchor of the event there."""
 
     position: int
-    event_id: str
+    anchor: str
 
 
 class Worker(Generic[S]):
@@ -171,8 +173,8 @@ class Worker(Generic[S]):
     def _advance(self, generation: Callable[[], int | None], report: Report | None) -> int:
         """Work on every lane up to where the log ends now, while `generation` is not None."""
         end = self._store.end()
-        ids = dict(end.anchors)
-        goals = {lane: Goal(at, ids.get(lane, "")) for lane, at in end.positions}
+        anchors = dict(end.anchors)
+        goals = {lane: Goal(at, anchors.get(lane, "")) for lane, at in end.positions}
         remaining = deque(goals)
         # Begin at another lane than other workers.
         remaining.rotate(_random.randrange(max(len(remaining), 1)))
@@ -243,8 +245,8 @@ class Worker(Generic[S]):
             position, last = state.lane.position, state.lane.totals.last
             if position > goal.position:  # perhaps another worker was faster
                 self._check_end(lane, position, last)
-            if last[0] == goal.position and goal.event_id not in ("", last[1]):
-                raise self._lost(LostPlace(lane, *last, goal.event_id))
+            if goal.anchor and last[0] == goal.position and not is_same(last[1], goal.anchor):
+                raise self._lost(_lost_place(lane, *last, goal.anchor))
             if position >= goal.position:
                 return
             for events in self._pages(self._feed(lane, state.lane.position, limit)):
@@ -261,7 +263,7 @@ class Worker(Generic[S]):
         if count < limit and last < goal.position:
             # Positions after the last event, up to the goal, are those of other tenants.
             last = goal.position
-            state.lane.totals.last = last, goal.event_id
+            state.lane.totals.last = last, goal.anchor
         self._commit(generation, lane, state, last)
         return count, state.lane.position
 
@@ -342,14 +344,14 @@ class Worker(Generic[S]):
     def _check_end(self, lane: int, position: int, last: tuple[int, str]) -> None:
         """Refuse a log that ends before what was projected."""
         if position > dict(self._store.end().positions).get(lane, 0):
-            expected = last[1] if last[0] == position else None
-            raise self._lost(LostPlace(lane, position, expected, None))
+            kept = last[1] if last[0] == position else None
+            raise self._lost(_lost_place(lane, position, kept, None))
 
     def _check_event(self, lane: int, last: tuple[int, str]) -> None:
         """Refuse a log without the event that was projected last, after the next were read."""
-        at, event_id = last
+        at, kept = last
         try:
-            next(self._feed(lane, at, 0, ((lane, event_id),) if at else ()), None)
+            next(self._feed(lane, at, 0, ((lane, kept),) if at else ()), None)
         except CursorLost as lost:
             raise self._lost(*lost.lost) from None
 
@@ -357,6 +359,10 @@ class Worker(Generic[S]):
         """Return the error of tables that are ahead of a log which was put back."""
         remedy = f"the tables were not put back: {self._definition.remedy}"
         return CursorLost(places, str(Cursor(self._epoch)), remedy)
+
+
+def _lost_place(lane: int, position: int, kept: str | None, found: str | None) -> LostPlace:
+    return LostPlace(lane, position, event_id_of(kept), event_id_of(found))
 
 
 AnyWorker = Worker[Any]

@@ -25,6 +25,7 @@ class Bug(Enum):
     BLIND_RETRY = "an append whose answer was lost is repeated without a look at what is stored"
     EARLY_CHECKPOINT = "a projector commits its checkpoint before its rows"
     NO_ANCHOR = "a cursor is a bare position, and is not compared after a restore"
+    ID_ALONE = "an anchor is an event's id, without the time at which it was recorded"
     PASSED_OVER = "a projector goes on at its position of a log that was restored"
     NOT_ACCEPTED = "a writer that misses events goes on without a person's word"
 
@@ -44,10 +45,15 @@ class Size(NamedTuple):
     lanes: int = 2
 
 
-Place = tuple[int, int]
-"""The position and event that one saw last in a lane; (0, -1) before the first."""
-Lane = tuple[tuple[int, int], ...]
-"""The stored (position, event) pairs of a lane, in the order of their commits."""
+Recording = tuple[int, int]
+"""An event, and whether it was recorded after the restore: then an event has another time."""
+Place = tuple[int, Recording]
+"""The position and the anchor that one saw last in a lane."""
+Lane = tuple[Place, ...]
+"""What is stored in a lane, in the order of the commits."""
+
+START: Place = (0, (-1, 0))
+"""The place before the first event."""
 
 
 class Writer(NamedTuple):
@@ -75,13 +81,13 @@ class State(NamedTuple):
     """Whether a writer stored events over a loss that nobody had accepted."""
     cursor: tuple[Place, ...] = ()
     """The reader's place in each lane."""
-    seen: tuple[tuple[int, ...], ...] = ()
+    seen: tuple[tuple[Recording, ...], ...] = ()
     """For each lane the events that the reader saw since it last began anew."""
-    rows: tuple[tuple[int, ...], ...] = ()
+    rows: tuple[tuple[Recording, ...], ...] = ()
     """For each lane the events that the projector applied and committed since it was built."""
     checkpoint: tuple[Place, ...] = ()
     """For each lane the place up to which the projector believes to have applied."""
-    applying: tuple[int, int, int] | None = None
+    applying: tuple[int, int, Recording] | None = None
     """The (lane, position, event) that the projector has read and not yet finished."""
 
 
@@ -91,10 +97,10 @@ def first(size: Size) -> State:
         lanes=((),) * size.lanes,
         locked=(-1,) * size.lanes,
         writers=(Writer(),) * len(size.groups),
-        cursor=((0, -1),) * size.lanes,
+        cursor=(START,) * size.lanes,
         seen=((),) * size.lanes,
         rows=((),) * size.lanes,
-        checkpoint=((0, -1),) * size.lanes,
+        checkpoint=(START,) * size.lanes,
     )
 
 
@@ -141,7 +147,7 @@ def _way(came: dict[State, tuple[State, str] | None], state: State) -> list[str]
 
 def violated(state: State, size: Size) -> str | None:
     """Return a rule that does not hold in a state."""
-    events = [event for lane in state.lanes for _, event in lane]
+    events = [event for lane in state.lanes for _, (event, _) in lane]
     stored = set(events)
     if len(stored) < len(events):
         return "an event is stored once"
@@ -168,7 +174,7 @@ def _follower_violated(state: State) -> str | None:
     return None
 
 
-def _is_told(events: tuple[int, ...], place: Place, stored: Lane) -> bool:
+def _is_told(events: tuple[Recording, ...], place: Place, stored: Lane) -> bool:
     """Return whether events are those of a lane up to a place, or the next read finds a loss."""
     before = tuple(event for _, event in stored[: place[0]])
     return events == before or _is_lost(place, stored)
@@ -181,7 +187,7 @@ def _is_lost(place: Place, stored: Lane) -> bool:
 
 
 def _ends(lanes: tuple[Lane, ...]) -> tuple[Place, ...]:
-    return tuple(lane[-1] if lane else (0, -1) for lane in lanes)
+    return tuple(lane[-1] if lane else START for lane in lanes)
 
 
 def _is_at_the_end(state: State, follower: Follower) -> bool:
@@ -233,7 +239,8 @@ def _write(
     elif writer.doing == "commit":
         free = state._replace(locked=tuple(-1 if was == number else was for was in state.locked))
         settle = Writer("settle", writer.read)
-        done = free._replace(lanes=_stored(state.lanes, group, writer.read))
+        time = int(state.restored and bug is not Bug.ID_ALONE)
+        done = free._replace(lanes=_stored(state.lanes, group, writer.read, time))
         told = done._replace(acknowledged=done.acknowledged | events)
         yield f"{name} commits and is told", _with(told, number, Writer("done"))
         yield f"{name} commits, the answer is lost", _with(done, number, settle)
@@ -244,7 +251,7 @@ def _write(
         after = Writer("done") if bug is Bug.WARNING else settle
         yield f"{name} is warned, and a failover takes it back", _with(warned, number, after)
     elif writer.doing == "settle":
-        stored = {event for lane in state.lanes for _, event in lane}
+        stored = {event for lane in state.lanes for _, (event, _) in lane}
         if bug is not Bug.BLIND_RETRY and events <= stored:
             told = state._replace(acknowledged=state.acknowledged | events)
             yield f"{name} finds its events", _with(told, number, Writer("done"))
@@ -253,13 +260,13 @@ def _write(
 
 
 def _stored(
-    lanes: tuple[Lane, ...], group: tuple[tuple[int, int], ...], read: tuple[Place, ...]
+    lanes: tuple[Lane, ...], group: tuple[tuple[int, int], ...], read: tuple[Place, ...], time: int
 ) -> tuple[Lane, ...]:
     heads_now = [at for at, _ in read]
     stored = list(lanes)
     for event, lane in group:
         heads_now[lane] += 1
-        stored[lane] = (*stored[lane], (heads_now[lane], event))
+        stored[lane] = (*stored[lane], (heads_now[lane], (event, time)))
     return tuple(stored)
 
 
@@ -272,7 +279,7 @@ def _read(state: State, bug: Bug | None) -> Iterator[tuple[str, State]]:
         at = state.cursor[lane][0]
         if _is_lost(state.cursor[lane], stored) and bug is not Bug.NO_ANCHOR:  # CursorLost
             anew = state._replace(
-                cursor=_replaced(state.cursor, lane, (0, -1)), seen=_replaced(state.seen, lane, ())
+                cursor=_replaced(state.cursor, lane, START), seen=_replaced(state.seen, lane, ())
             )
             yield f"the reader lost its place in lane {lane}", anew
         elif at < len(stored):
@@ -321,7 +328,7 @@ def _restore(state: State) -> Iterator[tuple[str, State]]:
     if state.copy is None:
         yield "a copy is made", state._replace(copy=state.lanes)
     elif all(holder == -1 for holder in state.locked) and state.copy != state.lanes:
-        kept = {event for lane in state.copy for _, event in lane}
+        kept = {event for lane in state.copy for _, (event, _) in lane}
         acknowledged = state.acknowledged & kept
         restored = state._replace(
             lanes=state.copy, acknowledged=acknowledged, copy=None, restored=True

@@ -30,4 +30,11 @@ def restored(lane: int, position: int) -> Iterator[str]:
     """Yield the statements that take back a lane's events after a position."""
     for table, place in (("events", "position"), ("conversations", "conversation")):
         yield f"DELETE FROM toolledger_{table} WHERE lane = {lane} AND {place} > {position}"  # noqa: S608 - numbers
+    for table in ("event_ids", "fingerprints"):
+        yield (
+            f"DELETE FROM toolledger_{table} WHERE lane = {lane} AND NOT EXISTS "  # noqa: S608 - numbers
+            f"(SELECT 1 FROM toolledger_events e WHERE e.lane = toolledger_{table}.lane "
+            f"AND e.conversation = toolledger_{table}.conversation "
+            f"AND e.version = toolledger_{table}.version)"
+        )
     yield f"UPDATE toolledger_lanes SET position = {position} WHERE lane = {lane}"  # noqa: S608 - numbers

@@ -45,6 +45,7 @@ from eventstore.storage.postgresql.replication import (
     CancelledAt,
     cancelled_after,
 )
+from eventstore.storage.sql.rows import anchor_of_draft
 from eventstore.storage.sql.schema import event_ids, events, fingerprints, lanes
 from eventstore.storage.sql.storage import ids_of
 
@@ -139,7 +140,7 @@ class PostgresqlStorage(NotifyingStorage):
         if self._last_written.get(lane) != position - 1:
             self._ours_since[lane] = position - 1
         self._last_written[lane] = position
-        self._seen[lane] = position, draft.event_id.hex()
+        self._seen[lane] = position, anchor_of_draft(draft)
         self._digests[name] = request.version + 1, digest
         stored = Appended(lane, request.version + 1, position)
         if self._is_unproven or self._notices.unreplicated_commits != heard:

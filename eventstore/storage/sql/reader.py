@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
+from eventstore.domain.anchors import anchor_of
 from eventstore.domain.codec import DECODERS, Decoders
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.events import Recorded
@@ -21,7 +22,7 @@ from eventstore.storage.chain import (
     problems,
 )
 from eventstore.storage.sql.connections import Connections
-from eventstore.storage.sql.rows import BEFORE_ALL, check_first, ids_by_lane, recorded
+from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.statements import Statements
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Reader(Connections):
             tuple[int, int], str | None
         ] = {}  # conversation key -> id, ours alone
         self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
-        self._seen: dict[int, tuple[int, str]] = {}  # lane -> the furthest event that states have
+        self._seen: dict[int, tuple[int, str]] = {}  # lane -> the furthest event in states
         super().__init__(backend)
         self._sql = Statements(self._engine.dialect, backend)
         try:
@@ -128,7 +129,7 @@ class Reader(Connections):
         if found:
             last = found[-1]
             if last.position > self._seen.get(last.lane, (0, ""))[0]:
-                self._seen[last.lane] = last.position, last.event_id
+                self._seen[last.lane] = last.position, anchor_of(last)
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
@@ -351,12 +352,13 @@ class Reader(Connections):
         """Return the last position of each lane."""
         return dict(self.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane"))
 
-    def ids_at(self, positions: Mapping[int, int]) -> dict[int, str]:
-        """Return the id of the event at a position of each lane; see `Storage.ids_at`."""
+    def anchors_at(self, positions: Mapping[int, int]) -> dict[int, str]:
+        """Return the anchor of the event at a position of each lane; see `Storage.anchors_at`."""
         wanted = {lane: position for lane, position in positions.items() if position > 0}
         if not wanted:
             return {}
-        return ids_by_lane(self.rows(self._sql.ids_at(len(wanted)), *chain(*wanted.items())))
+        statement = self._sql.anchors_at(len(wanted))
+        return anchors_by_lane(self.rows(statement, *chain(*wanted.items())))
 
     def _wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from eventstore.domain.anchors import anchor
 from eventstore.domain.codec import DECODERS, Decoders, decode
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
@@ -116,11 +117,18 @@ def id_rows(batches: Iterable[Batch]) -> Iterator[IdRow]:
                 yield id_row(*key, version, draft)
 
 
-def ids_by_lane(rows: Iterable[Sequence[Any]]) -> dict[int, str]:
-    """Return the ids of events as text, by lane; in a damaged row they may be anything."""
+def anchor_of_draft(draft: Draft) -> str:
+    """Return the anchor that a draft has when it is stored."""
+    return anchor(draft.event_id.hex(), draft.recorded_at)
+
+
+def anchors_by_lane(rows: Iterable[Sequence[Any]]) -> dict[int, str]:
+    """Return the anchors of events by lane; in a damaged row the parts may be anything."""
     return {
-        lane: bytes(found).hex() if isinstance(found, bytes | bytearray) else str(found)
-        for lane, found in rows
+        lane: anchor(
+            bytes(found).hex() if isinstance(found, bytes | bytearray) else str(found), recorded_at
+        )
+        for lane, found, recorded_at in rows
     }
 
 

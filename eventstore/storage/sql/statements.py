@@ -95,10 +95,10 @@ class Statements:
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
-    def ids_at(self, places: int) -> str:
-        """Return the statement for the ids of the events at so many lanes with a position each."""
+    def anchors_at(self, places: int) -> str:
+        """Return the statement for the anchors of events at so many lanes with a position each."""
         wanted = " OR ".join([f"(lane = {self._mark} AND position = {self._mark})"] * places)
-        return f"SELECT lane, event_id FROM toolledger_events WHERE {wanted}"  # noqa: S608 - marks
+        return f"SELECT lane, event_id, recorded_at FROM toolledger_events WHERE {wanted}"  # noqa: S608 - marks
 
     def names(self, keys: Iterable[int]) -> str:
         """Return the statement for the tenants and ids of so many conversations of a lane."""

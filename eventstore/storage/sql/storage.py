@@ -46,6 +46,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import getpid
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
+from eventstore.domain.anchors import event_id_of
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import OutcomeUnknown, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest, event_digest, store_digest
@@ -56,12 +57,13 @@ from eventstore.storage.sql.integrity import verify
 from eventstore.storage.sql.reader import Reader
 from eventstore.storage.sql.rows import (
     Batch,
+    anchor_of_draft,
+    anchors_by_lane,
     digest_read,
     event_row,
     event_rows,
     id_row,
     id_rows,
-    ids_by_lane,
     index_row,
     index_rows,
 )
@@ -85,18 +87,19 @@ class _RebaseFailed(Exception):
 
 
 class _Missing(NamedTuple):
-    """An event that was seen at a position of a lane, and the id of the one there now."""
+    """The anchor of an event that was seen at a position of a lane, and of the one there now."""
 
     lane: int
     position: int
-    event_id: str
+    anchor: str
     there: str | None
 
     def __str__(self) -> str:
-        return (
-            f"position {self.position} of lane {self.lane} had event {self.event_id}, "
-            f"and has {self.there or 'none'}"
-        )
+        seen, there = event_id_of(self.anchor), event_id_of(self.there)
+        if seen == there:
+            there = "the same, recorded at another time"
+        place = f"position {self.position} of lane {self.lane}"
+        return f"{place} had event {seen}, and has {there or 'none'}"
 
 
 class _Group:
@@ -341,7 +344,7 @@ class SqlStorage(Reader):
                 digest = digests[-1]
                 self._insert(cursor, [Batch(key, base, version, drafts, digests)])
             self._digests_now[name] = version + len(drafts), digest
-            self._seen_now = {lane: (base + len(drafts), drafts[-1].event_id.hex())}
+            self._seen_now = {lane: (base + len(drafts), anchor_of_draft(drafts[-1]))}
         end = base + len(drafts)
         if self._sql.compound:
             self._advance_all(cursor, {lane: base}, {lane: end})
@@ -400,7 +403,7 @@ class SqlStorage(Reader):
         self._insert(cursor, group.batches)
         self._digests_now = {n: (group.versions[n], digest) for n, digest in group.digests.items()}
         self._seen_now = {
-            batch.key[0]: (group.ends[batch.key[0]], batch.drafts[-1].event_id.hex())
+            batch.key[0]: (group.ends[batch.key[0]], anchor_of_draft(batch.drafts[-1]))
             for batch in group.batches
         }
         self._advance_all(cursor, heads, group.ends)
@@ -549,11 +552,11 @@ class SqlStorage(Reader):
         if not seen:
             return None
         places = [number for lane, (at, _) in seen.items() for number in (lane, at)]
-        cursor.execute(self._sql.ids_at(len(seen)), places)
-        found = ids_by_lane(cursor.fetchall())
-        for lane, (at, event_id) in seen.items():
-            if found.get(lane) != event_id:
-                return _Missing(lane, at, event_id, found.get(lane))
+        cursor.execute(self._sql.anchors_at(len(seen)), places)
+        found = anchors_by_lane(cursor.fetchall())
+        for lane, (at, kept) in seen.items():
+            if found.get(lane) != kept:
+                return _Missing(lane, at, kept, found.get(lane))
         return None
 
     def _refuse(self, why: str) -> NoReturn:

@@ -26,7 +26,7 @@ from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
-from eventstore.storage.sql.rows import event_row
+from eventstore.storage.sql.rows import anchor_of_draft, event_row
 from eventstore.storage.sql.schema import events, fingerprints, lanes
 from eventstore.storage.sql.statements import insert_event
 from eventstore.storage.sql.storage import SqlStorage
@@ -89,7 +89,7 @@ class SqliteStorage(SqlStorage):
                 return done
             raise
         self._last_written[lane] = position
-        self._seen[lane] = position, draft.event_id.hex()
+        self._seen[lane] = position, anchor_of_draft(draft)
         self._digests[name] = version, digest
         return done
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from support.losses import put_back, put_back_on, restored
@@ -148,6 +149,23 @@ def test_a_file_that_has_grown_again_under_its_connection_is_noticed(
     store.accept_loss()
     chat.append(message("3"))
     assert list(store.verify()) == []
+
+
+def test_an_event_that_was_repeated_at_its_old_place_hides_no_loss(
+    store: EventStore, path: Path, url: str
+) -> None:
+    """The writer knows it by its time of recording, too."""
+    chat, again = store.conversation("chat"), [uuid4()]
+    chat.append(message("1"))
+    chat.append(message("lost"))
+    chat.append(message("3"), event_ids=again)
+    put_back(path, 1)
+    with EventStore.open(url) as other:
+        other.conversation("other").append(message("new"))
+        other.conversation("chat").append(message("3"), event_ids=again)
+        other.conversation("other").append(message("more"))
+    with pytest.raises(StoreCorrupt, match=f"and has the same, recorded at ano.* {ACCEPTED}"):
+        chat.append(message("4"))
 
 
 def test_an_acceptance_holds_for_the_loss_that_was_known(store: EventStore, path: Path) -> None:

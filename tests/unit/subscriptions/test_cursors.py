@@ -9,6 +9,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from support import projected_logs as projecting
@@ -25,10 +26,12 @@ from eventstore import (
     Recorded,
     StoreCorrupt,
 )
+from eventstore.domain.anchors import anchor, anchor_of, event_id_of
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
 from eventstore.testing import message
 from eventstore.testing.appending import text_of
+from projections import Projector
 
 if TYPE_CHECKING:
     from support.servers import PostgreSQL, Server
@@ -100,19 +103,23 @@ def test_the_text_of_a_cursor_does_not_change() -> None:
 
 
 def test_the_text_of_a_conversation_cursor_does_not_change() -> None:
-    """Versions alone are cursors, as they always were."""
-    cursor = ConversationCursor(17, ONE)
-    assert str(cursor) == f"17-{ONE}"
+    """Versions alone are cursors, and so are those with an id, as they always were."""
+    kept = anchor(ONE, 1_700_000_000_000_000)
+    cursor = ConversationCursor(17, kept)
+    assert str(cursor) == f"17-{ONE}@1700000000000000"
     assert str(ConversationCursor(17)) == "17"
-    for text, event_id in ((str(cursor), ONE), ("17", None), (17, None), (cursor, ONE)):
+    cases = ((str(cursor), kept), (f"17-{ONE}", ONE), ("17", None), (17, None), (cursor, kept))
+    for text, expected in cases:
         found = ConversationCursor.of(text)
-        assert (found, found.event_id) == (17, event_id)
+        assert (found, found.anchor) == (17, expected)
     assert json.dumps({"at": cursor}) == '{"at": 17}'
     again = pickle.loads(pickle.dumps(cursor))  # noqa: S301 - our own
-    assert (again, again.event_id) == (17, ONE)
+    assert (again, again.anchor) == (17, kept)
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1-", "1-abc", f"1-{ONE}0", f"٣-{ONE}", f"-{ONE}"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1-", "1-abc", f"1-{ONE}0", f"1-{ONE}@", f"٣-{ONE}", f"-{ONE}"]
+)
 def test_other_text_is_no_conversation_cursor(text: str) -> None:
     """The error says what to pass."""
     with pytest.raises(ValueError, match="is not a cursor: pass what str"):
@@ -175,13 +182,13 @@ def test_outlines_are_of_every_event_behind_a_cursor(url: str) -> None:
     """Outlines give all headers up to the limit, and the feed's cursor follows them."""
     with EventStore.open(url) as store:
         say(store, "a", "b", "c", "d", "e")
-        ids = [recorded.event_id for recorded in store.read()]
+        events = list(store.read())
         after = store.read(limit=2)
         list(after)
         feed = store.read(after.cursor, limit=2)
         found = [recorded for page in feed.outlines() for recorded in page]
-        assert [one.event_id for one in found] == ids[2:4]
-        assert feed.cursor == Cursor(store.end().epoch, ((0, 4),), ((0, ids[3]),))
+        assert [one.event_id for one in found] == [one.event_id for one in events[2:4]]
+        assert feed.cursor == Cursor(store.end().epoch, ((0, 4),), ((0, anchor_of(events[3])),))
 
 
 def test_a_log_that_is_shorter_than_a_cursor_is_told(url: str, restore: Restore) -> None:
@@ -193,7 +200,7 @@ def test_a_log_that_is_shorter_than_a_cursor_is_told(url: str, restore: Restore)
     with EventStore.open(url) as store:
         old = Cursor(cursor.epoch, cursor.positions)
         assert texts(store.read(old)) == []
-        for after, expected in ((cursor, cursor.anchors[0][1]), (old, None)):
+        for after, expected in ((cursor, event_id_of(cursor.anchors[0][1])), (old, None)):
             with pytest.raises(StoreCorrupt, match=r"position 5 of lane 0 had .*has no e") as lost:
                 next(store.follow(after, timeout=0))
             assert isinstance(lost.value, CursorLost)
@@ -211,6 +218,58 @@ def test_a_cursor_before_the_copy_goes_on(url: str, restore: Restore) -> None:
         say(store, "D")
         for events in (store.read(str(feed.cursor)), store.follow(feed.cursor, timeout=0)):
             assert texts(events) == ["c", "x", "D"]
+
+
+def test_an_event_that_is_repeated_at_its_old_place_hides_no_loss(
+    url: str, restore: Restore
+) -> None:
+    """A copy was restored, and others wrote before the event was stored again with its id."""
+    again = uuid4()
+
+    def repeat(store: EventStore) -> None:
+        store.conversation("chat").append(message("again"), event_ids=[again])
+
+    with EventStore.open(url) as store:
+        say(store, "lost")
+        repeat(store)
+        cursor, place = store.end(), ConversationCursor(5, anchor(again.hex, 5))
+        with Projector(store, tables := f"{url}.tables") as projector:
+            projector.catch_up()
+    restore()
+    with EventStore.open(url) as store:
+        say(store, "new")
+        repeat(store)
+        assert store.end().positions == cursor.positions
+        for events in (
+            store.read(cursor),
+            store.follow(cursor, timeout=0),
+            store.conversation("chat").follow(place, timeout=0),
+        ):
+            with pytest.raises(CursorLost, match="has the same, recorded at another time, now"):
+                next(events)
+        with Projector(store, tables) as projector, pytest.raises(CursorLost):
+            projector.catch_up()
+
+
+def test_anchors_of_older_versions_are_compared_by_their_ids(url: str, restore: Restore) -> None:
+    """A cursor that was kept goes on, or is refused, as it was before."""
+    with EventStore.open(url) as store:
+        say(store, "d")
+        end = store.end()
+        ids = tuple((lane, str(event_id_of(kept))) for lane, kept in end.anchors)
+        old = Cursor(end.epoch, end.positions, ids)
+        say(store, "e")
+        for cursor in (old, end):
+            assert texts(store.read(cursor)) == texts(store.follow(cursor, timeout=0)) == ["e"]
+        place = f"4-{ids[0][1]}"
+        assert texts(store.conversation("chat").follow(place, timeout=0)) == ["e"]
+    restore()
+    with EventStore.open(url) as store:
+        say(store, "D", "E")
+        with pytest.raises(CursorLost):
+            next(store.read(old))
+        with pytest.raises(CursorLost):
+            next(store.conversation("chat").follow(place, timeout=0))
 
 
 def test_old_cursors_read_as_before(url: str, restore: Restore) -> None:
@@ -241,7 +300,9 @@ def test_only_lost_lanes_are_read_again(tmp_path: Path) -> None:
         projecting.execute(tmp_path / "agent.db", change, (lane, at))
         with pytest.raises(CursorLost) as lost:
             list(store.read(end))
-        assert lost.value.lost == (LostPlace(lane, at, dict(end.anchors)[lane], "00" * 16),)
+        assert lost.value.lost == (
+            LostPlace(lane, at, event_id_of(dict(end.anchors)[lane]), "00" * 16),
+        )
         again = list(store.follow(lost.value.restart, timeout=0))
         assert [recorded.lane for recorded in again] == [lane] * at
 
@@ -265,8 +326,9 @@ def test_a_follower_of_a_conversation_notices_too(url: str, restore: Restore) ->
     with EventStore.open(url) as store:
         say(store, "d")
         follow = store.conversation("chat").follow(timeout=0)
-        gone = [recorded.event_id for recorded in follow][-1]
-        assert str(follow.cursor) == f"4-{gone}"
+        last = list(follow)[-1]
+        gone = last.event_id
+        assert str(follow.cursor) == f"4-{gone}@{last.recorded_at}"
         assert texts(store.conversation("chat").follow(str(follow.cursor), timeout=0)) == []
     restore()
     with EventStore.open(url) as store:
@@ -364,7 +426,8 @@ def test_other_events_on_a_server_are_noticed(server: Server) -> None:
             with pytest.raises(CursorLost) as lost:
                 next(events)
             (place,) = lost.value.lost
-            assert place == LostPlace(lane, at, dict(end.anchors)[lane], b"0123456789abcdef".hex())
+            expected = event_id_of(dict(end.anchors)[lane])
+            assert place == LostPlace(lane, at, expected, b"0123456789abcdef".hex())
 
 
 # a log that is put back while it is followed
