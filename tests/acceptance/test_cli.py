@@ -598,7 +598,10 @@ def test_a_file_that_cannot_be_imported_does_not_hold_up_the_others(run: Command
     for name, line in zip(files, complaints, strict=False):
         assert line.startswith("toolledger: ")
         assert name in line
+    assert "good.jsonl" in done.stdout
+    assert "missing.json" not in done.stdout
     assert [line["conversation_id"] for line in run.lines("show", "--url", run.url)] == ["good"]
+    assert "missing.json" in run.refused("import", "missing.json", "--url", run.url)
 
 
 def test_another_history_under_the_same_name_is_refused(run: Command) -> None:

@@ -194,8 +194,8 @@ class Connections:
         timeout = FORK_WAIT_SECONDS if carried else -1
         locks = self._lock, self._open_lock
         self._locked_for_fork = [lock for lock in locks if lock.acquire(timeout=timeout)]
-        waits_in_vain = len(self._locked_for_fork) < len(locks)
-        if waits_in_vain or self._in_transaction or self._backend.single_connection:
+        timed_out = len(self._locked_for_fork) < len(locks)
+        if timed_out or self._in_transaction or self._backend.single_connection:
             return
         with suppress(Exception):
             self._release_writer()

@@ -367,11 +367,16 @@ class _Lines:
 
 
 def _print_reports(reports: list[Report]) -> None:
-    show_table(
-        ("file", "conversations", "messages added", "there already", "events", "problems"),
-        [(r.path, r.conversations, r.added, r.skipped, r.events, _problems(r)) for r in reports],
-        right=("conversations", "messages added", "there already", "events", "problems"),
-    )
+    imported = [report for report in reports if report.conversations or not report.refused]
+    if imported:  # of the others there is nothing to say but the reason
+        show_table(
+            ("file", "conversations", "messages added", "there already", "events", "problems"),
+            [
+                (r.path, r.conversations, r.added, r.skipped, r.events, _problems(r))
+                for r in imported
+            ],
+            right=("conversations", "messages added", "there already", "events", "problems"),
+        )
     for report in reports:
         if report.problem_count or report.findings:
             say(f"{report.path}:")
