@@ -122,8 +122,10 @@ def _completing(event: ModelResponded) -> str:
     usage = event.usage
     if usage is None:
         return f"completes version {event.completes}"
-    told = usage_text(usage) if usage.total_tokens or usage.cost is None else f"cost {usage.cost:f}"
-    return f"completes version {event.completes}: {told}"
+    reported = (
+        usage_text(usage) if usage.total_tokens or usage.cost is None else f"cost {usage.cost:f}"
+    )
+    return f"completes version {event.completes}: {reported}"
 
 
 def hooks_text(answers: Iterable[HookAnswer]) -> str:

@@ -873,9 +873,9 @@ def test_check_tells_every_violation_and_how_to_mend_it(run: Command) -> None:
     assert "OA09 strict" in done.stdout
     assert "1 request by the rules of openai: 1 hard and 1 strict violations" in done.stdout
     assert done.stderr == "toolledger: broken.json: 1 hard violation: the provider refuses that\n"
-    told = run.json("check", "broken.json", status=1)
-    assert (told["ok"], told["hard"], told["strict"]) == (False, 1, 1)
-    (checked,) = told["checked"]
+    reported = run.json("check", "broken.json", status=1)
+    assert (reported["ok"], reported["hard"], reported["strict"]) == (False, 1, 1)
+    (checked,) = reported["checked"]
     assert (checked["id"], checked["provider"], checked["messages"]) == ("broken", "openai", 2)
     assert [found["code"] for found in checked["violations"]] == ["OA01", "OA09"]
     assert checked["violations"][0].keys() == {"code", "level", "place", "message", "remedy"}
@@ -928,9 +928,12 @@ def test_check_reads_standard_input(run: Command, monkeypatch: pytest.MonkeyPatc
     done = run.here("check", "-", "--provider", "openai", status=1)
     assert "messages[1]: OA01 hard" in done.stdout
     assert done.stderr == "toolledger: -: 1 hard violation: the provider refuses that\n"
-    for text, told in (("[]", "standard input holds no messages"), ("", "standard input is empty")):
+    for text, reported in (
+        ("[]", "standard input holds no messages"),
+        ("", "standard input is empty"),
+    ):
         pipe(text)
-        assert told in run.refused("check", "-")
+        assert reported in run.refused("check", "-")
 
 
 def test_check_takes_results_of_calls_that_the_server_holds(run: Command) -> None:
@@ -1076,9 +1079,9 @@ def test_stats_rebuilds_tables_of_another_version(run: Command, store: EventStor
             connection.execute("UPDATE toolledger_projections SET format = ?", (made,))
         connection.close()
         for command in ("stats", "approvals"):
-            told = run.refused(command, *tables, status=1)
-            assert told.startswith(f"toolledger: {place}: a")
-            assert remedy in told
+            reported = run.refused(command, *tables, status=1)
+            assert reported.startswith(f"toolledger: {place}: a")
+            assert remedy in reported
         if made == 1:
             assert run.json("stats", *tables, "--rebuild") == before
     assert "upgrade toolledger" in run.refused("stats", *tables, "--rebuild", status=1)
@@ -1185,8 +1188,8 @@ def test_a_tenants_log_is_named_before_the_command(
         assert [one["call_id"] for one in found] == ["call0", "call1", "call2"]
         assert "call0" not in run.here("approvals", "--url", run.url).stdout
         for lines in ("2", "9"):
-            told = run.lines(*acme, "tail", "-n", lines, "--url", run.url)
-            assert [one["version"] for one in told] == [1, 2, 3][-int(lines) :]
+            reported = run.lines(*acme, "tail", "-n", lines, "--url", run.url)
+            assert [one["version"] for one in reported] == [1, 2, 3][-int(lines) :]
         tables = ("--tables", f"sqlite:///{run.folder}/tables.db", "--url", run.url)
         assert run.json(*acme, "stats", *tables)["events"] == 3
         assert run.json("stats", *tables)["events"] == 42
@@ -1298,11 +1301,11 @@ def test_verify_says_what_the_method_says(
         append(store.session.storage, "odd", pending("1"), running("1", 7))
     else:
         tamper(run, statement)
-    told = run.json("verify", "--url", run.url, status=1)["found"]
+    reported = run.json("verify", "--url", run.url, status=1)["found"]
     with EventStore.open(run.url) as again:
         found = [(d.problem, d.conversation_id, d.version, d.position) for d in again.verify()]
     keys = ("problem", "conversation_id", "version", "position")
-    assert sorted(map(str, found)) == sorted(str(tuple(map(one.get, keys))) for one in told)
+    assert sorted(map(str, found)) == sorted(str(tuple(map(one.get, keys))) for one in reported)
 
 
 def test_verify_checks_the_transitions(run: Command) -> None:
@@ -1372,8 +1375,8 @@ def test_migrate_shows_the_revision(run: Command, store: EventStore) -> None:
     """The command says so if there is nothing to do."""
     shown = run.here("migrate", "--url", run.url).stdout
     assert f"revision {REVISIONS[-1]}: nothing to do" in shown
-    told = run.json("migrate", "--url", run.url)
-    assert (told["before"], told["revision"]) == (REVISIONS[-1], told["known"])
+    reported = run.json("migrate", "--url", run.url)
+    assert (reported["before"], reported["revision"]) == (REVISIONS[-1], reported["known"])
 
 
 def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
@@ -1386,14 +1389,16 @@ def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:
     tamper(run, "INSERT INTO theirs VALUES (1)")
 
 
-def test_migrate_down_drops_a_log_only_when_told_twice(run: Command, store: EventStore) -> None:
+def test_migrate_down_drops_a_log_only_when_confirmed_twice(
+    run: Command, store: EventStore
+) -> None:
     """Without the option it prints how many events would be deleted."""
     line = run.refused("migrate", "--down", "base", "--url", run.url)
     assert "deletes the log with its 11 events: pass --yes" in line
     assert len(run.lines("show", "--url", run.url)) == 2
     store.close()
-    told = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
-    assert told["revision"] is None
+    reported = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
+    assert reported["revision"] is None
     assert "holds no store" in run.refused("show", "--url", run.url)
 
 
@@ -1449,8 +1454,8 @@ def test_other_policies_are_judged_on_the_log(run: Command, store: EventStore) -
     assert [call["tool"] for call in found["not_retried"]] == ["find"]
     assert [call["tool"] for call in found["ended"]] == ["find"]
     assert [call["tool"] for call in found["hidden"]] == ["delete", "delete"]
-    told = run.here(*options, "--last-turns", "1").stdout
-    assert "would have been retried: no call" in told
+    reported = run.here(*options, "--last-turns", "1").stdout
+    assert "would have been retried: no call" in reported
     assert "pass one of earlier" in run.refused(*options, "--collapse", "x", status=2)
     assert store.conversation("chat").version == before
 
@@ -1474,7 +1479,7 @@ def test_the_demo_tells_the_whole_story(run: Command) -> None:
     """The demo works for some seconds, prints one or two screens, and leaves its report behind."""
     before, out, after = os.times(), run("demo").stdout, os.times()
     assert after.children_user - before.children_user < 10
-    for told in (
+    for reported in (
         "attempt 1 failed (TimeoutError",
         "(attempt 2)",
         "approved by ann with amount=49.0",
@@ -1490,7 +1495,7 @@ def test_the_demo_tells_the_whole_story(run: Command) -> None:
         "What was repaired",
         "outcome unknown",
     ):
-        assert told in out
+        assert reported in out
     assert len(out.splitlines()) < 90
     assert CONTROL.search(out) is None
     (page,) = run.folder.iterdir()
@@ -1577,7 +1582,7 @@ def test_diff_compares_two_prompts(run: Command, store: EventStore) -> None:
     assert "pass OTHER, or --prompts" in run.refused("diff", "chat", "--url", run.url, status=2)
 
 
-def test_a_choice_of_nothing_is_told(run: Command, store: EventStore) -> None:
+def test_a_choice_of_nothing_is_reported(run: Command, store: EventStore) -> None:
     """The versions that are there, the tool that was meant, the name that is taken."""
     last = store.conversation("chat").version
     for command in ("show", "replay"):

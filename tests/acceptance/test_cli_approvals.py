@@ -278,14 +278,14 @@ def test_a_call_that_was_not_shown_is_not_decided_on(
     run: Command, store: EventStore, call: str, shown: str, command: str
 ) -> None:
     """Any other arguments are refused, and the error shows the right ones."""
-    told = run.refused(command, "chat", call, "--shown", shown)
-    assert "has other arguments than those shown, nothing was decided" in told
-    assert ("{oops" if call == "c" else '"amount":10,') in told
+    reported = run.refused(command, "chat", call, "--shown", shown)
+    assert "has other arguments than those shown, nothing was decided" in reported
+    assert ("{oops" if call == "c" else '"amount":10,') in reported
     assert store.conversation("chat").tools[call].is_pending
 
 
 @pytest.mark.parametrize(
-    ("given", "told", "status"),
+    ("given", "reported", "status"),
     [
         (["approve", "nobody", "a"], "there is no conversation 'nobody'", 1),
         (["approve", "chat", "x"], "has no call 'x': `toolledger approvals` lists", 1),
@@ -300,11 +300,11 @@ def test_a_call_that_was_not_shown_is_not_decided_on(
     ],
 )
 def test_an_impossible_decision_is_refused_in_one_line(
-    run: Command, store: EventStore, given: list[str], told: str, status: int
+    run: Command, store: EventStore, given: list[str], reported: str, status: int
 ) -> None:
     """Nothing is written."""
     before = store.conversation("chat").version
-    assert told in run.refused(*given, status=status)
+    assert reported in run.refused(*given, status=status)
     assert store.conversation("chat").version == before
 
 

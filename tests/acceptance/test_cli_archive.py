@@ -85,13 +85,13 @@ def test_a_restore_goes_on_where_it_stopped(url: str, capsys: pytest.CaptureFixt
     lines = Path("whole.jsonl").read_bytes().splitlines(keepends=True)
     Path("part.jsonl").write_bytes(b"".join(lines[:5]))
     capsys.readouterr()
-    for name, told in (
+    for name, reported in (
         ("part", "5 events added, 0 there already\n"),
         ("whole", "7 events added, 5 there already\n"),
         ("whole", "0 events added, 12 there already\n"),
     ):
         assert app.run(["restore", f"{name}.jsonl", "--url", "sqlite:///copy.db"]) == 0
-        assert capsys.readouterr().out == told
+        assert capsys.readouterr().out == reported
     assert in_store("sqlite:///copy.db") == {"one": in_store(url)["one"]}
 
 

@@ -180,8 +180,8 @@ def test_unanswered_calls_are_answered(name: str, count: int, store: EventStore)
     made = [call["id"] for m in messages for call in m.get("tool_calls", ())]
     answers = [m for m in messages if m["role"] == "tool"]
     assert sorted(made) == sorted(m["tool_call_id"] for m in answers)
-    told = [m for m in answers if "No result was recorded" in m["content"]]
-    assert len(told) == count
+    reported = [m for m in answers if "No result was recorded" in m["content"]]
+    assert len(reported) == count
     assert [r.what for r in history.repairs].count("answered") == count
 
 

@@ -187,8 +187,8 @@ def test_every_version_has_its_exact_prompt(opened: Open, run: Conversation, pro
         expect(page.locator("#prompt")).to_have_attribute("data-version", str(at))
         page.evaluate("delete document.body.dataset.copied")
         page.locator("#copy-prompt").click()
-        told = json.loads(copied(page))
-        assert told == json.loads(json.dumps(model_history(events[:at]).render(provider)))
+        reported = json.loads(copied(page))
+        assert reported == json.loads(json.dumps(model_history(events[:at]).render(provider)))
         slider.focus()
         page.keyboard.press("ArrowRight")
 

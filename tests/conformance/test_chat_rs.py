@@ -76,20 +76,20 @@ def test_lifecycle_transitions(chat: Conversation) -> None:
 def test_rejected_to_tuple_synthesizes_error(chat: Conversation) -> None:
     """The reason follows the sentence that every rejection begins with."""
     asked(chat)
-    told = error_of(chat.reject("call_abc", "too dangerous"))
-    assert told == "User rejected this tool call: too dangerous"
+    reported = error_of(chat.reject("call_abc", "too dangerous"))
+    assert reported == "User rejected this tool call: too dangerous"
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "reported"),
     [(None, "User rejected this tool call"), ("", "User rejected this tool call: ")],
 )
 def test_rejected_to_tuple_without_a_reason(
-    chat: Conversation, reason: str | None, told: str
+    chat: Conversation, reason: str | None, reported: str
 ) -> None:
     """No reason adds nothing, an empty reason adds its colon."""
     asked(chat)
-    assert error_of(chat.reject("call_abc", reason)) == told
+    assert error_of(chat.reject("call_abc", reason)) == reported
 
 
 def test_failed_to_tuple_synthesizes_error(chat: Conversation) -> None:
@@ -429,5 +429,5 @@ def test_the_wire_has_the_answer_of_to_tuple(
 ) -> None:
     """There `to_tuple` is the single place between the local state and the wire."""
     asked(chat)
-    told = error_of(chat.reject("call_abc", reason, by=by))
-    assert answers(chat) == {"call_abc": told}
+    reported = error_of(chat.reject("call_abc", reason, by=by))
+    assert answers(chat) == {"call_abc": reported}

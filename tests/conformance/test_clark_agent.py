@@ -226,7 +226,9 @@ def test_step_6_all_empty_opens_the_catalogue() -> None:
 # --- protocol.rs
 
 
-def told(name: str, gates: list[ToolGate], available: Any = AVAILABLE, policy: Any = None) -> Any:
+def reported(
+    name: str, gates: list[ToolGate], available: Any = AVAILABLE, policy: Any = None
+) -> Any:
     """Return the answer to a call of a hidden tool."""
     return compose_gates(gates, context(0, available)).denial(name, gates, policy)
 
@@ -236,22 +238,24 @@ HIDING = [Narrow("narrow", {"ask", "deliver"})]
 
 def test_the_default_policy_answers_nothing() -> None:
     """An allowed tool needs no answer; without a policy the library gives the text."""
-    assert told("ask", HIDING) is None
-    assert told("shell", HIDING, policy=lambda name, decision: None) == told("shell", HIDING)
+    assert reported("ask", HIDING) is None
+    assert reported("shell", HIDING, policy=lambda name, decision: None) == reported(
+        "shell", HIDING
+    )
 
 
 def test_no_alias_is_rewritten() -> None:
     """The name that the model used is the name it reads."""
-    assert "`Shell `" in told("Shell ", HIDING).text
+    assert "`Shell `" in reported("Shell ", HIDING).text
 
 
 def test_the_generic_text_names_what_was_asked_and_what_there_is() -> None:
     """The known names are sorted, and no more than twelve."""
-    text = told("shell", HIDING).text
+    text = reported("shell", HIDING).text
     assert "`shell`" in text
     assert "ask, deliver" in text
     many = [f"t{n:02}" for n in range(13)]
-    text = told("shell", [Narrow("narrow", set(many))], [*many, "shell"]).text
+    text = reported("shell", [Narrow("narrow", set(many))], [*many, "shell"]).text
     assert "t11, …" in text
     assert "13 in all" in text
     assert "t12" not in text
@@ -259,7 +263,7 @@ def test_the_generic_text_names_what_was_asked_and_what_there_is() -> None:
 
 def test_the_generic_details_have_exactly_four_keys() -> None:
     """The details are for the host; the model sees only the text."""
-    assert told("shell", HIDING).details == {
+    assert reported("shell", HIDING).details == {
         "runtime_block": True,
         "requested_tool": "shell",
         "allowed_tools": ["ask", "deliver"],
@@ -273,10 +277,10 @@ def test_a_custom_policy_overrides_all() -> None:
     def policy(name: str, decision: Any) -> tuple[str, dict[str, Any]]:
         return f"no {name}", {"mine": True}
 
-    denial = told("shell", HIDING, policy=policy)
+    denial = reported("shell", HIDING, policy=policy)
     assert (denial.text, denial.details) == ("no shell", {"mine": True})
     silent = Narrow("silent", None, reason="later")
-    denial = told("shell", [*HIDING, silent], policy=policy)
+    denial = reported("shell", [*HIDING, silent], policy=policy)
     assert (denial.gate, denial.text, denial.details["gate"]) == ("silent", "later", "silent")
 
 
@@ -372,8 +376,8 @@ def test_failed_validation_is_explained_and_the_run_goes_on(chat: Conversation) 
     failed, done = Dispatcher(chat, [work], max_calls_per_turn=2).dispatch(calls)
     assert names([failed, done]) == ["Failed", "Completed"]
     assert failed.attempts == 0
-    told = str(model_history(chat.events()).render("openai"))
-    assert "Expected `int`, got `str` - at `$.pages`" in told
+    reported = str(model_history(chat.events()).render("openai"))
+    assert "Expected `int`, got `str` - at `$.pages`" in reported
 
 
 # --- exec tests: the vote on the end of the run

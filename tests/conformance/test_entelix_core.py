@@ -289,7 +289,7 @@ _UPSTREAM = "upstream model error"
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "error_class", "told", "status"),
+    ("error", "code", "error_class", "reported", "status"),
     [
         pytest.param(
             ProviderError(ProviderErrorKind.INVALID_REQUEST, "too many tools"),
@@ -373,15 +373,15 @@ _UPSTREAM = "upstream model error"
     ],
 )
 def test_every_error_has_a_code_a_class_and_a_text_for_the_model(
-    error: AgentError, code: str, error_class: str, told: str, status: int | None
+    error: AgentError, code: str, error_class: str, reported: str, status: int | None
 ) -> None:
     """The text for operators never reaches the model."""
     failure = Failure.from_exception(error)
     envelope = ErrorEnvelope.of(failure)
     assert (envelope.code, envelope.error_class) == (code, error_class)
     assert envelope.provider_status == status
-    assert failure.model_text == told
-    assert failure.message == str(error) != told or isinstance(error, Cancelled)
+    assert failure.model_text == reported
+    assert failure.message == str(error) != reported or isinstance(error, Cancelled)
 
 
 def test_a_deadline_exceeded_says_so(chat: Conversation) -> None:

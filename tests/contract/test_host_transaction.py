@@ -866,7 +866,7 @@ def test_an_async_session_lends_its_connection(async_world: AsyncWorld) -> None:
     assert (async_world.tags(), async_world.orders()) == (["pending"], 1)
 
 
-def test_an_async_host_is_told_what_is_wrong(async_world: AsyncWorld) -> None:
+def test_an_async_host_gets_an_error_that_says_what_is_wrong(async_world: AsyncWorld) -> None:
     """The error says what to pass instead."""
     chat = async_world.beside.conversation("chat")
 

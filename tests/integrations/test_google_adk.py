@@ -200,7 +200,7 @@ def test_a_kept_session_is_resumed_in_place(tmp_path: Path) -> None:
     played(url_in(tmp_path), goes_on, needs_approval=["lost"])
 
 
-def test_ids_that_a_model_uses_twice_are_told_apart(tmp_path: Path) -> None:
+def test_ids_that_a_model_uses_twice_are_distinguished(tmp_path: Path) -> None:
     """Each call that is given again has its own answer."""
     runs: list[int] = []
 

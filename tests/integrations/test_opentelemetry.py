@@ -177,20 +177,20 @@ def test_tokens_and_durations_are_measured(store: EventStore) -> None:
     assert set(seconds) == {("TimeoutError", "execute_tool", "refund")}
 
 
-def test_arguments_and_results_are_told_on_request(store: EventStore) -> None:
+def test_arguments_and_results_are_reported_on_request(store: EventStore) -> None:
     """Without `content` nothing of them is in a span."""
     private, open_ = Backend(), Backend()
     with private.telemetry(store), open_.telemetry(store, content=True):
         refund(store, store.conversation("support-42"))
-    told = "".join(span.to_json() for span in private.spans)
-    assert "hunter2" not in told
-    assert "s3cret" not in told
+    reported = "".join(span.to_json() for span in private.spans)
+    assert "hunter2" not in reported
+    assert "s3cret" not in reported
     attributes = open_.spans[2].attributes or {}
     assert attributes["gen_ai.tool.call.arguments"] == '{"order":7,"password":"hunter2"}'
     assert attributes["gen_ai.tool.call.result"] == '{"token":"s3cret"}'
 
 
-def test_spans_are_told_while_the_run_goes_on(store: EventStore) -> None:
+def test_spans_are_reported_while_the_run_goes_on(store: EventStore) -> None:
     """A span arrives when its event does, not when the telemetry is closed."""
     backend = Backend()
     arrived: list[str] = []
@@ -198,14 +198,14 @@ def test_spans_are_told_while_the_run_goes_on(store: EventStore) -> None:
     class Arrivals(SpanExporter):
         def export(self, spans: Any) -> SpanExportResult:
             arrived.extend(span.name for span in spans)
-            told.set()
+            reported.set()
             return SpanExportResult.SUCCESS
 
-    told = Event()
+    reported = Event()
     backend.tracers.add_span_processor(SimpleSpanProcessor(Arrivals()))
     with backend.telemetry(store):
         ask(store, store.conversation("support-42"))
-        assert told.wait(30)
+        assert reported.wait(30)
         assert arrived == ["chat gemini-3"]
 
 
@@ -247,12 +247,12 @@ def test_usage_that_is_recorded_after_the_last_message_is_of_its_run(store: Even
             chat.add_message("user", question)
             chat.add_message("assistant", "yes")
             chat.append(ModelResponded("openai", "gpt-5", question))
-    first, told, second, told_again = backend.spans
-    assert (told.parent, told_again.parent) == (first.context, second.context)
+    first, reported, second, reported_again = backend.spans
+    assert (reported.parent, reported_again.parent) == (first.context, second.context)
     assert first.context != second.context
 
 
-def test_a_run_that_began_earlier_is_told_from_here(store: EventStore) -> None:
+def test_a_run_that_began_earlier_is_reported_from_here(store: EventStore) -> None:
     """Events of before are known, and not told; the attempt under way has its real start."""
     chat = store.conversation("support-42")
     refund(store, chat)
@@ -359,7 +359,7 @@ def test_an_asynchronous_store_is_followed(tmp_path: Path) -> None:
     assert backend.names == ["execute_tool refund", "invoke_agent"]
 
 
-def test_appends_of_others_are_told(tmp_path: Path) -> None:
+def test_appends_of_others_are_reported(tmp_path: Path) -> None:
     """Another store on the same log stands for another process."""
     backend = Backend()
     url = f"sqlite:///{tmp_path}/agent.db"

@@ -111,7 +111,7 @@ def lost(number: int) -> str:
     return f"order {number} is lost"
 
 
-def test_ids_that_a_model_repeats_are_told_apart(tmp_path: Path) -> None:
+def test_ids_that_a_model_repeats_are_distinguished(tmp_path: Path) -> None:
     """Each run's call has its own result, although the ids are equal."""
 
     async def scene(ledger: Ledger) -> None:

@@ -43,7 +43,7 @@ asked = st.tuples(st.sampled_from(OPTIONS), st.sampled_from(PROVIDERS), st.boole
 """The options of a prompt, its provider, and whether it is marked for a cache."""
 
 
-def told(history: ModelHistory, provider: AnyProvider, *, cache: bool) -> str:
+def reported(history: ModelHistory, provider: AnyProvider, *, cache: bool) -> str:
     """Return all that a history says, letter for letter, and ruin what it returned."""
     rendered = history.render(provider, cache=cache)
     turns = history.turns
@@ -79,7 +79,7 @@ def of_handle(
         history = model_history(chat, cached=cached, **options)
     except NonResolvedToolError as error:
         return str(error)
-    return told(history, provider, cache=cache)
+    return reported(history, provider, cache=cache)
 
 
 @given(st.lists(st.tuples(STEPS, asked), max_size=8))
@@ -125,4 +125,4 @@ def test_a_growing_history_shows_the_same_as_a_new_one(provider: AnyProvider) ->
             except NonResolvedToolError:
                 continue
             new = History().extend(copy.deepcopy(events[:count])).view_with(options)
-            assert told(view, target, cache=False) == told(new, target, cache=False)
+            assert reported(view, target, cache=False) == reported(new, target, cache=False)

@@ -606,8 +606,8 @@ def missing(messages: list[Any], shown: Any, named: str) -> list[tuple[str, tupl
     there = said(shown)
     lost = []
     for text, path in leaves(messages):
-        told = said([text]).rpartition("\n")[2]
-        known = told in there or not text
+        reported = said([text]).rpartition("\n")[2]
+        known = reported in there or not text
         if not known and not any(
             re.search(rf"\b{step}\b", named) for step in path if step not in CONTAINERS
         ):

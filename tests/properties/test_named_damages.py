@@ -48,20 +48,20 @@ def test_a_damaged_history_is_mended(provider: AnyProvider) -> None:
             names.append(damage.__name__)
         used.update(names)
         before = repr(messages)
-        told = f"{names}: {before}"
+        reported = f"{names}: {before}"
         once = repair_messages(messages, provider)
-        assert repr(messages) == before, told
+        assert repr(messages) == before, reported
         if is_valid(messages, provider):
-            assert repr(once.messages) == before, told
-            assert once.repairs == [], told
+            assert repr(once.messages) == before, reported
+            assert once.repairs == [], reported
             continue
-        assert once.repairs != [], told
-        assert is_valid(once.messages, provider), (validate(once.messages, provider), told)
-        assert lost(messages, [once.messages, once.system]) == [], told
+        assert once.repairs != [], reported
+        assert is_valid(once.messages, provider), (validate(once.messages, provider), reported)
+        assert lost(messages, [once.messages, once.system]) == [], reported
         twice = repair_messages(once.messages, provider)
-        assert repr(twice.messages) == repr(once.messages), told
-        assert twice.repairs == [], told
-        assert is_accepted(accept, once.messages), told
+        assert repr(twice.messages) == repr(once.messages), reported
+        assert twice.repairs == [], reported
+        assert is_accepted(accept, once.messages), reported
     assert len(used) == len(damages)
 
 

@@ -80,8 +80,8 @@ def test_a_turn_of_thousands_of_parallel_calls_keeps_every_result(provider: str)
     for target in (provider, EVERY[EVERY.index(provider) - 1]):
         shown = repair_messages(messages, provider, target).messages
         assert faults(shown, target) == []
-        told = [text for message in shown for text in said(message)]
-        results = [text for text in told if text.startswith("tool_")]
+        reported = [text for message in shown for text in said(message)]
+        results = [text for text in reported if text.startswith("tool_")]
         assert sorted(results) == sorted(f"tool_{number}" for number in range(5_000))
 
 

@@ -84,12 +84,12 @@ _ASIDE = ("reasoning", "item_reference", "additional_tools", "tool_search_call")
 
 def lost(messages: list[Any], shown: Any) -> list[str]:
     """Return the content of `messages` that is in no string of `shown`, nor as JSON in one."""
-    told = "\n".join(strings(shown))
+    reported = "\n".join(strings(shown))
     return [
         text
         for message in messages
         for text in said(message)
-        if text.strip() and not any(each in told for each in _spellings(text))
+        if text.strip() and not any(each in reported for each in _spellings(text))
     ]
 
 

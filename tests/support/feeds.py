@@ -67,7 +67,7 @@ def placed(conversation_id: str, outcome: Appended, event_ids: Sequence[str]) ->
 
 def write_together(url: str, writer: str, count: int, pipe: Connection) -> None:
     """Append from threads that share a store, and therefore commits."""
-    told = threading.Lock()
+    reported = threading.Lock()
     with EventStore.open(url, busy_timeout=60.0) as store:
 
         def write(thread: int) -> None:
@@ -76,7 +76,7 @@ def write_together(url: str, writer: str, count: int, pipe: Connection) -> None:
                 text = f"{writer}.{thread}.{number}"
                 chat = store.conversation(f"chat-{chance.randrange(CONVERSATIONS)}")
                 note = acknowledged(f"{writer}.{thread}", chat.append(message(text)))
-                with told:
+                with reported:
                     pipe.send(note)
 
         threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]

@@ -205,29 +205,29 @@ def export(*spans: dict[str, Any]) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": list(spans)}]}]}
 
 
-def told(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+def reported(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
     """Return a message in the form of the GenAI conventions."""
     return {"role": role, "parts": list(parts)}
 
 
-WORDS = told("user", {"type": "text", "content": "go"})
+WORDS = reported("user", {"type": "text", "content": "go"})
 
 
-CALLS = told(
+CALLS = reported(
     "assistant",
     {"type": "tool_call", "id": "a", "name": "find", "arguments": {"n": 1}},
     {"type": "tool_call", "id": "b", "name": "find", "arguments": {"n": 2}},
 )
 
 
-RESULTS = told(
+RESULTS = reported(
     "tool",
     {"type": "tool_call_response", "id": "a", "response": "here"},
     {"type": "tool_call_response", "id": "b", "response": "gone"},
 )
 
 
-DONE = told("assistant", {"type": "text", "content": "done"})
+DONE = reported("assistant", {"type": "text", "content": "done"})
 
 
 def chat(start: float, end: float, inputs: list[Any], *outputs: Any, **more: Any) -> dict[str, Any]:

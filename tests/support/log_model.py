@@ -166,15 +166,15 @@ def violated(state: State, size: Size) -> str | None:
 
 def _follower_violated(state: State) -> str | None:
     for lane, stored in enumerate(state.lanes):
-        if not _is_told(state.seen[lane], state.cursor[lane], stored):
+        if not _is_reported(state.seen[lane], state.cursor[lane], stored):
             return "a reader sees each event of a lane, once and in order"
         is_applying = state.applying is not None
-        if not is_applying and not _is_told(state.rows[lane], state.checkpoint[lane], stored):
+        if not is_applying and not _is_reported(state.rows[lane], state.checkpoint[lane], stored):
             return "each event is applied exactly once"
     return None
 
 
-def _is_told(events: tuple[Recording, ...], place: Place, stored: Lane) -> bool:
+def _is_reported(events: tuple[Recording, ...], place: Place, stored: Lane) -> bool:
     """Return whether events are those of a lane up to a place, or the next read finds a loss."""
     before = tuple(event for _, event in stored[: place[0]])
     return events == before or _is_lost(place, stored)
@@ -241,8 +241,8 @@ def _write(
         settle = Writer("settle", writer.read)
         time = int(state.restored and bug is not Bug.ID_ALONE)
         done = free._replace(lanes=_stored(state.lanes, group, writer.read, time))
-        told = done._replace(acknowledged=done.acknowledged | events)
-        yield f"{name} commits and is told", _with(told, number, Writer("done"))
+        reported = done._replace(acknowledged=done.acknowledged | events)
+        yield f"{name} commits and is told", _with(reported, number, Writer("done"))
         yield f"{name} commits, the answer is lost", _with(done, number, settle)
         yield f"the COMMIT of {name} never arrives", _with(free, number, settle)
         warned = free._replace(
@@ -253,8 +253,8 @@ def _write(
     elif writer.doing == "settle":
         stored = {event for lane in state.lanes for _, (event, _) in lane}
         if bug is not Bug.BLIND_RETRY and events <= stored:
-            told = state._replace(acknowledged=state.acknowledged | events)
-            yield f"{name} finds its events", _with(told, number, Writer("done"))
+            reported = state._replace(acknowledged=state.acknowledged | events)
+            yield f"{name} finds its events", _with(reported, number, Writer("done"))
         else:
             yield f"{name} begins again", _with(state, number, Writer("begin", writer.read))
 

@@ -40,7 +40,7 @@ class Said:
 Story = list[Said]
 
 
-def told(text: str) -> tuple[str, bool]:
+def reported(text: str) -> tuple[str, bool]:
     """Return the text of a result without an error flag, and whether the result is an error."""
     try:
         value = json.loads(text)
@@ -106,7 +106,7 @@ def _read_chat(messages: list[Message]) -> Story:
             Call(
                 made["function"]["name"],
                 json.loads(made["function"]["arguments"]),
-                *told(answers[made["id"]]),
+                *reported(answers[made["id"]]),
                 made["id"],
             )
             for made in message.get("tool_calls") or ()
@@ -179,7 +179,7 @@ def _read_anthropic(messages: list[Message]) -> Story:
         blocks: list[Any] = plain if isinstance(content, str) else content
         results = [block for block in blocks if block["type"] == "tool_result"]
         for block in results:
-            text, failed = told(block.get("content") or "")
+            text, failed = reported(block.get("content") or "")
             answers[block["tool_use_id"]] = (text, failed or block.get("is_error", False))
         texts = [block["text"] for block in blocks if block["type"] == "text"]
         images = [block["source"]["data"] for block in blocks if block["type"] == "image"]
@@ -243,7 +243,7 @@ def _read_bedrock(messages: list[Message]) -> Story:
         for block in blocks:
             if "toolResult" in block:
                 result = block["toolResult"]
-                text, failed = told("\n".join(each["text"] for each in result["content"]))
+                text, failed = reported("\n".join(each["text"] for each in result["content"]))
                 answers[result["toolUseId"]] = (text, failed or result.get("status") == "error")
         texts = [block["text"] for block in blocks if "text" in block]
         images = [block["image"]["source"]["bytes"] for block in blocks if "image" in block]
@@ -305,7 +305,7 @@ def _read_gemini(contents: list[Message]) -> Story:
             assert call.name == response["name"]
             assert call.id == response.get("id")
             ((key, text),) = response["response"].items()
-            said, failed = told(text)
+            said, failed = reported(text)
             call.result, call.failed = said, failed or key == "error"
         made = [part["functionCall"] for part in parts if "functionCall" in part]
         waiting = [Call(call["name"], call["args"], "", id=call.get("id")) for call in made]
@@ -354,7 +354,7 @@ def _write_responses(story: Story) -> list[Message]:
 
 def _read_responses(items: list[Message]) -> Story:
     answers = {
-        item["call_id"]: told(item["output"])
+        item["call_id"]: reported(item["output"])
         for item in items
         if item.get("type") == "function_call_output"
     }
@@ -413,7 +413,7 @@ def _read_ollama(messages: list[Message]) -> Story:
         if message["role"] == "tool":
             call = story[-1].calls[answers]
             assert call.name == message["tool_name"]
-            call.result, call.failed = told(message["content"])
+            call.result, call.failed = reported(message["content"])
             answers += 1
             continue
         answers = 0

@@ -72,7 +72,7 @@ def children(jobs: list[Callable[..., object]]) -> Iterator[list[tuple[Any, Conn
 
 def at_once(jobs: list[Callable[..., object]]) -> list[Any]:
     """Run jobs in processes that begin at the same moment; return what each sent last."""
-    with children([partial(when_told, job) for job in jobs]) as spawned:
+    with children([partial(after_signal, job) for job in jobs]) as spawned:
         for _, pipe in spawned:
             assert pipe.recv() == "ready"
         for _, pipe in spawned:
@@ -80,7 +80,7 @@ def at_once(jobs: list[Callable[..., object]]) -> list[Any]:
         return [pipe.recv() for _, pipe in spawned]
 
 
-def when_told(job: Callable[..., Any], pipe: Connection) -> None:
+def after_signal(job: Callable[..., Any], pipe: Connection) -> None:
     """Run a job when a word comes through the pipe; send back its result or error."""
     pipe.send("ready")
     pipe.recv()

@@ -107,11 +107,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("what", CLOSED)
 def test_a_file_that_is_no_store_is_refused(path: Path, what: str) -> None:
     """The error names the file and what to do, and the file is left as it is."""
-    damage, kind, told = CLOSED[what]
+    damage, kind, reported = CLOSED[what]
     damage(path)
     before = contents(path.parent)
     for create in (True, False):
-        with pytest.raises(kind, match=told) as caught:
+        with pytest.raises(kind, match=reported) as caught:
             EventStore.open(f"sqlite:///{path}", create=create)
         assert str(caught.value).startswith(str(path))
         after = contents(path.parent)
@@ -227,7 +227,7 @@ def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
     path: Path, what: str
 ) -> None:
     """SQLite itself would write to, and read from, a file that no other process sees."""
-    damage, told = OPEN[what]
+    damage, reported = OPEN[what]
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("chat")
         chat.append(message())
@@ -235,9 +235,9 @@ def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
         assert all(list(follower) for follower in followers)
         workers.at_once([_Damage(damage, path)])
         for follower in followers:
-            with pytest.raises(StoreCorrupt, match=f"{path} {told}"):
+            with pytest.raises(StoreCorrupt, match=f"{path} {reported}"):
                 next(follower)
-        with pytest.raises(StoreCorrupt, match=f"{path} {told}"):
+        with pytest.raises(StoreCorrupt, match=f"{path} {reported}"):
             chat.append(message())
         with pytest.raises(StorageError, match=str(path)):
             chat.append(message())

@@ -52,7 +52,7 @@ def fill(url: str) -> None:
             store.accept_loss()
 
 
-def is_told(url: str) -> bool:
+def is_reported(url: str) -> bool:
     """Return whether `verify`, or opening the store, says that something is wrong.
 
     What is raised is always an error of the library.
@@ -88,7 +88,7 @@ def content(path: Path) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_a_file_is_told_or_means_nothing(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_file_is_reported_or_means_nothing(tmp_path: Path) -> None:
     """Anywhere in the file; what no reader ever sees (free space, statistics) means nothing."""
     whole, path = tmp_path / "whole.db", tmp_path / "log.db"
     fill(f"sqlite:///{whole}")
@@ -105,7 +105,7 @@ def test_every_flipped_bit_of_a_file_is_told_or_means_nothing(tmp_path: Path) ->
             path.with_name(path.name + rest).unlink(missing_ok=True)
         path.write_bytes(flipped)
         shutil.copymode(whole, path)
-        if not is_told(f"sqlite:///{path}") and content(path) != before:
+        if not is_reported(f"sqlite:///{path}") and content(path) != before:
             silent.append((place, bit))
     assert silent == []
 
@@ -145,13 +145,13 @@ def test_flips_reach_every_table_of_a_log() -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_a_servers_rows_is_told(server: Server) -> None:
+def test_every_flipped_bit_of_a_servers_rows_is_reported(server: Server) -> None:
     """In each column of each table, as long as the server takes the value."""
     check_flipped_cells(server.database(), rounds(FLIPS // 10, FLIPS))
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_sqlites_rows_is_told(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_sqlites_rows_is_reported(tmp_path: Path) -> None:
     """In each column of each table."""
     check_flipped_cells(f"sqlite:///{tmp_path / 'log.db'}", rounds(FLIPS // 4, FLIPS))
 
@@ -159,7 +159,7 @@ def test_every_flipped_bit_of_sqlites_rows_is_told(tmp_path: Path) -> None:
 def check_flipped_cells(url: str, flips: int) -> None:
     """Flip a bit in a cell of each column, and in others until there are as many as asked for."""
     fill(url)
-    assert not is_told(url)
+    assert not is_reported(url)
     chance = random.Random(3)
     silent: list[Any] = []
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
@@ -180,14 +180,14 @@ def check_flipped_cells(url: str, flips: int) -> None:
             except Exception:  # noqa: BLE001, S112 - the server refuses the value
                 continue
             assert done == 1
-            if not is_told(url):
+            if not is_reported(url):
                 silent.append((table, columns[place], old, new))
             keys[f"k{place}"] = new
             back = f"UPDATE {table} SET {quote(columns[place])} = :new WHERE {where}"  # noqa: S608
             assert connection.execute(text(back), {**keys, "new": old}).rowcount == 1
     engine.dispose()
     assert silent == []
-    assert not is_told(url)
+    assert not is_reported(url)
 
 
 def chosen_cells(url: str, flips: int, chance: random.Random) -> list[Cell]:
@@ -269,7 +269,7 @@ def test_nothing_is_started_where_an_event_cannot_be_read(tmp_path: Path, damage
         ("store", "epoch"),
     ],
 )
-def test_text_that_became_bytes_is_told(tmp_path: Path, table: str, column: str) -> None:
+def test_text_that_became_bytes_is_reported(tmp_path: Path, table: str, column: str) -> None:
     """One bit of a row's header says which it is: the bytes are the same, and are not found."""
     url = f"sqlite:///{tmp_path / 'log.db'}"
     fill(url)
@@ -279,7 +279,7 @@ def test_text_that_became_bytes_is_told(tmp_path: Path, table: str, column: str)
             f"WHERE rowid = (SELECT max(rowid) FROM toolledger_{table})"
         )
         file.commit()
-    assert is_told(url)
+    assert is_reported(url)
 
 
 NOT_TEXT = "cast(x'ff' AS TEXT)"
@@ -295,7 +295,7 @@ NO_EVENT = {
 
 
 @pytest.mark.parametrize("change", NO_EVENT.values(), ids=NO_EVENT)
-def test_a_row_that_holds_what_no_event_can_be_is_told(tmp_path: Path, change: str) -> None:
+def test_a_row_that_holds_what_no_event_can_be_is_reported(tmp_path: Path, change: str) -> None:
     """By an error of the library on every way of reading it, never by one of the driver."""
     path = tmp_path / "log.db"
     url = f"sqlite:///{path}"
@@ -375,7 +375,7 @@ def test_nothing_is_started_where_the_last_version_is_damaged(tmp_path: Path, ve
 
 
 @pytest.mark.parametrize("lanes", [0, 3, 2**33])
-def test_a_number_of_lanes_without_their_counters_is_told(tmp_path: Path, lanes: int) -> None:
+def test_a_number_of_lanes_without_their_counters_is_reported(tmp_path: Path, lanes: int) -> None:
     """Otherwise conversations are sought in other lanes, or in milliards of them."""
     path = tmp_path / "log.db"
     EventStore.open(f"sqlite:///{path}").close()
@@ -386,7 +386,7 @@ def test_a_number_of_lanes_without_their_counters_is_told(tmp_path: Path, lanes:
         EventStore.open(f"sqlite:///{path}")
 
 
-def test_an_epoch_that_is_not_text_is_told(tmp_path: Path) -> None:
+def test_an_epoch_that_is_not_text_is_reported(tmp_path: Path) -> None:
     """The store cannot be opened, and the error says what to do."""
     path = tmp_path / "log.db"
     EventStore.open(f"sqlite:///{path}").close()

@@ -150,7 +150,7 @@ def test_projectors_are_killed_again_and_again_while_many_write(
     jobs = [partial(projecting.project_forever, url, url, n == 2) for n in range(3)]
     with workers.children(
         [
-            partial(workers.when_told, partial(projecting.write, url, n, 40 * workers.LONG))
+            partial(workers.after_signal, partial(projecting.write, url, n, 40 * workers.LONG))
             for n in range(8)
         ]
     ) as writers:

@@ -366,8 +366,8 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
         def write(thread: int) -> None:
             for number in range(count):
                 chat = store.conversation(f"chat-{number % 5}")
-                told = chat.append(message(f"{thread}.{number}"))
-                notes.append(acknowledged(f"{thread}", told))
+                reported = chat.append(message(f"{thread}.{number}"))
+                notes.append(acknowledged(f"{thread}", reported))
 
         def cut() -> None:
             chance = random.Random(1)

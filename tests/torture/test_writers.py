@@ -54,7 +54,7 @@ def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
     assert results == sorted([name, n] for name in names + others for n in range(count))
 
 
-def test_all_that_writers_and_a_follower_were_told_is_true(url: str) -> None:
+def test_all_acknowledgements_and_readings_are_true(url: str) -> None:
     """Threads and processes append one and several events; the history that they tell is kept."""
     count, ended = 20 * workers.LONG, threading.Event()
     own: list[list[Acknowledgement]] = [[] for _ in range(6)]

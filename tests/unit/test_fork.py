@@ -58,9 +58,9 @@ def test_open_calls_never_run_in_the_copy(chat: Conversation) -> None:
     plan = resume_plan(copy.events())
     assert [step.action for step in plan.steps] == ["done"] * 4
     assert tools["runs"].status.failure.code == "forked"  # type: ignore[union-attr]
-    told = str(model_history(copy.events()).render("openai"))
-    assert "not executed: the call belongs to" in told
-    assert "outcome is not known here" in told
+    reported = str(model_history(copy.events()).render("openai"))
+    assert "not executed: the call belongs to" in reported
+    assert "outcome is not known here" in reported
 
 
 def test_an_announced_attempt_is_not_announced_in_the_copy(chat: Conversation) -> None:

@@ -391,8 +391,8 @@ def test_a_refusal_is_a_rejection_by_a_human(chat: Conversation) -> None:
     assert chat.tools["a"].status == Rejected(REFUSED, "human")
     history = model_history(chat.events())
     assert history.render("anthropic")["messages"][-1] == given[-1]
-    (told,) = [m for m in history.render("openai")["messages"] if m["role"] == "tool"]
-    assert told["content"].count("user") == 1
+    (reported,) = [m for m in history.render("openai")["messages"] if m["role"] == "tool"]
+    assert reported["content"].count("user") == 1
 
 
 def test_recording_takes_the_same_hook(chat: Conversation) -> None:
@@ -496,8 +496,10 @@ def test_another_form_is_refused_before_anything_is_written(
 ) -> None:
     """This holds wherever in the list the other form appears."""
     history = [*TALK[:place], FOREIGN, *TALK[place:]]
-    told = rf"messages\[{place}\] has tool_use, which openai does not: pass provider='anthropic'"
-    with pytest.raises(ValueError, match=told):
+    reported = (
+        rf"messages\[{place}\] has tool_use, which openai does not: pass provider='anthropic'"
+    )
+    with pytest.raises(ValueError, match=reported):
         chat.import_messages(iter(history) if streamed else history)
     assert chat.version == 0
     assert chat.import_messages(history, "anthropic").added == len(history)

@@ -4,6 +4,7 @@
 2. A test's docstring is whole sentences: it does not begin with a pronoun or a conjunction either,
    begins with a capital letter, and ends in a period.
 3. In the packages threads, processes and callers have no personal pronouns.
+4. No name has a word that does not say what the thing is.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ PRONOUNS = re.compile(
     r"(?<!person )(?<!user )(?<!users )(?<!people )who|lest|in vain)\b",
     re.IGNORECASE,
 )
+
+VAGUE = re.compile(r"(?:^|_)(told|in_vain)(?:_|$)")
 
 
 def _tests_in(path: Path) -> Iterator[tuple[str, str]]:
@@ -88,6 +91,17 @@ def pronouns_in(source: str) -> list[str]:
     ]
 
 
+def vague_names_in(source: str) -> list[str]:
+    """Return each name with a vague word, with its line."""
+    if not any(word in source for word in ("told", "in_vain")):  # tokens take much longer
+        return []
+    return [
+        f"line {token.start[0]}: {token.string}"
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.NAME and VAGUE.search(token.string)
+    ]
+
+
 def test_tests_have_names_and_sentences_that_can_be_understood() -> None:
     """Each name has a subject, and each docstring is whole sentences."""
     faults = [
@@ -105,6 +119,16 @@ def test_the_packages_have_no_pronouns_of_persons() -> None:
         f"{path.relative_to(ROOT)}: {fault}"
         for path in PACKAGES
         for fault in pronouns_in(path.read_text("utf-8"))
+    ]
+    assert faults == []
+
+
+def test_names_say_what_the_thing_is() -> None:
+    """No function, test, argument or variable has a vague word in its name."""
+    faults = [
+        f"{path.relative_to(ROOT)}: {fault}"
+        for path in {*TESTS, *PACKAGES}
+        for fault in vague_names_in(path.read_text("utf-8"))
     ]
     assert faults == []
 
@@ -134,6 +158,13 @@ def test_a_bad_name_or_docstring_is_reported(name: str, docstring: str, fault: s
 def test_a_pronoun_is_reported(source: str) -> None:
     """Docstrings, comments and error messages are all searched."""
     assert len(pronouns_in(source)) == 1
+
+
+@pytest.mark.parametrize("source", ["told = 1", "def is_told(): ...", "waits_in_vain = True"])
+def test_a_vague_name_is_reported(source: str) -> None:
+    """Functions and variables are all searched, and prose is not."""
+    assert len(vague_names_in(source)) == 1
+    assert vague_names_in(f'"""{source}"""\nretold = "told"  # told') == []
 
 
 def test_names_and_values_are_not_prose() -> None:

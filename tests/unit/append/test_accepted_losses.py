@@ -238,11 +238,11 @@ def test_a_writer_does_not_append_to_a_log_that_has_grown_again(
         neighbour = next(neighbours(store, "chat"))
         put_back_on(postgresql, url, lost.lane, lost.position - 1)
         grow(url, [neighbour] * with_neighbour + ["chat"] * in_chat)
-        told = f"had event {lost.event_id}, and has .* {ACCEPTED}"
+        reported = f"had event {lost.event_id}, and has .* {ACCEPTED}"
         if not in_chat and not with_neighbour:
-            told = f"had event {lost.event_id}, and has none.* {ACCEPTED}"
+            reported = f"had event {lost.event_id}, and has none.* {ACCEPTED}"
         for _ in range(2):
-            with pytest.raises(StoreCorrupt, match=told):
+            with pytest.raises(StoreCorrupt, match=reported):
                 chat.append(message("3"))
         store.accept_loss()
         assert chat.append(message("3"))[0].version == 2 + in_chat

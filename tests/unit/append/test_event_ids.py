@@ -30,7 +30,7 @@ def test_an_id_tells_the_microsecond_at_which_it_was_made(at: int, count: int) -
         pytest.param(1 << 62, id="variant"),
     ],
 )
-def test_an_id_of_another_maker_is_told_apart(changed: int) -> None:
+def test_an_id_of_another_maker_is_distinguished(changed: int) -> None:
     """Each bit that the library never sets is looked at."""
     (own,) = event_ids(1, 5_000_000)
     other = int.from_bytes(own) ^ changed

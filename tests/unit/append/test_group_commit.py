@@ -300,7 +300,7 @@ def test_a_group_whose_answer_was_lost_is_not_stored_again(store: EventStore, ga
     assert len(list(store.read())) == 5
 
 
-def test_each_append_of_a_group_is_told_why_its_outcome_is_unknown(
+def test_each_append_of_a_group_learns_why_its_outcome_is_unknown(
     store: EventStore, gate: Gate
 ) -> None:
     """Its error has the ids of its own events, and the cause that the storage met."""

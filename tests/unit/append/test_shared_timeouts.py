@@ -16,11 +16,11 @@ def test_a_timeout_applies_to_appends_queued_before_the_wait_began() -> None:
     error.__cause__ = OSError("reset")
     timeouts.record(error, 3, 10.0, 40.0)
     assert (timeouts.applies_to(10.0), timeouts.applies_to(10.1)) == (True, False)
-    told = timeouts.error(5, 10.0)
-    assert (type(told), str(told)) == (StorageError, "gone")
-    assert told is not error
-    assert told is not None
-    assert told.__cause__ is error.__cause__
+    reported = timeouts.error(5, 10.0)
+    assert (type(reported), str(reported)) == (StorageError, "gone")
+    assert reported is not error
+    assert reported is not None
+    assert reported.__cause__ is error.__cause__
     assert timeouts.error(5, 10.1) is None
 
 

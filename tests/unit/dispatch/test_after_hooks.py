@@ -58,8 +58,8 @@ def test_after_hooks_change_a_result_before_it_is_recorded(kind: str, chat: Conv
     assert done.status.by == "mask, row counter"  # type: ignore[union-attr]
     assert SECRET not in str(list(chat.events()))
     assert answers(chat)[call.id] == '{"key":"***","rows":3}'
-    told = "(changed by mask, row counter: keys are not stored)"
-    assert any(told in describe(recorded, None) for recorded in chat.events())
+    reported = "(changed by mask, row counter: keys are not stored)"
+    assert any(reported in describe(recorded, None) for recorded in chat.events())
 
 
 def test_a_result_that_no_hook_changes_is_recorded_as_it_is(kind: str, chat: Conversation) -> None:

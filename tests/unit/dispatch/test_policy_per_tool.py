@@ -82,9 +82,9 @@ def test_the_denial_of_a_tool_is_read_when_no_gate_gives_a_reason(
     driven.offer()
     calls = [chat.request(name) for name in ("first", "second", "third")]
     driven.dispatch(calls)
-    told = answers(chat)
+    reported = answers(chat)
     texts = ("the gate says no", own, "third: no")
-    assert all(text in told[call.id] for call, text in zip(calls, texts, strict=True))
+    assert all(text in reported[call.id] for call, text in zip(calls, texts, strict=True))
     (second,) = (
         recorded.event
         for recorded in chat.events()

@@ -399,12 +399,12 @@ def test_methods_partials_and_objects_have_types_too() -> None:
             """Open the shop."""
             return number
 
-    for tool, told in (
+    for tool, reported in (
         (FunctionTool(Shop().find), "Find an order."),
         (FunctionTool(Shop(), "shop"), "Open the shop."),
         (FunctionTool(partial(Shop.find, Shop()), "find"), "Find an order."),
     ):
-        assert tool.description == told
+        assert tool.description == reported
         assert tool.parameters["properties"] == {"number": {"type": "integer"}}
         assert tool.invalid(FunctionCall.of("f", {"number": "x"})) is not None
 

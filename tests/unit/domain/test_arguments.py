@@ -68,9 +68,9 @@ def test_an_argument_that_is_not_such_a_number_is_refused(name: str, chat: Conve
     for value in [*NO_NUMBERS, *((1.5, inf) if name in WHOLE else ())]:
         with pytest.raises(ValueError, match=name) as caught:
             take(chat, value)
-        told = str(caught.value)
-        assert told.startswith(f"{name} is {value!r}: "), told
-        assert ": pass " in told or "counted from 1" in told
+        reported = str(caught.value)
+        assert reported.startswith(f"{name} is {value!r}: "), reported
+        assert ": pass " in reported or "counted from 1" in reported
     assert chat.version == 0
 
 

@@ -178,7 +178,7 @@ def test_an_event_that_could_not_be_read_back_is_refused(event: Any) -> None:
     assert type(event).__name__ in str(caught.value)
 
 
-def test_an_event_that_cannot_be_written_is_told_from_one_that_cannot_be_read() -> None:
+def test_an_event_that_cannot_be_written_is_distinguished_from_one_that_cannot_be_read() -> None:
     """The first is no JSON value; the second is one, of another type than its field."""
     with pytest.raises(UnencodableEvent, match="ToolRejected cannot be written as JSON"):
         codec.as_stored(ToolRejected("1", details={"what": Foreign()}))

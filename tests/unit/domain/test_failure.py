@@ -495,7 +495,7 @@ def test_a_date_without_a_clock_still_makes_a_429_a_rate_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", [ProviderErrorKind.RATE_LIMIT, ProviderErrorKind.SERVER_ERROR])
-def test_the_default_wait_of_a_provider_error_is_not_told_as_a_hint(
+def test_the_default_wait_of_a_provider_error_is_no_hint(
     kind: ProviderErrorKind,
 ) -> None:
     """The provider said nothing: the loop has a default, the log has no hint."""
@@ -510,7 +510,7 @@ def test_the_default_wait_of_a_provider_error_is_not_told_as_a_hint(
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "reported"),
     [
         (TimeoutError("x"), "timeout", "deadline_exceeded"),
         (httpx.ReadTimeout("x"), "deadline_exceeded", "deadline_exceeded"),
@@ -523,11 +523,11 @@ def test_the_default_wait_of_a_provider_error_is_not_told_as_a_hint(
     ],
 )
 def test_timeouts_broken_json_and_waits_for_a_person_have_codes(
-    error: BaseException, code: str, told: str
+    error: BaseException, code: str, reported: str
 ) -> None:
     """The envelope says so to programs."""
     failure = Failure.from_exception(error)
-    assert (failure.code, ErrorEnvelope.of(failure).code) == (code, told)
+    assert (failure.code, ErrorEnvelope.of(failure).code) == (code, reported)
 
 
 @pytest.mark.parametrize("headers", [None, 5, [("retry-after", "5")], "retry-after", {}, Touchy()])

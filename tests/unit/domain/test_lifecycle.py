@@ -183,8 +183,8 @@ def test_a_resolved_call_is_a_pair_of_call_and_answer() -> None:
     assert answer(*LIVES["Rejected"]) == {"error": "User ada rejected this tool call: too risky"}
     no_reason = msgspec.structs.replace(rejected(), reason=None)
     assert answer(pending(q="x"), no_reason) == {"error": "User ada rejected this tool call"}
-    told = Failure(ErrorKind.AUTH, "key 123 refused", model_message="not allowed")
-    assert answer(pending(q="x"), msgspec.structs.replace(failed(), failure=told)) == {
+    reported = Failure(ErrorKind.AUTH, "key 123 refused", model_message="not allowed")
+    assert answer(pending(q="x"), msgspec.structs.replace(failed(), failure=reported)) == {
         "error": "not allowed"
     }
     assert live(*LIVES["Completed"]).response == FunctionResponse("search", "found", "call_1")

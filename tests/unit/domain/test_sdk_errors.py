@@ -611,7 +611,7 @@ def test_a_date_is_counted_from_now() -> None:
     assert AgentError.from_exception(raised.value, now=now + 5_000_000).retry_after == 15
 
 
-def test_the_name_that_was_not_found_is_told_through_the_layers() -> None:
+def test_the_name_that_was_not_found_is_reported_through_the_layers() -> None:
     """The SDK wraps the HTTP library, which wraps the socket's error."""
     unknown = socket.gaierror("unknown name")
     assert error_of(openai, broken("ConnectError", unknown)).code == "dns_failure"

@@ -37,7 +37,7 @@ events = st.lists(
             completed(result=None),
             replace(completed(), synthetic=True),
             failed(),
-            replace(failed(), failure=Failure(ErrorKind.AUTH, "no", "told")),
+            replace(failed(), failure=Failure(ErrorKind.AUTH, "no", "reported")),
             replace(failed(), failure=Failure(ErrorKind.INTERNAL, "odd")),
             DEFERRED,
             PAUSED,

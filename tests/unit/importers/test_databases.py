@@ -76,7 +76,7 @@ def checkpoint(seconds: float, messages: list[Any]) -> dict[str, Any]:
     return {"v": 4, "ts": clock(seconds), "channel_values": {"messages": messages}}
 
 
-def test_checkpoints_of_langgraph_are_told_by_their_last_state(importer: Importer) -> None:
+def test_checkpoints_of_langgraph_are_read_by_their_last_state(importer: Importer) -> None:
     """A message has the time of the first checkpoint with it; Python's objects are not made."""
     path = importer.folder / "checkpoints.sqlite"
     call = {"name": "f", "args": {"n": 1}, "id": "a", "type": "tool_call"}
@@ -109,9 +109,9 @@ def test_checkpoints_of_langgraph_are_told_by_their_last_state(importer: Importe
     assert importer.problems == ["u: checkpoint 0 cannot be read"]
 
 
-def test_a_key_twice_in_a_row_is_told_with_its_place(importer: Importer) -> None:
+def test_a_key_twice_in_a_row_is_reported_with_its_place(importer: Importer) -> None:
     """The row of a session, or the checkpoint, is read with the last of the two values."""
-    told = "a key twice in one object: the last of its values was read"
+    reported = "a key twice in one object: the last of its values was read"
     path = importer.folder / "sessions.db"
     with database(path) as connection:
         connection.execute("CREATE TABLE agent_sessions (session_id, created_at)")
@@ -120,7 +120,7 @@ def test_a_key_twice_in_a_row_is_told_with_its_place(importer: Importer) -> None
         row = '{"role": "user", "content": "stay", "content": "go"}'
         connection.execute("INSERT INTO agent_messages VALUES (1, 'one', ?, 1)", (row,))
     importer.file(path)
-    assert importer.problems == [f"session one: {told}"]
+    assert importer.problems == [f"session one: {reported}"]
     path = importer.folder / "checkpoints.sqlite"
     with database(path) as connection:
         connection.execute(
@@ -131,7 +131,7 @@ def test_a_key_twice_in_a_row_is_told_with_its_place(importer: Importer) -> None
     source = read(path)
     with pytest.raises(SourceError, match="holds no messages; t: checkpoint 7: a key twice"):
         list(source.transcripts())
-    assert [str(problem) for problem in source.problems] == [f"t: checkpoint 7: {told}"]
+    assert [str(problem) for problem in source.problems] == [f"t: checkpoint 7: {reported}"]
 
 
 def test_checkpoints_that_langgraph_packs_are_read(importer: Importer) -> None:

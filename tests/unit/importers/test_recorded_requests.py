@@ -81,7 +81,7 @@ def test_a_provider_that_is_named_is_believed(path: Path) -> None:
     assert found(path, "openai-responses") == [("sample", "openai-responses", [USER])]
 
 
-def test_several_requests_are_told_apart(tmp_path: Path) -> None:
+def test_several_requests_are_distinguished(tmp_path: Path) -> None:
     """Requests have their own ids, or their places; a value that is not a request is a problem."""
     values = [{"messages": [USER], "id": "first"}, [TOOL], {"input": []}, {"said": 1}, [1]]
     path = tmp_path / "many.json"

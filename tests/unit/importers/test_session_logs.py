@@ -16,7 +16,7 @@ from eventstore.importers import read, with_event_folders
 # Codex CLI
 
 
-def test_a_rollout_of_codex_is_told_by_its_items(importer: Importer) -> None:
+def test_a_rollout_of_codex_is_recognised_by_its_items(importer: Importer) -> None:
     """Exit codes tell failures, of either form of output; events that repeat items are not told."""
     words = [{"type": "input_text", "text": "list"}]
     failed = json.dumps({"output": "no", "metadata": {"exit_code": 2, "duration_seconds": 0.25}})
@@ -194,7 +194,7 @@ def test_a_session_of_gemini_cli_in_lines_is_patched(importer: Importer) -> None
     assert list(importer.said()) == [("user", "go"), ("assistant", "I look.")]
 
 
-def test_a_session_of_gemini_cli_that_was_resumed_is_told_once(importer: Importer) -> None:
+def test_a_session_of_gemini_cli_that_was_resumed_is_read_once(importer: Importer) -> None:
     """Its messages are written again, with results as messages of the user between them."""
     result = {"functionResponse": {"id": "good", "name": "good", "response": {"output": "here"}}}
     answer = {"id": "3_response", "timestamp": clock(30), "type": "user", "content": [result]}
@@ -237,7 +237,7 @@ def test_calls_that_gemini_cli_took_back_are_a_conversation_of_their_own(
 # OpenHands
 
 
-def test_events_of_openhands_v0_are_told(importer: Importer) -> None:
+def test_events_of_openhands_v0_are_read(importer: Importer) -> None:
     """An action has the arguments that the model wrote; exit codes and refusals are recognised."""
     tools = importer.document("trajectory.json", V0)
     assert states(tools) == [
@@ -260,7 +260,7 @@ def test_runs_of_openhands_are_conversations_each(importer: Importer) -> None:
     assert len(tools) == 4
 
 
-def test_events_of_openhands_v1_are_told(importer: Importer) -> None:
+def test_events_of_openhands_v1_are_read(importer: Importer) -> None:
     """A result without its action in the file tells of its call, too."""
 
     def event(kind: str, seconds: float, **fields: Any) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def test_the_files_of_event_folders_are_not_read_one_by_one(tmp_path: Path) -> N
 # pydantic-ai
 
 
-def test_messages_of_pydantic_ai_are_told(importer: Importer) -> None:
+def test_messages_of_pydantic_ai_are_read(importer: Importer) -> None:
     """A request for another try is a failure, and a denied call is a rejection."""
     tools = importer.document("messages.json", PYDANTIC)
     assert [tool.status.name for tool in tools] == ["Completed", "Failed", "Rejected"]
@@ -333,12 +333,12 @@ def test_a_call_that_pydantic_ai_asks_for_again_is_a_failure(importer: Importer)
     """Newer versions write it as a return; a list of errors has a `type` and is no text."""
     error = {"type": "int_parsing", "loc": ["n"], "msg": "not an integer"}
     made = {"part_kind": "tool-call", "tool_name": "find", "args": {"n": "x"}, "tool_call_id": "a"}
-    told = {"part_kind": "tool-return", "tool_name": "find", "tool_call_id": "a"}
+    reported = {"part_kind": "tool-return", "tool_name": "find", "tool_call_id": "a"}
     tools = importer.document(
         "messages.json",
         [
             {"kind": "response", "parts": [made], "timestamp": clock(0)},
-            {"kind": "request", "parts": [{**told, "content": [error], "outcome": "retried"}]},
+            {"kind": "request", "parts": [{**reported, "content": [error], "outcome": "retried"}]},
         ],
     )
     assert states(tools) == [("find", "Failed")]
@@ -355,7 +355,7 @@ def test_a_list_a_line_is_a_conversation(importer: Importer) -> None:
 # openai-agents
 
 
-def test_a_saved_run_of_openai_agents_is_told(importer: Importer) -> None:
+def test_a_saved_run_of_openai_agents_is_read(importer: Importer) -> None:
     """A call that waits for an approval is open, and is told once."""
     made = {"type": "function_call", "name": "pay", "arguments": "{}", "call_id": "a", "id": "1"}
     tools = importer.document(
@@ -372,7 +372,7 @@ def test_a_saved_run_of_openai_agents_is_told(importer: Importer) -> None:
     assert states(tools) == [("pay", "Pending")]
 
 
-def test_an_answer_of_openai_responses_is_told(importer: Importer) -> None:
+def test_an_answer_of_openai_responses_is_read(importer: Importer) -> None:
     """The time of its items is that of the answer."""
     made = {"type": "function_call", "name": "pay", "arguments": "{}", "call_id": "a", "id": "1"}
     (tool,) = importer.document(
@@ -383,7 +383,7 @@ def test_an_answer_of_openai_responses_is_told(importer: Importer) -> None:
     assert (tool.status.name, tool.requested_at) == ("Pending", AT)
 
 
-def test_a_rollout_of_the_first_versions_of_codex_is_told(importer: Importer) -> None:
+def test_a_rollout_of_the_first_versions_of_codex_is_read(importer: Importer) -> None:
     """Its lines are the items themselves, after a header; only the header has a time."""
     tools = importer.lines(
         "rollout.jsonl",

@@ -22,7 +22,7 @@ from support.importing import AT, Importer, clock, states
 from eventstore import Completed, Tool, ToolCompleted
 
 
-def test_spans_with_messages_are_told_once(importer: Importer) -> None:
+def test_spans_with_messages_are_read_once(importer: Importer) -> None:
     """Requests repeat what was said: only the new is told, results have their tools' spans."""
     tools = importer.document(
         "trace.json",
@@ -190,7 +190,7 @@ def test_a_trace_of_langfuse_pairs_its_tools_by_name_and_arguments(importer: Imp
     assert list(importer.said()) == [("user", "go"), ("user", "thanks"), ("assistant", "done")]
 
 
-def test_observations_in_lines_are_told_by_their_trace(importer: Importer) -> None:
+def test_observations_in_lines_are_grouped_by_their_trace(importer: Importer) -> None:
     """Each trace is a conversation."""
     lines = [{**each, "traceId": name} for name in "tu" for each in OBSERVATIONS]
     assert len(importer.lines("observations.jsonl", *lines)) == 4
@@ -298,8 +298,8 @@ def test_calls_of_the_adk_have_the_ids_of_their_runs(importer: Importer) -> None
     )
     assert [(tool.call.id, tool.status.name) for tool in tools] == [("adk-1", "Completed")]
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 2_000_000, AT + 3_000_000)
-    told = [("system", "You find."), ("user", "go"), ("assistant", "here")]
-    assert list(importer.said()) == told
+    reported = [("system", "You find."), ("user", "go"), ("assistant", "here")]
+    assert list(importer.said()) == reported
 
 
 def test_contents_without_spans_of_tools_pair_calls_and_results(importer: Importer) -> None:

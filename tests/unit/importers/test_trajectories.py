@@ -79,7 +79,7 @@ def test_calls_of_a_history_are_taken(importer: Importer) -> None:
 # ATIF
 
 
-def test_a_trajectory_in_atif_is_told(importer: Importer) -> None:
+def test_a_trajectory_in_atif_is_read(importer: Importer) -> None:
     """Results stand in the step of their calls; one without a call's id answers an only call."""
     tools = importer.document(
         "trajectory.json",
@@ -183,7 +183,7 @@ def test_trajectories_of_sub_agents_inside_are_conversations(importer: Importer)
 # mini-swe-agent
 
 
-def test_a_run_of_mini_swe_agent_is_told(importer: Importer) -> None:
+def test_a_run_of_mini_swe_agent_is_read(importer: Importer) -> None:
     """Exit codes tell failures; what was handed in answers the last call."""
     made = {"id": "a", "function": {"name": "bash", "arguments": '{"command":"ls /no"}'}}
     tools = importer.document(
@@ -248,7 +248,7 @@ def check_samples(importer: Importer, tools: list[Any]) -> None:
     assert completed.duration == 500_000
 
 
-def test_a_log_of_inspect_is_told_sample_by_sample(importer: Importer) -> None:
+def test_a_log_of_inspect_is_read_sample_by_sample(importer: Importer) -> None:
     """Errors have a kind each; times and durations are those of the events."""
     log = {"version": 2, "eval": {"task": "t"}, "samples": [sample()]}
     check_samples(importer, importer.document("log.json", log))
@@ -266,7 +266,7 @@ def test_an_eval_archive_is_read_as_it_is(importer: Importer) -> None:
     assert importer.problems == ["samples/2_epoch_1.json is not JSON"]
 
 
-def test_a_key_twice_in_a_file_of_many_is_told_with_its_name(importer: Importer) -> None:
+def test_a_key_twice_in_a_file_of_many_is_reported_with_its_name(importer: Importer) -> None:
     """In an archive's file, and in the file of one event."""
     twice = '{"input": 1, "input": 2}'
     path = importer.folder / "log.eval"
@@ -274,15 +274,15 @@ def test_a_key_twice_in_a_file_of_many_is_told_with_its_name(importer: Importer)
         archive.writestr("samples/1_epoch_1.json", json.dumps(sample()))
         archive.writestr("samples/2_epoch_1.json", twice)
     importer.file(path)
-    told = "a key twice in one object: the last of its values was read"
-    assert f"samples/2_epoch_1.json: {told}" in importer.problems
+    reported = "a key twice in one object: the last of its values was read"
+    assert f"samples/2_epoch_1.json: {reported}" in importer.problems
     folder = importer.folder / "conversation" / "events"
     folder.mkdir(parents=True)
     user = '"source": "user", "action": "message", "message": "go", "args": {"content": "go"}'
     (folder / "0.json").write_text(f'{{"id": 0, {user}, "id": 0}}')
     source = read(folder)
     list(source.transcripts())
-    assert [str(problem) for problem in source.problems] == [f"0.json: {told}"]
+    assert [str(problem) for problem in source.problems] == [f"0.json: {reported}"]
 
 
 def zstandard_archive(path: Path, name: str, content: bytes, packed: bytes) -> None:

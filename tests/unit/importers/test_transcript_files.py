@@ -485,7 +485,7 @@ def test_a_detail_cannot_harm_the_terminal(tmp_path: Path) -> None:
         ("b.jsonl", "{\n", "\n}", "line 1: "),
     ],
 )
-def test_a_key_that_is_there_twice_is_told(
+def test_a_key_that_is_there_twice_is_reported(
     tmp_path: Path, name: str, begin: str, end: str, where: str
 ) -> None:
     """The last of an object's two values is read, which need not be the one that the tool had."""
@@ -498,8 +498,8 @@ def test_a_key_that_is_there_twice_is_told(
         "b.jsonl": f'"messages": [{user}, {message}]',
     }
     (tmp_path / name).write_text(begin + lines[name] + end)
-    told = "a key twice in one object: the last of its values was read"
-    assert problems(read(tmp_path / name)) == [f"{where}{told}"]
+    reported = "a key twice in one object: the last of its values was read"
+    assert problems(read(tmp_path / name)) == [f"{where}{reported}"]
 
 
 def test_values_that_only_python_reads_are_read() -> None:

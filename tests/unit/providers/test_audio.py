@@ -88,7 +88,7 @@ def test_a_sound_in_a_response_of_gemini_crosses() -> None:
         ("gemini", {"inlineData": {"mimeType": "audio/wav"}}),
     ],
 )
-def test_a_sound_that_the_target_cannot_play_is_told_of(source: Any, part: Any) -> None:
+def test_a_sound_that_the_target_cannot_play_is_reported(source: Any, part: Any) -> None:
     """OpenAI takes WAV and MP3, and no address."""
     target: Any = "openai" if source != "openai" else "gemini"
     made = repair_messages([said(source, part)], source, target)

@@ -196,14 +196,14 @@ def test_a_call_in_anothers_form_is_refused(chat: Conversation, form: str, provi
     if SPOKEN.get(provider, provider) == form:
         assert chat.record(call, provider)
         return
-    told = f"has {member}, which {provider} does not: pass provider={fits}"
+    reported = f"has {member}, which {provider} does not: pass provider={fits}"
     with pytest.raises(ValueError, match="has ") as refused:
         chat.record(call, provider)
-    assert str(refused.value) == f"the message {told}"
+    assert str(refused.value) == f"the message {reported}"
     for record in (chat.record_messages, chat.import_messages):
         with pytest.raises(ValueError, match="has ") as refused:
             record([ASKED, call, result], provider)
-        assert str(refused.value) == f"messages[1] {told}"
+        assert str(refused.value) == f"messages[1] {reported}"
     assert chat.version == 0
     repair_messages([ASKED, call, result], provider)  # a bad history raises no error
 
@@ -218,8 +218,8 @@ def test_a_result_in_anothers_form_is_refused(chat: Conversation, form: str, pro
         return
     with pytest.raises(ValueError, match="has ") as refused:
         chat.record(result, provider)
-    told = f"has {member}, which {provider} does not: pass provider={fits}"
-    assert str(refused.value) == f"the message {told}"
+    reported = f"has {member}, which {provider} does not: pass provider={fits}"
+    assert str(refused.value) == f"the message {reported}"
     assert chat.version == 0
 
 

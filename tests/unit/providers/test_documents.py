@@ -60,8 +60,8 @@ def held_by(provider: str, name: str | None) -> dict[str, Any]:
     if provider == "anthropic":
         return user(block(title=name) if name else block())
     if provider == "mistral":
-        told = {"document_name": name} if name else {}
-        return user({"type": "document_url", "document_url": HELD, **told})
+        reported = {"document_name": name} if name else {}
+        return user({"type": "document_url", "document_url": HELD, **reported})
     whole = (name or "document").removesuffix(".pdf") + ".pdf"
     return user(file(whole) if provider == "openai" else input_file(whole))
 
@@ -218,8 +218,8 @@ def test_a_document_is_named_where_none_can_be_shown() -> None:
             assert (DATA in said or str(BYTES) in said) is shown, (role, target)
             assert ("[document" in said) is not shown, (role, target)
             assert shown is not any(change.what == "wrapped" for change in rendered.changes)
-    (told,) = render([Turn("user", (made,))], "ollama").arguments["messages"]
-    assert told == {"role": "user", "content": "[document c]"}
+    (reported,) = render([Turn("user", (made,))], "ollama").arguments["messages"]
+    assert reported == {"role": "user", "content": "[document c]"}
 
 
 def test_a_file_that_may_not_be_a_pdf_does_not_cross() -> None:

@@ -142,8 +142,8 @@ def test_an_image_stays_one_and_what_stood_beside_it_is_named_once(
     assert [*shown(repaired.messages)] == [BYTES]
     takes = takes_detail(target)
     dropped = [each for each in beside if not (takes and each == "detail")]
-    told = [repair.why for repair in repairs if repair.rule == "foreign-part"]
-    assert told == ([f"{', '.join(dropped)} of an image has no place here"] if dropped else [])
+    reported = [repair.why for repair in repairs if repair.rule == "foreign-part"]
+    assert reported == ([f"{', '.join(dropped)} of an image has no place here"] if dropped else [])
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_members_beside_a_text_are_listed() -> None:
     message = {"role": "user", "content": [text]}
     repaired = repair_messages([message], "openai-responses", "openai")
     assert repaired.messages == [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
-    (told,) = repaired.repairs
-    assert told.why == "prompt_cache_breakpoint of a text is only for openai-responses"
+    (reported,) = repaired.repairs
+    assert reported.why == "prompt_cache_breakpoint of a text is only for openai-responses"
     broken = {"role": "user", "content": [text, "b"]}
     assert repair_messages([broken], "openai-responses").messages[0]["content"][0] == text
 
@@ -282,9 +282,9 @@ def test_thoughts_and_uploaded_files_are_not_images() -> None:
         ("openai-responses", {"type": "input_image", "file_id": "f", "detail": "low"}),
         ("openai-responses", {"type": "input_file", "image_url": ADDRESS}),
     ):
-        told = repair_messages([openai(part)], provider, "ollama")
-        assert "images" not in told.messages[0]
-        assert "became text" in str(told.repairs)
+        reported = repair_messages([openai(part)], provider, "ollama")
+        assert "images" not in reported.messages[0]
+        assert "became text" in str(reported.repairs)
 
 
 # results
@@ -342,10 +342,10 @@ def test_a_result_shows_its_image(
         assert (repaired.messages, repaired.repairs) == (messages, [])
         return
     assert [*shown(repaired.messages)] == [BYTES]
-    told = [(each.what, each.why) for each in repaired.repairs if each.call_id == "t1"]
-    assert (("moved", "what the result shows follows it") in told) == (target in APART)
+    reported = [(each.what, each.why) for each in repaired.repairs if each.call_id == "t1"]
+    assert (("moved", "what the result shows follows it") in reported) == (target in APART)
     takes_it = member == "detail" and takes_detail(target)
-    assert (("dropped", f"{member} of an image has no place here") in told) != takes_it
+    assert (("dropped", f"{member} of an image has no place here") in reported) != takes_it
     assert "only text" not in str(repaired.repairs)
     if target in APART:
         assert repaired.messages[-1]["role"] == "user"
@@ -399,8 +399,8 @@ def test_parts_that_a_result_cannot_show_are_listed_without_its_images() -> None
     messages = asked("anthropic", [{"type": "image", "source": SOURCE}, search])
     repaired = repair_messages(messages, "anthropic", "openai-responses")
     assert [*shown(repaired.messages)] == [BYTES]
-    (told,) = repaired.repairs
-    assert re.fullmatch(r"of what .* arrives whole: search_result \(.*\)", told.why)
+    (reported,) = repaired.repairs
+    assert re.fullmatch(r"of what .* arrives whole: search_result \(.*\)", reported.why)
 
 
 def test_a_result_without_a_call_keeps_its_image() -> None:

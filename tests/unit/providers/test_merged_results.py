@@ -92,8 +92,8 @@ def test_results_go_back_in_the_order_of_their_message(
     assert json.dumps(shown(chat, provider)) == json.dumps(messages)
     assert model_history(chat.events()).repairs_for(provider) == []
     for other in PROVIDERS:
-        told = json.dumps(shown(chat, other))
-        assert other == provider or told.index("Ra") < told.index("Rb")
+        reported = json.dumps(shown(chat, other))
+        assert other == provider or reported.index("Ra") < reported.index("Rb")
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "bedrock"])
@@ -147,8 +147,8 @@ def test_gemini_gets_text_beside_results_in_its_own_content(chat: Conversation) 
     """Some of its models refuse text beside responses; the change is listed."""
     messages = gemini("b", "a", said=SAID["gemini"])
     chat.record_messages(messages, "gemini")
-    told = shown(chat, "gemini")
-    assert [len(content["parts"]) for content in told[2:]] == [2, 1]
+    reported = shown(chat, "gemini")
+    assert [len(content["parts"]) for content in reported[2:]] == [2, 1]
     assert "GE08" in {each.rule for each in model_history(chat.events()).repairs_for("gemini")}
 
 
@@ -190,8 +190,8 @@ def test_the_results_of_two_turns_are_separated(chat: Conversation) -> None:
     second[1]["content"] = [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
     late = anthropic("c", "b", "a")[2]
     chat.record_messages([*first[:2], second[1], late], "anthropic")
-    told = shown(chat, "anthropic")
-    assert [[b["tool_use_id"] for b in m["content"]] for m in (told[2], told[4])] == [
+    reported = shown(chat, "anthropic")
+    assert [[b["tool_use_id"] for b in m["content"]] for m in (reported[2], reported[4])] == [
         ["a", "b"],
         ["c"],
     ]
@@ -257,6 +257,11 @@ def test_an_event_between_keeps_the_text_apart_from_its_results(chat: Conversati
     messages = anthropic("b", "a", said=SAID["anthropic"])
     messages.insert(2, {"role": "user", "content": "hurry"})
     chat.record_messages(messages, "anthropic")
-    told = json.dumps(shown(chat, "anthropic"))
-    assert told.index("Ra") < told.index("Rb") < told.index("hurry") < told.index("and now?")
+    reported = json.dumps(shown(chat, "anthropic"))
+    assert (
+        reported.index("Ra")
+        < reported.index("Rb")
+        < reported.index("hurry")
+        < reported.index("and now?")
+    )
     assert {type(r.event) for r in chat.events()} >= {ToolCompleted}

@@ -143,7 +143,7 @@ def test_the_objects_of_the_sdks_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_a_whole_response_is_told_from_what_is_in_it(provider: Any) -> None:
+def test_a_whole_response_is_recognised_by_what_is_in_it(provider: Any) -> None:
     """A message, an item, a choice and a request have facts that are not those of a response."""
     assert stated_facts(CASES[provider][0], provider) is not None
     others: list[dict[str, Any]] = [

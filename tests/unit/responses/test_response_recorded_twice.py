@@ -161,11 +161,11 @@ def test_only_what_is_new_is_stored(chat: Conversation) -> None:
     budget.after_response(response(1), "openai", cost=COST)
     budget.after_response(response(1), "openai", cost=Decimal(9), latency=1.5)
     budget.after_response(response(1), "openai", cost=Decimal(9), latency=9)
-    told = ("openai", "gpt-5", "chatcmpl-1", None)
+    reported = ("openai", "gpt-5", "chatcmpl-1", None)
     assert responses(chat) == [
         ModelResponded("openai", "gpt-5", "chatcmpl-1", "stop", Usage(90, 10)),
-        ModelResponded(*told, Usage(cost=COST), completes=2),
-        ModelResponded(*told, latency=1_500_000, completes=2),
+        ModelResponded(*reported, Usage(cost=COST), completes=2),
+        ModelResponded(*reported, latency=1_500_000, completes=2),
     ]
     assert_counted(chat, 1)
 

@@ -240,10 +240,13 @@ def test_an_old_log_goes_up_and_back_again(path: Path) -> None:
     """With its events as they were, and how much is done is told."""
     shutil.copyfile(GOLDEN, path)
     before = digests(path, "digest")
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     url = f"sqlite:///{path}"
-    assert move(url, progress=lambda done, total: told.append((done, total))) == ("0001", "0002")
-    assert told[-1] == (len(before), len(before))
+    assert move(url, progress=lambda done, total: reported.append((done, total))) == (
+        "0001",
+        "0002",
+    )
+    assert reported[-1] == (len(before), len(before))
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         events = list(store.read())

@@ -87,7 +87,7 @@ def test_a_url_names_the_engine(url: str, driver: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "reported"),
     [
         ("nonsense", "'nonsense' is not a database URL"),
         ("oracle://h/d", "oracle is not supported: use a URL that begins with sqlite:///"),
@@ -95,9 +95,9 @@ def test_a_url_names_the_engine(url: str, driver: str) -> None:
         ("postgresql://u:secret@h", r"u:\*\*\*@h names no database: append /NAME"),
     ],
 )
-def test_a_url_that_makes_no_sense_is_refused(url: str, told: str) -> None:
+def test_a_url_that_makes_no_sense_is_refused(url: str, reported: str) -> None:
     """The error says what to write instead, and never shows the password."""
-    with pytest.raises(ValueError, match=told) as caught:
+    with pytest.raises(ValueError, match=reported) as caught:
         open_storage(url, "", "full", 30.0)
     assert "secret" not in str(caught.value)
 
@@ -169,7 +169,7 @@ def test_mysql_is_strict_and_read_committed_whatever_its_default(
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "reported"),
     [
         (
             "mariadb",
@@ -187,14 +187,18 @@ def test_mysql_is_strict_and_read_committed_whatever_its_default(
     ],
 )
 def test_a_mysql_that_answers_commits_too_early_gives_a_warning(
-    request: pytest.FixtureRequest, opened: Open, name: str, settings: list[str], told: str | None
+    request: pytest.FixtureRequest,
+    opened: Open,
+    name: str,
+    settings: list[str],
+    reported: str | None,
 ) -> None:
     """No session can change the setting; a store with less than "full" gets no warning."""
     server = request.getfixturevalue(name)
     url = server.database(migrated=True)
     server.execute(*(f"SET GLOBAL {setting}" for setting in settings))
     try:
-        with pytest.warns(RuntimeWarning, match=told) if told else nullcontext():
+        with pytest.warns(RuntimeWarning, match=reported) if reported else nullcontext():
             opened(url)
         opened(url, durability="normal")
     finally:
@@ -340,9 +344,9 @@ def test_a_limit_of_connections_is_not_a_wrong_password(postgresql: PostgreSQL, 
     postgresql.execute("DROP ROLE IF EXISTS crowded", "CREATE ROLE crowded LOGIN")
     limited = whose.format(name=url.database)
     postgresql.execute(f"ALTER {limited} CONNECTION LIMIT 0")
-    with pytest.raises(StoreBusy, match="the server is at its limit") as told:
+    with pytest.raises(StoreBusy, match="the server is at its limit") as reported:
         open_storage(url.render_as_string(), "", "full", 0.0)
-    error = told.value.__cause__
+    error = reported.value.__cause__
     assert error is not None
     assert Postgresql(url, "full", 0.0).is_connection_lost(error)
     postgresql.execute("DROP ROLE crowded")
@@ -355,11 +359,11 @@ def test_a_fatal_error_means_a_lost_connection(postgresql: PostgreSQL) -> None:
     url = postgresql.database()
     with postgresql.connected(url) as connection:
         connection.exec_driver_sql("SET transaction_timeout = '1ms'")
-        with pytest.raises(DBAPIError) as told:
+        with pytest.raises(DBAPIError) as reported:
             connection.exec_driver_sql("BEGIN; SELECT pg_sleep(10)")
     database = Postgresql(make_url(url), "full", 0.0)
-    assert database.is_connection_lost(told.value)
-    assert isinstance(database.translate(told.value), StoreBusy)
+    assert database.is_connection_lost(reported.value)
+    assert isinstance(database.translate(reported.value), StoreBusy)
 
 
 def test_an_event_that_is_too_large_for_a_server_is_reported(

@@ -169,7 +169,7 @@ def everything_said(error: BaseException) -> str:
     return "\n".join(said)
 
 
-def test_an_option_of_another_type_is_told_with_its_url() -> None:
+def test_an_option_of_another_type_is_reported_with_its_url() -> None:
     """The error names the server, the value and what to mend."""
     with pytest.raises(ValueError, match=r"^mysql://h/d: .*'soon': mend the options of the URL$"):
         EventStore.open("mysql://h/d?connect_timeout=soon")

@@ -261,11 +261,11 @@ def test_the_errors_of_several_servers_name_each() -> None:
     """
     with pytest.raises(StorageError) as caught:
         open_storage("postgresql://u:hidden@127.0.0.1:1,127.0.0.1:2/d", "", "full", 0.0)
-    told = str(caught.value)
-    assert told.startswith("postgresql://u:***@127.0.0.1:1,127.0.0.1:2/d: ")
-    assert "port 2 failed" in told
+    reported = str(caught.value)
+    assert reported.startswith("postgresql://u:***@127.0.0.1:1,127.0.0.1:2/d: ")
+    assert "port 2 failed" in reported
     version = tuple(map(int, importlib.metadata.version("psycopg").split(".")[:3]))
-    assert "port 1 failed" in told or version < (3, 2, 9)
+    assert "port 1 failed" in reported or version < (3, 2, 9)
 
 
 def test_tables_on_a_server_that_is_away_are_refused_in_time() -> None:

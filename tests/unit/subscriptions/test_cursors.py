@@ -191,7 +191,7 @@ def test_outlines_are_of_every_event_behind_a_cursor(url: str) -> None:
         assert feed.cursor == Cursor(store.end().epoch, ((0, 4),), ((0, anchor_of(events[3])),))
 
 
-def test_a_log_that_is_shorter_than_a_cursor_is_told(url: str, restore: Restore) -> None:
+def test_a_log_that_is_shorter_than_a_cursor_is_reported(url: str, restore: Restore) -> None:
     """There is no event at its place; an old cursor is refused, too."""
     with EventStore.open(url) as store:
         say(store, "d")

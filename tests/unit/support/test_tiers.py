@@ -66,12 +66,12 @@ def test_torture_is_slow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [({"TOOLLEDGER_REQUIRE": "postgresql,mysql"}, "1 error"), ({}, "1 skipped")],
     ids=["required", "not required"],
 )
 def test_a_server_that_is_not_there_is_skipped_unless_it_is_required(
-    tmp_path: Path, options: dict[str, str], told: str
+    tmp_path: Path, options: dict[str, str], reported: str
 ) -> None:
     """`TOOLLEDGER_REQUIRE` turns the skip into a failure that gives the reason."""
     (tmp_path / "conftest.py").write_text("from support.servers import mysql\n")
@@ -88,6 +88,6 @@ def test_a_server_that_is_not_there_is_skipped_unless_it_is_required(
     )
     if "it is there" in done.stdout:
         pytest.skip("the system has a MySQL of its own")
-    assert told in done.stdout
+    assert reported in done.stdout
     assert "there is no MySQL here" in done.stdout
     assert ("TOOLLEDGER_REQUIRE asks for it" in done.stdout) is bool(options)

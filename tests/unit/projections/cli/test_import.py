@@ -75,7 +75,9 @@ def test_a_file_that_is_refused_does_not_stop_those_beside_it(
     assert len(statuses(url)) == 6
 
 
-def test_failures_are_told_by_a_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_recognised_by_a_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without one, the form of the file decides which texts are failures."""
     url = f"sqlite:///{tmp_path}/log.db"
     files = [

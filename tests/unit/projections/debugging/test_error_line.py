@@ -143,7 +143,7 @@ PROBLEM = json.dumps({"title": "Forbidden", "status": 403, "detail": "the key ma
         ("", ""),
     ],
 )
-def test_the_line_that_says_the_error_is_told(text: str, telling: str) -> None:
+def test_the_line_that_says_the_error_is_reported(text: str, telling: str) -> None:
     """Noise of package managers, compilers, test runners and servers is passed over."""
     line = error_line(text)
     assert telling in line

@@ -88,7 +88,7 @@ def test_whole_calls_are_given_to_folds() -> None:
     assert [recorded.version for recorded in chosen] == [3, 5, 6, 7, 8]
 
 
-def test_calls_of_another_conversation_with_the_same_id_are_told_apart() -> None:
+def test_calls_of_another_conversation_with_the_same_id_are_distinguished() -> None:
     """A call is known by its conversation and its id."""
     others = log(asked("pay_1", "pay", 1), MessageAdded("user"), conversation_id="other")
     done = log(

@@ -92,7 +92,7 @@ def test_an_edit_is_what_is_compared() -> None:
     assert [str(change) for change in found.changes] == ["$arguments.n: 1 became 2"]
 
 
-def test_running_times_are_told_and_are_no_difference() -> None:
+def test_running_times_are_reported_and_are_no_difference() -> None:
     """The sums of the measured durations stand in the last line."""
     logs = [
         log(

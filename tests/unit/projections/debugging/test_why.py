@@ -365,7 +365,7 @@ def test_several_conversations_are_refused() -> None:
         why(events)
 
 
-def test_an_empty_log_is_told() -> None:
+def test_an_empty_log_is_reported() -> None:
     """There is nothing to look at."""
     assert why([]).lines[0] == "ended      the log is empty"
 

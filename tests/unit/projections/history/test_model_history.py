@@ -81,7 +81,7 @@ def test_arguments_that_are_not_an_object_are_named_and_wrapped(chat: Conversati
 
 
 @pytest.mark.parametrize(
-    ("source", "by", "reason", "told"),
+    ("source", "by", "reason", "reported"),
     [
         ("human", None, None, "User rejected this tool call"),
         ("human", None, "", "User rejected this tool call: "),
@@ -98,12 +98,12 @@ def test_arguments_that_are_not_an_object_are_named_and_wrapped(chat: Conversati
     ],
 )
 def test_the_prompt_and_the_pair_say_the_same_of_a_rejection(
-    chat: Conversation, source: str, by: str | None, reason: str | None, told: str
+    chat: Conversation, source: str, by: str | None, reason: str | None, reported: str
 ) -> None:
     """A person is named; the reason of everything else reaches the model alone, as given."""
     tool = chat.reject(chat.request("f").id, reason, source=source, by=by)
-    assert tool.try_to_tuple()[1].result == {"error": told}
-    assert answers(chat) == [msgspec.json.encode({"error": told}).decode()]
+    assert tool.try_to_tuple()[1].result == {"error": reported}
+    assert answers(chat) == [msgspec.json.encode({"error": reported}).decode()]
 
 
 def test_the_model_reads_the_model_message_of_a_failure(chat: Conversation) -> None:

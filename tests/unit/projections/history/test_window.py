@@ -98,7 +98,7 @@ def test_a_budget_counts_the_summary_too(chat: Conversation) -> None:
     assert within(system + last + 22) == ["quick", "two", "third?"]
     assert within(system + last + 22, summary="Hm. Hm.") == ["Hm. Hm.", "third?"]
     assert within(1000, summary="unused", last_turns=2)[0] == "first?"
-    assert within(1000, summary="told", last_turns=1)[0] == "told"
+    assert within(1000, summary="reported", last_turns=1)[0] == "reported"
 
 
 def test_a_budget_counts_shown_content_only(chat: Conversation) -> None:

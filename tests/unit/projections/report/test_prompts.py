@@ -50,8 +50,8 @@ def test_a_short_log_has_every_prompt_of_every_provider(
     for book in books:
         found = rebuilt(book)
         assert found.keys() == set(range(1, len(events) + 1))
-        for version, told in found.items():
-            assert told == exact(events, version, book.provider)
+        for version, reported in found.items():
+            assert reported == exact(events, version, book.provider)
 
 
 @settings(max_examples=examples(30))
@@ -61,10 +61,10 @@ def test_a_log_with_holes_has_its_prompts(steps: list[Step], holes: set[int]) ->
     whole = played(steps)
     events = [recorded for recorded in whole if recorded.version not in holes] or whole[:1]
     (book, *_) = prompts_of(events, "openai", [1])
-    told = rebuilt(book)
+    reported = rebuilt(book)
     for recorded in events:
         known = [each for each in events if each.version <= recorded.version]
-        assert told[recorded.version][0] == json.loads(
+        assert reported[recorded.version][0] == json.loads(
             json.dumps(model_history(known).render("openai"))
         )
 

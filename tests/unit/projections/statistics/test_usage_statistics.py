@@ -37,9 +37,9 @@ def responded(number: int, *, usage: Usage | None = ONE, model: str = "gpt-5") -
     return ModelResponded("openai", model, f"r{number}", "stop", usage, 1_000 * number)
 
 
-def completing(version: int, number: int, **told: Any) -> ModelResponded:
+def completing(version: int, number: int, **reported: Any) -> ModelResponded:
     """Return what was told later of a response at a version."""
-    return ModelResponded("openai", "gpt-5", f"r{number}", completes=version, **told)
+    return ModelResponded("openai", "gpt-5", f"r{number}", completes=version, **reported)
 
 
 def by_tool(*events: Event) -> dict[str, int]:
@@ -132,7 +132,7 @@ def test_a_response_is_completed_under_the_tools_of_its_turn() -> None:
     assert {name: n.usage for name, n in report.by_tool.items()} == {"a": Usage(1)}
 
 
-def test_a_usage_that_is_told_later_is_unknown_no_more() -> None:
+def test_a_usage_that_is_reported_later_is_unknown_no_more() -> None:
     """A response of unknown usage may be completed by its tokens."""
     events = log(ModelResponded("openai", "gpt-5", "r1"), completing(1, 1, usage=ONE))
     assert usage_statistics(events[:1]).overall.unknown == 1
@@ -140,13 +140,13 @@ def test_a_usage_that_is_told_later_is_unknown_no_more() -> None:
     assert usage_statistics(events).overall.usage == ONE
 
 
-def test_a_cost_that_is_told_later_replaces_the_one_of_the_price_table() -> None:
+def test_a_cost_that_is_reported_later_replaces_the_one_of_the_price_table() -> None:
     """The table's price is an estimate; the tokens are priced once."""
     table = PriceTable({"gpt-5": Price(input=Decimal(1), output=Decimal(1))})
     stated = ModelResponded("openai", "gpt-5", "r1", usage=Usage(1_000_000))
     unknown = ModelResponded("openai", "gpt-5", "r2")
-    told = completing(2, 1, usage=Usage(cost=Decimal(7)))
-    events = log(asked("1", "a", 1), stated, told, unknown)
+    reported = completing(2, 1, usage=Usage(cost=Decimal(7)))
+    events = log(asked("1", "a", 1), stated, reported, unknown)
     events = log(*[r.event for r in events], completing(4, 2, usage=Usage(2_000_000)))
     report = usage_statistics(events, table)
     assert report.by_tool["a"].usage.cost == Decimal(7)

@@ -41,7 +41,7 @@ def result(*content: Any, **more: Any) -> Message:
     return {"type": "tool_result", "tool_use_id": "toolu_1", "content": list(content), **more}
 
 
-def told(repairs: list[Repair]) -> list[tuple[str, str]]:
+def reported(repairs: list[Repair]) -> list[tuple[str, str]]:
     """Return what was done, by which rule."""
     return [(repair.what, repair.rule) for repair in repairs]
 
@@ -54,7 +54,7 @@ def mended(*messages: Message) -> tuple[list[Message], list[tuple[str, str]]]:
     assert validate(repaired.messages, "anthropic") == []
     again = repair_messages(repaired.messages, "anthropic")
     assert (again.messages, again.repairs) == (repaired.messages, [])
-    return repaired.messages, told(repaired.repairs)
+    return repaired.messages, reported(repaired.repairs)
 
 
 def test_the_newest_cache_marks_stay(chat: Conversation) -> None:
@@ -67,7 +67,7 @@ def test_the_newest_cache_marks_stay(chat: Conversation) -> None:
     assert validate(history.render("anthropic")["messages"], "anthropic") == []
     marked = ["cache_control" in each["content"][0] for each in asked[:-1]]
     assert marked == [False, False, True, True, True, True]
-    assert told(history.repairs_for("anthropic")) == [("dropped", "AN19")]
+    assert reported(history.repairs_for("anthropic")) == [("dropped", "AN19")]
     assert "6 cache marks" in history.repairs_for("anthropic")[0].why
 
 
@@ -151,7 +151,7 @@ NOTED = "[Note, not said by the assistant: tools of anthropic did this while it 
 
 
 @pytest.mark.parametrize(
-    ("messages", "kept", "told", "rule"),
+    ("messages", "kept", "reported", "rule"),
     [
         pytest.param(
             [says(SERVED, FOUND, FOUND | {"content": "AGAIN"}, text())],
@@ -177,12 +177,14 @@ NOTED = "[Note, not said by the assistant: tools of anthropic did this while it 
     ],
 )
 def test_calls_of_the_servers_are_paired(
-    messages: list[Message], kept: list[Message], told: str | None, rule: str
+    messages: list[Message], kept: list[Message], reported: str | None, rule: str
 ) -> None:
     """One call, one result after it, both the assistant's; a note of the user's tells the rest."""
     shown, done = mended(user(text()), *messages, user(text()))
     assert shown[1]["content"] == kept
-    assert shown[2] == (user(text()) if told is None else user(text(f"{NOTED}\n{told}"), text()))
+    assert shown[2] == (
+        user(text()) if reported is None else user(text(f"{NOTED}\n{reported}"), text())
+    )
     assert {code for _, code in done} == {rule}
 
 
@@ -224,7 +226,7 @@ def test_a_system_message_before_an_answer_stays_what_it_is(chat: Conversation) 
     shown = older.render("anthropic")["messages"]
     assert validate(shown, "anthropic") == []
     assert "[system] Be brief." in repr(shown)
-    assert told(older.repairs_for("anthropic")) == [("moved", "AN11")]
+    assert reported(older.repairs_for("anthropic")) == [("moved", "AN11")]
     again = repair_messages(messages, "anthropic", later_system="user")
     assert again.messages == shown
 
@@ -267,7 +269,7 @@ def test_results_for_a_thread_that_the_server_keeps_stay_results() -> None:
     assert repair_messages(created, "anthropic").messages != messages
 
 
-def test_an_error_and_a_later_success_under_its_id_are_both_told() -> None:
+def test_an_error_and_a_later_success_under_its_id_are_both_reported() -> None:
     """Turns later the model has read the error; in the same turn the success replaces it."""
     failed = result(text("TIMEOUT"), is_error=True)
     late = [user(text("q")), says(CALL), user(failed), says(text("no")), user(result(text("12C")))]

@@ -455,13 +455,13 @@ def test_an_image_of_an_error_follows_the_results() -> None:
     }
     asked = {"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}
     shown, done = mended(user(), says(asked), user(failed))
-    told, *behind = shown[2]["content"]
-    assert told["toolResult"]["content"] == [{"text": "FAILED"}]
+    reported, *behind = shown[2]["content"]
+    assert reported["toolResult"]["content"] == [{"text": "FAILED"}]
     assert behind == [{"text": "[Shown by look:]"}, IMAGE]
     assert done == [("moved", "BE06")]
 
 
-def test_one_id_in_two_turns_is_told_apart() -> None:
+def test_one_id_in_two_turns_is_distinguished() -> None:
     """The later call and its result get an id of their own."""
     asked = {"toolUse": {"toolUseId": "t1", "name": "f", "input": {}}}
     answer = {"toolResult": {"toolUseId": "t1", "content": [{"text": "R"}]}}

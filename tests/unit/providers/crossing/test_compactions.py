@@ -50,10 +50,10 @@ def test_another_provider_reads_the_summary_or_that_there_is_one(
         return
     crossed = repair_messages(messages, provider, target)
     assert validate(crossed.messages, target) == []
-    told = str(crossed.messages)
+    reported = str(crossed.messages)
     if messages == of_anthropic(OF_ANTHROPIC):
-        assert OF_ANTHROPIC["content"] in told
+        assert OF_ANTHROPIC["content"] in reported
     else:
-        assert f"Only {provider} can read it" in told
-        assert "gAAAA" not in told
+        assert f"Only {provider} can read it" in reported
+        assert "gAAAA" not in reported
     assert [repair.what for repair in crossed.repairs if repair.rule == "foreign-part"] != []

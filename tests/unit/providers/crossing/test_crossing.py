@@ -80,10 +80,10 @@ def test_a_search_of_the_provider_is_a_note_between_the_words() -> None:
         ("user", note),
         ("assistant", SAID),
     ]
-    told = [(each.what, each.rule) for each in moved.repairs]
-    assert ("moved", "foreign-part") in told
-    assert ("wrapped", "citations") in told
-    assert ("dropped", "reasoning") in told
+    reported = [(each.what, each.rule) for each in moved.repairs]
+    assert ("moved", "foreign-part") in reported
+    assert ("wrapped", "citations") in reported
+    assert ("dropped", "reasoning") in reported
     why = next(each.why for each in moved.repairs if each.rule == "citations")
     assert why == (
         "the addresses of what a text cites stand under it, without cited_text, encrypted_index"

@@ -303,8 +303,8 @@ def test_used_and_invalid_ids_are_left_out() -> None:
         says("assistant", "so"),
     ]
     asked = {**SEARCH, "id": 7, "action": {"type": "search", "query": "otters"}}
-    (_, told, answer) = mended(says(), reasoning(), asked, output_text(id="msg_1"))
-    assert (told["role"], "otters" in told["content"]) == ("assistant", True)
+    (_, reported, answer) = mended(says(), reasoning(), asked, output_text(id="msg_1"))
+    assert (reported["role"], "otters" in reported["content"]) == ("assistant", True)
     assert answer == {key: value for key, value in output_text().items() if key != "id"}
 
 
@@ -740,9 +740,9 @@ def test_the_output_of_a_call_that_the_server_keeps_stays_one(
     assert history.render(OURS) == {"input": items}
     assert history.repairs_for(OURS) == []
     for other in PROVIDERS:
-        told, repairs = history.rendered(other)
-        assert json.dumps(told).count("held words") == 1
-        assert validate(told[list_key(other)], other) == []
+        reported, repairs = history.rendered(other)
+        assert json.dumps(reported).count("held words") == 1
+        assert validate(reported[list_key(other)], other) == []
         assert other == OURS or ("wrapped", "orphan") in {(r.what, r.rule) for r in repairs}
 
 

@@ -104,7 +104,7 @@ def test_a_follower_is_woken_by_appends_in_another_process(
 def test_many_appends_send_few_notifications(url: str, listening: psycopg.Connection) -> None:
     """The first append is notified at once, the others together."""
     with EventStore.open(url) as store:
-        chat = store.conversation("told")
+        chat = store.conversation("reported")
         for number in range(100):
             chat.append(message(str(number)))
         assert 1 <= len(hints(listening, 1.0)) < 50
@@ -132,7 +132,7 @@ def test_the_notifying_thread_ends_when_it_is_idle(url: str) -> None:
     """The next append starts another thread."""
     with EventStore.open(url) as store:
         notifying(store).idle_seconds = 0.01
-        chat = store.conversation("told")
+        chat = store.conversation("reported")
         for number in range(2):
             chat.append(message(str(number)))
             teller = store.session.storage._notifier  # type: ignore[attr-defined]
@@ -176,7 +176,7 @@ def test_an_append_succeeds_where_no_notifying_thread_can_start(
         raise RuntimeError("can't start new thread")
 
     with EventStore.open(url) as store:
-        chat = store.conversation("told")
+        chat = store.conversation("reported")
         with monkeypatch.context() as limited:
             limited.setattr(Thread, "start", refuse)
             assert len(chat.append(message())) == 1
@@ -200,18 +200,18 @@ def test_a_forked_child_sends_its_own_notifications(
 ) -> None:
     """The parent's thread does not exist in the child."""
     with EventStore.open(url) as store:
-        store.conversation("told").add_message("user", "of the parent")
+        store.conversation("reported").add_message("user", "of the parent")
         parent = hints(listening, 1.0)
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                store.conversation("told").add_message("user", "of the child")
+                store.conversation("reported").add_message("user", "of the child")
                 store.close()
                 status = 0
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
-        told = hints(listening, 1.0)
-        assert told
-        assert set(told).isdisjoint(parent)
+        reported = hints(listening, 1.0)
+        assert reported
+        assert set(reported).isdisjoint(parent)

@@ -212,7 +212,7 @@ def test_a_projector_waits_for_no_standby(primary: Primary, url: str) -> None:
 
 
 @pytest.mark.parametrize("job", [single, batch])
-def test_a_commit_without_a_quorum_is_told_and_repeated(
+def test_a_commit_without_a_quorum_is_reported_and_repeated(
     primary: Primary, url: str, job: Job
 ) -> None:
     """Say in time that the outcome is unknown, with the ids that settle it; store all once."""
