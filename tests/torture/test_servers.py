@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import feeds as feeding
 from support import proxies, workers
+from support.pgbouncer import pooled
 from support.servers import MariaDB, MySQL, PostgreSQL
 from support.storms import Storm
 
@@ -69,6 +70,14 @@ def test_a_reader_of_a_file_misses_nothing(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'log.db'}"
     EventStore.open(url).close()
     check_that_nothing_is_missed(url)
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_reader_misses_nothing_behind_a_pooler(postgresql: PostgreSQL, mode: str) -> None:
+    """The same holds where the clients share a few sessions of the server."""
+    direct = postgresql.database(migrated=True)
+    with pooled(postgresql, direct, mode) as url:
+        check_that_nothing_is_missed(url)
 
 
 def stopped(readers: list[tuple[Any, Connection]]) -> list[Reading]:
