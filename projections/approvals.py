@@ -14,10 +14,10 @@ from eventstore import (
     Recorded,
     Rejected,
     Tool,
-    ToolEvent,
     ToolPending,
     evolve,
 )
+from eventstore.domain.events import TOOL_EVENTS
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.projection import Projection
@@ -93,7 +93,7 @@ class PendingApprovals(Projection):
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
-        if not isinstance(event, ToolEvent) or not event.call_id:
+        if type(event) not in TOOL_EVENTS or not event.call_id:
             return
         key = recorded.conversation_id, event.call_id
         before = self._unsettled.get(key)

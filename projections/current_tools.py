@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self, get_args
+from typing import Any, Self
 
-from eventstore import Recorded, Tool, ToolEvent, ToolPending, UnknownEvent, evolve
+from eventstore import Recorded, Tool, ToolPending, UnknownEvent, evolve
+from eventstore.domain.events import TOOL_EVENTS
 from projections.formatting import NotebookText, quoted_name, table
 from projections.projection import (
     NO_CALL_ID,
@@ -20,8 +21,6 @@ from projections.projection import (
     anomaly,
     version_problem,
 )
-
-_TOOL_EVENTS = frozenset(get_args(ToolEvent))
 
 
 class CurrentTools(NotebookText, Projection):
@@ -53,7 +52,7 @@ class CurrentTools(NotebookText, Projection):
                 stream.version = version
             event: Any = recorded.event
             kind = type(recorded.event)
-            if kind not in _TOOL_EVENTS:
+            if kind not in TOOL_EVENTS:
                 if kind is UnknownEvent:
                     self._note(recorded, event.problem)
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 from msgspec import to_builtins
@@ -19,6 +20,7 @@ from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     SCHEMAS,
+    TOOL_EVENTS,
     Event,
     MessageAdded,
     ModelResponded,
@@ -52,6 +54,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
+_WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
 
 class IdentifiedEvents(list[Event]):
@@ -163,11 +166,11 @@ class ConversationState:
             self._follow_turn(event, recorded.version)
 
     def _evolve(self, recorded: Recorded) -> None:
-        event = recorded.event
+        event: Any = recorded.event
         entry = self.open.get(recorded.call_id or "")
         if entry is None and recorded.call_id in self.known:
             return  # it is settled
-        if not isinstance(event, ToolEvent):
+        if type(event) not in TOOL_EVENTS:
             return
         try:
             tool = evolve(entry.tool if entry else None, event, recorded.time, recorded.fingerprint)
@@ -380,9 +383,9 @@ class ConversationState:
             kept.append(event)
         return StagedEvents(kept, drafts, tools, self.version)
 
-    def _settled(self, events: Sequence[Event]) -> set[str]:
+    def _settled(self, events: Sequence[Any]) -> set[str]:
         """Return the ids of the settled calls that `events` name."""
-        names = {event.call_id for event in events if isinstance(event, ToolEvent)}
+        names = {event.call_id for event in events if type(event) in TOOL_EVENTS}
         return (names & self.known) - self.open.keys()
 
 
@@ -420,10 +423,10 @@ def _detached_call(call: FunctionCall) -> FunctionCall:
     return FunctionCall(call.name, to_builtins(call.arguments), call.id, call.raw)
 
 
-def detached_event(event: Event, draft: Draft, tools: Mapping[str, Entry]) -> Event:
+def detached_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Any:
     """Return a copy of the event for the caller; `tools` are the calls after it."""
     # The state keeps their arguments until the call is settled.
-    if not isinstance(event, (ToolPending, ToolRunning, ToolApproved)):
+    if type(event) not in _WITH_ARGUMENTS:
         return event
     settled = type(tools[event.call_id].tool.status) in _SETTLED
     return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Protocol
+from typing import Any, Protocol
 
-from eventstore.domain.events import Recorded, ToolEvent
+from eventstore.domain.events import TOOL_EVENTS, Recorded
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition
@@ -32,8 +32,8 @@ def fold_tools(
     for recorded in events:
         if call_ids is not None and recorded.call_id not in call_ids:
             continue
-        event = recorded.event
-        if isinstance(event, ToolEvent):
+        event: Any = recorded.event
+        if type(event) in TOOL_EVENTS:
             call_id = event.call_id
             try:
                 tools[call_id] = evolve(

@@ -350,6 +350,10 @@ ToolEvent = (
 )
 """A step of a call."""
 
+TOOL_EVENTS: frozenset[type] = frozenset(get_args(ToolEvent))
+"""The classes of the union. A fold asks `type(event) in TOOL_EVENTS`: for an event of another class
+`isinstance` takes ten times as long."""
+
 Event = (
     ToolEvent
     | MessageAdded

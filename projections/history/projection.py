@@ -13,7 +13,7 @@ The rule of what is then shown is in the package's docstring.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, Self
 
 from eventstore import (
     Conversation,
@@ -33,6 +33,7 @@ from eventstore import (
     ToolsOffered,
     evolve,
 )
+from eventstore.domain.events import TOOL_EVENTS
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
@@ -44,8 +45,7 @@ from projections.history.turns import orphan_text, shown_result
 from projections.kept_folds import KeptFolds
 from projections.projection import NO_CALL_ID
 
-_TOOL_EVENTS = frozenset(get_args(ToolEvent))
-_ANSWERS = (ToolCompleted, ToolFailed, ToolRejected)
+_ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
 
 
 def model_history(  # noqa: PLR0913 - each with a default
@@ -171,7 +171,7 @@ class History:
             self._add_message(version, event)
         elif type(event) is ToolPending:
             self._add_call(version, event, at, fingerprint)
-        elif type(event) in _TOOL_EVENTS:
+        elif type(event) in TOOL_EVENTS:
             self._advance_call(version, event, at, fingerprint)
         elif type(event) is ToolsOffered:
             self._trace.add_offer(event, self._entries)
@@ -266,9 +266,9 @@ class History:
         if tool is call.tool:
             return
         call.tool = tool
-        if isinstance(event, _ANSWERS):
+        if type(event) in _ANSWERS:
             call.answer = event
-        elif not isinstance(event, ToolApproved):
+        elif type(event) is not ToolApproved:
             call.answer = None
 
     def _keep_as_text(self, version: int, event: ToolEvent, error: IllegalTransition) -> None:

@@ -78,7 +78,7 @@ class LaneState(Generic[S]):
             parked.waiting += recorded.event_id != parked.event_id
             return True
         event = recorded.event
-        if isinstance(event, UnknownEvent) and (problem := event.problem):
+        if type(event) is UnknownEvent and (problem := event.problem):
             self.parked[recorded.conversation_id] = park(recorded, problem)
             return True
         return False

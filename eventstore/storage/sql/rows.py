@@ -96,9 +96,11 @@ def id_row(lane: int, conversation: int, version: int, draft: Draft) -> IdRow:
 
 def event_rows(batches: Iterable[Batch], null: str | None = None) -> Iterator[EventRow]:
     """Yield the rows of the events of batches."""
-    for key, position, version, drafts, digests in batches:
+    for (lane, conversation), position, version, drafts, digests in batches:
         for place, (draft, digest) in enumerate(zip(drafts, digests, strict=True), 1):
-            yield event_row(*key, position + place, version + place, draft, digest, null)
+            yield event_row(
+                lane, conversation, position + place, version + place, draft, digest, null
+            )
 
 
 def index_rows(batches: Iterable[Batch]) -> Iterator[MarkRow]:
