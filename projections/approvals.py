@@ -17,10 +17,9 @@ from eventstore import (
     ToolPending,
     evolve,
 )
-from eventstore.domain.events import TOOL_EVENTS
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, arguments_text, quoted_name
-from projections.projection import Projection
+from projections.projection import TOOL_EVENTS, Projection
 
 _SETTLED = (Completed, Rejected)
 

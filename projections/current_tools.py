@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from eventstore import Recorded, Tool, ToolPending, UnknownEvent, evolve
-from eventstore.domain.events import TOOL_EVENTS
 from projections.formatting import NotebookText, quoted_name, table
 from projections.projection import (
     NO_CALL_ID,
+    TOOL_EVENTS,
     Anomaly,
     Projection,
     anomaly,

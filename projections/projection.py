@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Protocol, Self
+from typing import Protocol, Self, get_args
 
 import msgspec
 
-from eventstore import Feed, FunctionCall, Recorded
+from eventstore import Feed, FunctionCall, Recorded, ToolEvent
+
+TOOL_EVENTS: frozenset[type] = frozenset(get_args(ToolEvent))
+"""The classes of `ToolEvent`, for folds that ask it of each event: `isinstance` takes longer."""
 
 
 class Anomaly(msgspec.Struct, frozen=True, gc=False):

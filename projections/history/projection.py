@@ -33,7 +33,6 @@ from eventstore import (
     ToolsOffered,
     evolve,
 )
-from eventstore.domain.events import TOOL_EVENTS
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
@@ -43,7 +42,7 @@ from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
 from projections.kept_folds import KeptFolds
-from projections.projection import NO_CALL_ID
+from projections.projection import NO_CALL_ID, TOOL_EVENTS
 
 _ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
 

@@ -86,6 +86,7 @@ FACES = {
 }
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
+    "eventstore.domain.anchors",
     "eventstore.domain.credentials",
     "eventstore.domain.json_types",
     "eventstore.domain.one_line",
