@@ -159,7 +159,7 @@ class ConversationState:
             self.version = recorded.version
             self.newest = max(self.newest, recorded.recorded_at)
             event = recorded.event
-            if recorded.call_id and not isinstance(event, MessageAdded):
+            if recorded.call_id and type(event) is not MessageAdded:
                 self._evolve(recorded)
             elif type(event) is UnknownEvent:
                 self._note_unreadable(recorded.version, event)
