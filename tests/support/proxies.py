@@ -51,6 +51,8 @@ class Proxy:
         self._links: list[Link] = []
         self._fault: Fault | None = None
         self.refusing = False
+        self.is_silent = False
+        """Whether it takes connections and messages, and passes nothing on: a suspended machine."""
         self.refused = threading.Event()
         """Whether a connection was refused."""
         self.accepted = 0
@@ -100,14 +102,16 @@ class Proxy:
                 self._fault = None
                 self.faults += 1
                 return
-            with contextlib.suppress(OSError):
-                link.server.sendall(data)
+            if not self.is_silent:
+                with contextlib.suppress(OSError):
+                    link.server.sendall(data)
         hang_up(link.server)
 
     def _to_client(self, link: Link) -> None:
         for data in received(link.server):
-            with contextlib.suppress(OSError):
-                link.client.sendall(data)
+            if not self.is_silent:
+                with contextlib.suppress(OSError):
+                    link.client.sendall(data)
         hang_up(link.client)
 
 

@@ -127,12 +127,9 @@ class Mysql(Server):
         return {"connect_timeout": CONNECT_SECONDS}
 
     def connect_options(self) -> dict[str, Any]:
-        """Return options by which a cut network is noticed after a lock's wait and 30 seconds."""
-        return {
-            "charset": "utf8mb4",
-            "read_timeout": ceil(self.busy_timeout) + 30,
-            "write_timeout": ceil(self.busy_timeout) + 30,
-        }
+        """Return options that bound how long a statement waits for its answer."""
+        seconds = ceil(self.busy_timeout + self.answer_seconds)
+        return {"charset": "utf8mb4", "read_timeout": seconds, "write_timeout": seconds}
 
     def prepare(self, connection: Any) -> None:
         """Set READ COMMITTED, the strict mode, and waits no longer than allowed.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, literal_column
@@ -21,6 +22,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage.postgresql.answers import limit_waits
 from eventstore.storage.postgresql.replication import (
     GRACE_SECONDS,
     CancelledAt,
@@ -198,6 +200,7 @@ class Postgresql(Server):
         the place that the tables then have.
         """
         opened = super().table_engine()
+        event.listen(opened.engine, "connect", partial(limit_waits, self))
         event.listen(opened.engine, "connect", self._prepare_for_tables)
         event.listen(opened.engine, "commit", _wait_for_no_standby)
         return opened

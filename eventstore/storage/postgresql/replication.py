@@ -45,13 +45,18 @@ class CancelledAt:
     def __init__(self, connection: Any, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
+        self._bounded: Any = None
 
     def __enter__(self) -> None:
         connection = self._connection
+        self._bounded = vars(connection).get("wait")  # see `answers`
         connection.wait = partial(_wait, connection, connection.wait, self._deadline)
 
     def __exit__(self, *_: object) -> None:
-        del self._connection.wait
+        if self._bounded is None:
+            del self._connection.wait
+        else:
+            self._connection.wait = self._bounded
 
 
 def _wait(connection: Any, wait: Any, deadline: float, steps: Any, *more: Any, **named: Any) -> Any:

@@ -21,16 +21,18 @@ from __future__ import annotations
 
 import os
 import time
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
+from sqlalchemy import event
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from eventstore.errors import OutcomeUnknown, StorageError
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.postgresql.answers import limit_waits
 from eventstore.storage.postgresql.binary_rows import (
     copied_events,
     copied_ids,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from eventstore.storage.sql.rows import Batch
+    from eventstore.storage.sql.server import Server
 
 Requests = TypeVar("Requests")
 Result = TypeVar("Result")
@@ -88,6 +91,7 @@ class PostgresqlStorage(NotifyingStorage):
 
     def _connect(self) -> None:
         super()._connect()
+        event.listen(self._engine, "connect", partial(limit_waits, cast("Server", self._backend)))
         self._prepared: _Prepared | None = None
         self._can_prepare = True  # the driver has what the single statement needs
         self._notices = cast("Unreplicated", self._backend)

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
 
 from eventstore.errors import (
     NotAStore,
@@ -53,6 +53,9 @@ class Server(Backend):
 
     `pool_pre_ping` always tries, which costs each read a round trip.
     """
+
+    answer_seconds: float = 30.0
+    """How long a statement may take besides its waits for locks, which `busy_timeout` bounds."""
 
     survives_fork = True
     retry_advice = "roll the transaction back, and begin it again, under READ COMMITTED"
@@ -217,7 +220,7 @@ class Server(Backend):
         try:
             connection.cursor().execute("SELECT 1")
         except self.driver_module.Error as error:
-            raise DisconnectionError from error  # the pool makes a new one
+            raise InvalidatePoolError from error  # the pool makes new ones: others may be as dead
 
     def upgrade(self, *, new: bool) -> None:
         """Bring the schema up to date; create it where it may be `new`."""

@@ -1,0 +1,50 @@
+"""How long a connection waits for its server to answer.
+
+1. A suspended machine keeps its connections open, and its system goes on acknowledging what it is
+   sent: no keepalive notices it.
+2. A statement that is not answered within `busy_timeout`, which a lock may take, and
+   `answer_seconds` is given up. Its connection is closed, and counts as lost.
+3. Changes of the schema are not bounded: they may take long.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from eventstore.storage.sql.server import Server
+
+
+def limit_waits(backend: Server, connection: Any, _: object = None) -> None:
+    """Bound every wait of a connection of psycopg."""
+    connection.wait = partial(_wait, backend, ref(connection))
+
+
+def _wait(backend: Server, held: ref[Any], steps: Any, *more: Any, **named: Any) -> Any:
+    connection: Any = held()
+    return type(connection).wait(connection, _in_time(backend, connection, steps), *more, **named)
+
+
+def _in_time(backend: Server, connection: Any, steps: Any) -> Generator[Any, Any, Any]:
+    """Yield the steps of a generator of psycopg; raise its `OperationalError` when time is over.
+
+    Steps come at least ten times a second.
+    """
+    seconds = backend.busy_timeout + backend.answer_seconds
+    deadline = time.monotonic() + seconds
+    try:
+        wanted = next(steps)
+        while True:
+            wanted = steps.send((yield wanted))
+            if time.monotonic() >= deadline:
+                connection.close()
+                raise backend.driver_module.OperationalError(
+                    f"the server has not answered for {seconds:g} seconds"
+                )
+    except StopIteration as done:
+        return done.value
