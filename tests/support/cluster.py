@@ -129,13 +129,11 @@ class Machine:
 
     def freeze(self) -> None:
         """Stop all its processes; its connections stay open."""
-        for pid in self._processes():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let its processes go on."""
-        for pid in self._processes():
-            os.kill(pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def unplug(self) -> None:
         """Cut it off from all other machines, and from clients; nothing is answered or refused."""
@@ -159,6 +157,11 @@ class Machine:
         """Return the last lines that its programs wrote."""
         logs = (path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log"))
         return "\n".join(logs)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._processes():
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(pid, number)
 
     def _processes(self) -> list[int]:
         return [pid for pid in _pids() if _link(f"/proc/{pid}/ns/pid") == self._namespace]

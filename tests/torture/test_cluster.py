@@ -38,7 +38,7 @@ def test_a_cluster_in_every_distress_loses_nothing(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PostgreSQL is killed three times; then machines are killed, frozen and cut off."""
-    with Storm(cluster.url) as storm:
+    with Storm(cluster.url, busy_timeout=20.0) as storm:
         for _ in range(3):
             fail_over(cluster, storm)
         for begin, end in (

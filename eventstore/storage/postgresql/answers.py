@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 def limit_waits(backend: Server, connection: Any, _: object = None) -> None:
     """Bound every wait of a connection of psycopg."""
-    connection.wait = partial(_wait, backend, ref(connection))
+    wait = connection.wait.__func__  # no bound method: the connection would hold itself
+    connection.wait = partial(_wait, wait, backend, ref(connection))
 
 
-def _wait(backend: Server, held: ref[Any], steps: Any, *more: Any, **named: Any) -> Any:
-    connection: Any = held()
-    return type(connection).wait(connection, _in_time(backend, connection, steps), *more, **named)
+def _wait(wait: Any, backend: Server, held: ref[Any], steps: Any, *more: Any, **named: Any) -> Any:
+    connection = held()
+    return wait(connection, _in_time(backend, connection, steps), *more, **named)
 
 
 def _in_time(backend: Server, connection: Any, steps: Any) -> Generator[Any, Any, Any]:

@@ -49,7 +49,8 @@ class CancelledAt:
 
     def __enter__(self) -> None:
         connection = self._connection
-        self._bounded = vars(connection).get("wait")  # see `answers`
+        own: dict[str, Any] = connection.__dict__
+        self._bounded = own.get("wait")  # see `answers`
         connection.wait = partial(_wait, connection, connection.wait, self._deadline)
 
     def __exit__(self, *_: object) -> None:
