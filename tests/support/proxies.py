@@ -27,6 +27,8 @@ class Link:
         self.client = client
         self.server = server
         self.number = number
+        self.is_silent = False
+        """Whether nothing is passed on any more."""
 
     def cut(self) -> None:
         """Close both ends."""
@@ -71,6 +73,11 @@ class Proxy:
             if link is not besides:
                 link.cut()
 
+    def silence(self) -> None:
+        """Pass nothing more on of the connections that there are; new ones are as usual."""
+        for link in self._links:
+            link.is_silent = True
+
     def close(self) -> None:
         """Cut every connection and accept no more."""
         hang_up(self._listener)
@@ -102,14 +109,14 @@ class Proxy:
                 self._fault = None
                 self.faults += 1
                 return
-            if not self.is_silent:
+            if not (self.is_silent or link.is_silent):
                 with contextlib.suppress(OSError):
                     link.server.sendall(data)
         hang_up(link.server)
 
     def _to_client(self, link: Link) -> None:
         for data in received(link.server):
-            if not self.is_silent:
+            if not (self.is_silent or link.is_silent):
                 with contextlib.suppress(OSError):
                     link.client.sendall(data)
         hang_up(link.client)

@@ -4,7 +4,9 @@
    sent: no keepalive notices it.
 2. A statement that is not answered within `busy_timeout`, which a lock may take, and
    `answer_seconds` is given up. Its connection is closed, and counts as lost.
-3. Changes of the schema are not bounded: they may take long.
+3. Connections that are older than a loss of this kind lead to the same machine: they are given up,
+   too, before they are used, so that a caller waits for one of them and not for each.
+4. Changes of the schema are not bounded: they may take long.
 """
 
 from __future__ import annotations
@@ -15,15 +17,24 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, MutableMapping
 
     from eventstore.storage.sql.server import Server
 
+_SILENCES_BEFORE = "toolledger: silences before"
 
-def limit_waits(backend: Server, connection: Any, _: object = None) -> None:
-    """Bound every wait of a connection of psycopg."""
+
+def limit_waits(backend: Server, connection: Any, record: Any) -> None:
+    """Bound every wait of a new connection of psycopg; `record` is the pool's entry for it."""
+    record.info[_SILENCES_BEFORE] = backend.silences
     wait = connection.wait.__func__  # no bound method: the connection would hold itself
     connection.wait = partial(_wait, wait, backend, ref(connection))
+
+
+def is_suspect(backend: Server, info: MutableMapping[Any, Any]) -> bool:
+    """Return whether a server fell silent since a connection, with the pool's `info`, was made."""
+    before: int = info.get(_SILENCES_BEFORE, backend.silences)
+    return before != backend.silences
 
 
 def _wait(wait: Any, backend: Server, held: ref[Any], steps: Any, *more: Any, **named: Any) -> Any:
@@ -44,6 +55,7 @@ def _in_time(backend: Server, connection: Any, steps: Any) -> Generator[Any, Any
             wanted = steps.send((yield wanted))
             if time.monotonic() >= deadline:
                 connection.close()
+                backend.silences += 1
                 raise backend.driver_module.OperationalError(
                     f"the server has not answered for {seconds:g} seconds"
                 )

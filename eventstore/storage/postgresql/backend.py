@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, literal_column
+from sqlalchemy.exc import InvalidatePoolError
 
 from eventstore.errors import (
     NotAStore,
@@ -22,7 +23,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.postgresql.answers import limit_waits
+from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.replication import (
     GRACE_SECONDS,
     CancelledAt,
@@ -146,6 +147,11 @@ class Postgresql(Server):
     def wants_standby(self) -> bool:
         """Whether the URL asks for a server that takes no writes."""
         return self.url.query.get("target_session_attrs") in ("read-only", "standby")
+
+    def _checked_out(self, connection: Any, record: Any, _: object) -> None:
+        if is_suspect(self, record.info):
+            raise InvalidatePoolError
+        super()._checked_out(connection, record, _)
 
     def connect_options(self) -> dict[str, Any]:
         """Return options by which a cut network is noticed within half a minute."""

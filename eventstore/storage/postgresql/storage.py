@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from eventstore.errors import OutcomeUnknown, StorageError
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome
-from eventstore.storage.postgresql.answers import limit_waits
+from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import (
     copied_events,
     copied_ids,
@@ -85,13 +85,20 @@ class Unreplicated(Protocol):
 class PostgresqlStorage(NotifyingStorage):
     """The events of one tenant; an event that comes alone is stored in one statement."""
 
+    def _writer(self) -> DBAPICursor:
+        held = self._writer_connection
+        if held is not None and is_suspect(self._server, held.info):
+            self._roll_back(lost=True)
+        return super()._writer()
+
     def _read_cursor(self, connection: Any) -> DBAPICursor:
         cursor: DBAPICursor = connection.cursor(binary=True)  # reads have few parameters
         return cursor
 
     def _connect(self) -> None:
         super()._connect()
-        event.listen(self._engine, "connect", partial(limit_waits, cast("Server", self._backend)))
+        self._server = cast("Server", self._backend)
+        event.listen(self._engine, "connect", partial(limit_waits, self._server))
         self._prepared: _Prepared | None = None
         self._can_prepare = True  # the driver has what the single statement needs
         self._notices = cast("Unreplicated", self._backend)
@@ -169,6 +176,7 @@ class PostgresqlStorage(NotifyingStorage):
         stored: Callable[[Requests, Result], bool],
     ) -> Result:
         self._watch = None
+        self._writer()  # a suspect one is replaced
         done = super()._in_one_transaction(write, requests, stored)
         watch = self._watch
         if watch and (self._is_unproven or self._notices.unreplicated_commits != watch.heard):

@@ -57,6 +57,9 @@ class Server(Backend):
     answer_seconds: float = 30.0
     """How long a statement may take besides its waits for locks, which `busy_timeout` bounds."""
 
+    silences = 0
+    """How many connections were given up because their server did not answer."""
+
     survives_fork = True
     retry_advice = "roll the transaction back, and begin it again, under READ COMMITTED"
 

@@ -86,6 +86,22 @@ def test_an_append_gives_up_and_its_repetition_is_stored_once(
     assert [one.event_id for one in chat.events()][1:] == [one.hex for one in ids]
 
 
+def test_the_other_connections_to_a_silent_server_are_given_up_unused(
+    before: tuple[proxies.Proxy, EventStore],
+) -> None:
+    """One reader waits; nothing waits for the connections of others and of the writer."""
+    proxy, store = before
+    first, second = store.read(), store.read()
+    assert next(first) == next(second)  # two connections at a time
+    proxy.silence()
+    with pytest.raises(StorageError):
+        list(store.read())
+    backend: Any = store.session.storage
+    backend.backend.answer_seconds = 3600.0
+    assert store.conversation("chat").append(message("b"))[0].version == 2
+    assert len(list(store.read())) == 2
+
+
 def test_callers_that_share_a_store_all_give_up(
     before: tuple[proxies.Proxy, EventStore],
 ) -> None:
