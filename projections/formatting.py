@@ -122,10 +122,8 @@ def _completing(event: ModelResponded) -> str:
     usage = event.usage
     if usage is None:
         return f"completes version {event.completes}"
-    reported = (
-        usage_text(usage) if usage.total_tokens or usage.cost is None else f"cost {usage.cost:f}"
-    )
-    return f"completes version {event.completes}: {reported}"
+    text = usage_text(usage) if usage.total_tokens or usage.cost is None else f"cost {usage.cost:f}"
+    return f"completes version {event.completes}: {text}"
 
 
 def hooks_text(answers: Iterable[HookAnswer]) -> str:

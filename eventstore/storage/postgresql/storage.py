@@ -176,7 +176,6 @@ class PostgresqlStorage(NotifyingStorage):
         stored: Callable[[Requests, Result], bool],
     ) -> Result:
         self._watch = None
-        self._writer()  # a suspect one is replaced
         done = super()._in_one_transaction(write, requests, stored)
         watch = self._watch
         if watch and (self._is_unproven or self._notices.unreplicated_commits != watch.heard):

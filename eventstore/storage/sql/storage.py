@@ -204,9 +204,7 @@ class SqlStorage(Reader):
         requests: Requests,
         stored: Callable[[Requests, Result], bool],
     ) -> Result:
-        cursor = self._writer_cursor
-        if cursor is None or self._in_transaction:
-            cursor = self._writer()
+        cursor = self._writer()
         done: Result | None = None
         self._in_transaction = True
         try:
