@@ -13,7 +13,9 @@ View and trigger are temporary: they belong to the connection, and are in no fil
 Gain, measured in memory: a tenth of the CPU of an append, which five statements took before.
 
 Of many rows, `_ROWS` go in a statement; what is left over goes row by row. Gain: a tenth of the CPU
-of an append of 1,000 events.
+of an append of 1,000 events. They are inserted OR FAIL: the transaction is rolled back after any
+error, so that SQLite need not be able to undo a single statement. It would copy every page that
+the statement changes into a temporary file. Gain: a tenth, and no file.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ class SqliteStorage(SqlStorage):
 def many_rows(statement: str) -> str:
     """Return the INSERT of one row as an INSERT of `_ROWS` rows."""
     begin, row = statement.split(" VALUES ")
+    begin = begin.replace("INSERT", "INSERT OR FAIL", 1)
     return f"{begin} VALUES {', '.join([row] * _ROWS)}"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from eventstore.storage.sqlite.storage import SqliteStorage
 
 AT_ONCE = 32
 """The rows of a statement."""
-INSERT = "INSERT INTO toolledger_events"
+INSERT = re.compile(r"INSERT (OR FAIL )?INTO toolledger_events\b")
 TABLES = {
     "toolledger_events": "lane, position, conversation, version, event_id, recorded_at, "
     "occurred_at, typeof(occurred_at), tag, schema, fingerprint, typeof(fingerprint), chain, "
@@ -80,7 +83,7 @@ def test_a_statement_takes_that_many_rows(count: int, statements: int) -> None:
         sqlite_storage_of(store)._writer()
         sqlite_storage_of(store)._connection().set_trace_callback(sent.append)
         store.conversation("chat").append(*events(count))
-        inserts = [each for each in sent if each.startswith(INSERT)]
+        inserts = [each for each in sent if INSERT.match(each)]
         assert len(inserts) == statements
         assert len(list(store.read())) == count
 
@@ -103,3 +106,41 @@ def test_nothing_is_stored_of_a_batch_whose_last_statement_fails(tmp_path: Path)
         chat.append(*events(2 * AT_ONCE))
         assert chat.version == last
         assert list(store.verify()) == []
+
+
+# The rows of the index of fingerprints go to pages all over it.
+WITHOUT_A_FREE_DESCRIPTOR = """
+import os, resource, sys
+from eventstore import EventStore, FunctionCall, ToolPending
+
+def calls(first):
+    numbers = range(first, first + 1000)
+    return [ToolPending(FunctionCall("search", {"page": n}, f"call_{n}")) for n in numbers]
+
+with EventStore.open(sys.argv[1]) as store:
+    chat = store.conversation("chat")
+    for batch in range(6):
+        chat.append(*calls(1000 * batch))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    try:
+        while True:
+            os.dup(0)
+    except OSError:
+        pass
+    chat.append(*calls(6000))
+    os.closerange(100, 200)
+    assert chat.version == 7000 and not list(store.verify())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of open files")
+def test_a_batch_needs_no_file_but_the_database(tmp_path: Path) -> None:
+    """It is stored where no further file can be opened: a full disk for temporary files is one."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_FREE_DESCRIPTOR, url],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
