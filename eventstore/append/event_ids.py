@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import count
+from itertools import count, repeat
 from struct import Struct, error
 
 _VARIANT = 0x8000_0000_0000_0000
@@ -11,7 +11,7 @@ _COUNTER_BITS = 61
 
 
 def _random_start() -> count[int]:
-    return count(int.from_bytes(os.urandom(8)) >> 64 - _COUNTER_BITS)
+    return count(_VARIANT | int.from_bytes(os.urandom(8)) >> 64 - _COUNTER_BITS)
 
 
 _low = _random_start()
@@ -30,8 +30,8 @@ def event_ids(count: int, at: int) -> list[bytes]:
     try:
         high = _upper_half(at)
         if count == 1:
-            return [_pack(high, _VARIANT | next(_low))]
-        return [_pack(high, _VARIANT | next(_low)) for _ in range(count)]
+            return [_pack(high, next(_low))]
+        return list(map(_pack, repeat(high, count), _low))
     except (TypeError, error) as wrong:
         raise ValueError(
             f"the clock returned {at!r}: it must return microseconds since 1970 UTC as an int"

@@ -80,16 +80,12 @@ def is_sound_store(epoch: object, lanes: object, created_at: object, digest: obj
 def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:
     """Return the digest of an event that is to be stored after `previous`."""
     mark, occurred_at = draft.fingerprint, draft.occurred_at
-    flags = _ID_GIVEN if draft.id_given else 0
+    flags = 0 if mark is None else _HAS_FINGERPRINT
     if draft.begins:
         flags |= _BEGINS
-    if mark is None:
-        mark = b""
-    else:
-        flags |= _HAS_FINGERPRINT
-    if occurred_at is None:
-        occurred_at = 0
-    else:
+    if draft.id_given:
+        flags |= _ID_GIVEN
+    if occurred_at is not None:
         flags |= _HAS_OCCURRED_AT
     payload = _of_payload.copy()
     payload.update(draft.payload)
@@ -99,9 +95,9 @@ def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:
             previous,
             payload.digest(),
             draft.event_id,
-            mark,
+            mark or b"",
             draft.recorded_at,
-            occurred_at,
+            occurred_at or 0,
             version,
             draft.schema,
             flags,

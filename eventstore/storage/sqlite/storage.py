@@ -21,6 +21,7 @@ the statement changes into a temporary file. Gain: a tenth, and no file.
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import literal_column
@@ -98,19 +99,11 @@ class SqliteStorage(SqlStorage):
     def _insert_rows(
         self, cursor: DBAPICursor, statement: str, rows: Iterable[Sequence[Any]]
     ) -> None:
-        values: list[Any] = []
-        count = 0
-        for row in rows:
-            values += row
-            count += 1
-            if count == _ROWS:
-                cursor.execute(many_rows(statement), values)
-                values.clear()
-                count = 0
-        if count:
-            width = len(values) // count
-            rest = [values[start : start + width] for start in range(0, len(values), width)]
-            cursor.executemany(statement, rest)
+        left = iter(rows)
+        while len(some := list(islice(left, _ROWS))) == _ROWS:
+            cursor.execute(many_rows(statement), list(chain.from_iterable(some)))
+        if some:
+            cursor.executemany(statement, some)
 
 
 @cache
