@@ -135,7 +135,7 @@ with EventStore.open(sys.argv[1]) as store:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of open files")
 def test_a_batch_needs_no_file_but_the_database(tmp_path: Path) -> None:
-    """A batch is stored where no further file can be opened, so that temporary ones have no disk."""
+    """A batch is stored where no further file can be opened."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_A_FREE_DESCRIPTOR, url],
