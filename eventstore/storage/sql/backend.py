@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 class Limits(msgspec.Struct, frozen=True):
     """How much a storage reads at once, and how much it keeps in memory."""
 
-    chunk_rows: int = 1000
-    """Rows that a read fetches at once; no transaction is open between chunks."""
+    chunk_rows: int = 500
+    """Rows that a read fetches at once; no transaction is open between chunks.
+
+    A fold takes in events while they are in a core's cache: 1,000 at once took a tenth more CPU,
+    and a third more beside other programs.
+    """
 
     ids_per_query: int = 500
     """Conversations that are looked up at once."""
