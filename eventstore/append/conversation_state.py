@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
-WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
+_WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
 
 class IdentifiedEvents(list[Event]):
@@ -227,8 +227,6 @@ class ConversationState:
                 self._begin_turn(turn)
                 self.turn, self.index = turn, event.index + 1
             self.turn_is_open = True
-        elif type(event) in TOOL_EVENTS:
-            self.turn_is_open = False
         elif type(event) is MessageAdded and event.turn is not None:
             if event.turn > self.turn:  # otherwise it is a further piece of the same turn
                 self._begin_turn(event.turn)
@@ -426,8 +424,10 @@ def _detached_call(call: FunctionCall) -> FunctionCall:
 
 
 def detached_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Any:
-    """Return a copy of an event with arguments for the caller; `tools` are the calls after it."""
-    # The state keeps the arguments until the call is settled.
+    """Return a copy of the event for the caller; `tools` are the calls after it."""
+    # The state keeps their arguments until the call is settled.
+    if type(event) not in _WITH_ARGUMENTS:
+        return event
     settled = type(tools[event.call_id].tool.status) in _SETTLED
     return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import msgspec
 
 from eventstore.append.conversation_state import (
-    WITH_ARGUMENTS,
     ConversationState,
     IdentifiedEvents,
     StagedEvents,
@@ -197,7 +196,7 @@ def _recorded(conversation_id: str, staged: StagedEvents, appended: Appended) ->
         if draft.fingerprint is not digest:  # events of a call share it
             digest = draft.fingerprint
             fingerprint = None if digest is None else render(digest)
-        if type(event) in WITH_ARGUMENTS:
+        if digest is not None:
             event = detached_event(event, draft, staged.tools)
         recorded.append(
             Recorded(

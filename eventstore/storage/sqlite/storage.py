@@ -15,7 +15,7 @@ Gain, measured in memory: a tenth of the CPU of an append, which five statements
 Of many rows, `_ROWS` go in a statement; what is left over goes row by row. Gain: a tenth of the CPU
 of an append of 1,000 events. They are inserted OR FAIL: the transaction is rolled back after any
 error, so that SQLite need not be able to undo a single statement. It would copy every page that
-the statement changes into a temporary file. Gain: a tenth, and no file.
+the statement changes into a temporary file. Gain: some 7 %, and no file.
 """
 
 from __future__ import annotations
