@@ -1,7 +1,7 @@
 """`KeptMessages`: how the last request began, for the next one that begins with the same turns.
 
 1. Messages are made turn by turn: those of the first turns depend on no later one.
-2. They are kept as bytes, which no caller can change; each request gets messages of its own.
+2. A copy is kept, which no caller has; each request gets messages of its own.
 3. They are taken up, with the ids of their calls, where the turns are the same objects. Otherwise
    the messages are made from the first turn on.
 4. The last turns are made every time: a call of theirs may still be answered.
@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, TypeAlias, TypeVar
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from eventstore.providers.model import Change, Turn
+from eventstore.providers.parts import copy_json
 
 Made: TypeAlias = list[Any] | tuple[Any, ...]
 """Messages, or lists of what a request is made of: JSON values alone."""
@@ -31,13 +31,14 @@ Add: TypeAlias = Callable[[T, Sequence[Turn], Ids, list[Change]], None]
 LAST_TURNS = 2
 """Turns at the end that are not kept."""
 NEW_TURNS = 3
-"""Turns that have to be new before more is kept, which takes all messages to bytes."""
+"""Turns that have to be new before more is kept, which copies all messages."""
 
 
 class _Beginning(msgspec.Struct, frozen=True, gc=False):
     turns: Sequence[Turn]
     ids: Ids
-    made: bytes
+    made: Any
+    """A copy of the messages, of the type that `continued` was given."""
     of_ids: Sequence[Change]
     """What was changed in ids."""
     of_messages: Sequence[Change]
@@ -69,7 +70,7 @@ class KeptMessages:
         of_messages: list[Change] = []
         begun = self._beginning
         if begun is not None and begun.is_of(turns):
-            made, place = marshal.loads(begun.made), len(begun.turns)  # noqa: S302 - our own bytes
+            made, place = copy_json(begun.made), len(begun.turns)
             ids, of_ids, of_messages = begun.ids, [*begun.of_ids], [*begun.of_messages]
         settled = len(turns) - LAST_TURNS
         if settled - place >= NEW_TURNS and not self._is_last:
@@ -93,6 +94,6 @@ class KeptMessages:
         of_messages: list[Change],
     ) -> None:
         try:
-            self._beginning = _Beginning(turns, ids, marshal.dumps(made), [*of_ids], [*of_messages])
-        except ValueError:  # a value that is not JSON, which no store holds
+            self._beginning = _Beginning(turns, ids, copy_json(made), [*of_ids], [*of_messages])
+        except (TypeError, RecursionError):  # a value that is not JSON, which no store holds
             self._beginning = None

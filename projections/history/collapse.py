@@ -44,20 +44,23 @@ def collapsed_calls(entries: Sequence[Entry], collapse: Collapse, repairs: list[
 
 def _repeated_calls(entries: Sequence[Entry], collapse: Collapse) -> Iterator[list[LoggedCall]]:
     """Yield the calls of each repeated fingerprint: over all, or between two user messages."""
-    groups: dict[str, list[LoggedCall]] = {}
+    calls: list[LoggedCall] = []
     for entry in entries:
         if entry.role == "user" and not entry.misplaced_result and collapse != "all":
-            yield from _with_several(groups.values())
-            groups = {}
-        for call in entry.calls:
-            if call.tool.fingerprint is not None:
-                groups.setdefault(call.tool.fingerprint, []).append(call)
+            if any(type(call.tool.status) is Failed for call in calls):
+                yield from _repeated(calls)
+            calls = []
+        calls += entry.calls
     if collapse != "earlier":
-        yield from _with_several(groups.values())
+        yield from _repeated(calls)
 
 
-def _with_several(groups: Iterable[list[LoggedCall]]) -> Iterator[list[LoggedCall]]:
-    return (group for group in groups if len(group) > 1)
+def _repeated(calls: Iterable[LoggedCall]) -> Iterator[list[LoggedCall]]:
+    groups: dict[str, list[LoggedCall]] = {}
+    for call in calls:
+        if call.tool.fingerprint is not None:
+            groups.setdefault(call.tool.fingerprint, []).append(call)
+    return (group for group in groups.values() if len(group) > 1)
 
 
 def _keep_later(group: list[LoggedCall], notes: Notes, repairs: list[Repair]) -> None:

@@ -94,11 +94,12 @@ def test_more_is_kept_as_the_request_grows() -> None:
 
 
 def test_each_request_has_messages_of_its_own() -> None:
-    """A caller that empties a message changes no later request."""
+    """A caller that changes a message, or what it holds, changes no later request."""
     kept, turns = KeptMessages(), turns_of(COUNT)
     for _ in range(3):
         messages, _changes, _given = made(kept, turns)
         for message in messages:
+            message["ids"].clear()
             message.clear()
         messages.clear()
 
@@ -123,6 +124,17 @@ def test_messages_that_are_not_json_are_not_kept() -> None:
     odd = Turn("user", native={"odd": object()})  # type: ignore[dict-item]
     strange = [odd, *turns]
     assert [made(kept, strange)[2] for _ in range(2)] == [COUNT + 1] * 2
+
+
+def test_a_list_of_turns_may_be_changed_after_its_request() -> None:
+    """The next request is that of the list as it is then."""
+    last, turns = LastRequest(), turns_of(COUNT)
+    turns, more = turns[:-4], turns[-4:]
+    render(turns, "openai", last=last)
+    for _ in range(2):
+        turns += more[:2]
+        del turns[:1], more[:2]
+        assert render(turns, "openai", last=last) == render(turns, "openai")
 
 
 @pytest.mark.parametrize("first", get_args(ProviderName))
