@@ -27,7 +27,7 @@ MakeStore = Callable[[Storage, Callable[[], int]], EventStore]
 class ContractFixtures:
     """What every test of a contract is given."""
 
-    more_than_a_chunk = 2100
+    more_than_a_chunk = 1100
     """More rows than the storage reads at once."""
 
     @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("duckdb")
 
 from support.duckdb_storage import DuckDb
+from support.storages import open_limited
 
 from eventstore import EventStore, NotAStore, StoreBusy
 from eventstore.engines import backend_for
@@ -57,14 +58,16 @@ class TestInMemory(StorageContract, EventStoreContract):
 
 
 class TestInAFile(SharedStorageContract, SharedEventStoreContract):
-    """Several handles of one process share a file."""
+    """Several handles of one process share a file; they read few rows at once."""
+
+    more_than_a_chunk = 14
 
     @pytest.fixture
     def open_storage(self, url: str, opened: list[Storage]) -> OpenStorage:
         """Return a function that opens storages on one file."""
 
         def open_storage(tenant: str = "") -> Storage:
-            opened.append(open_at(url, tenant, "full", 30.0))
+            opened.append(open_limited(url, tenant, chunk_rows=4))
             return opened[-1]
 
         return open_storage

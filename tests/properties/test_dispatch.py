@@ -395,7 +395,7 @@ CANCELS: dict[str, Callable[[asyncio.Task[Any], UncancellableFuture[Any]], objec
 }
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(worlds)
 def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
     store: EventStore, plan: dict[str, Any]
@@ -411,7 +411,7 @@ def test_whatever_fails_in_threads_each_call_is_resolved_or_honestly_open(
         world.check(error, done)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(
     worlds,
     st.sampled_from([None, *range(12)]),

@@ -22,7 +22,7 @@ from eventstore import validate
 from eventstore.providers import AnyProvider, is_valid
 from projections import repair_messages
 
-ROUNDS = rounds(200, 20_000)
+ROUNDS = rounds(100, 20_000)
 MOST_DAMAGES = (1, 1, 1, 2, 2, 3)
 
 Accept = Callable[[list[Any]], object]

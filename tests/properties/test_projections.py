@@ -415,7 +415,7 @@ def turns(sequence: list[str]) -> dict[tuple[str, ...], int]:
     return found
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(text=st.text("abc.", max_size=24), threshold=st.integers(2, 4))
 def test_repeats_equal_a_brute_force_search(text: str, threshold: int) -> None:
     """Rows, counts and cycles agree for any sequence of calls and user messages."""

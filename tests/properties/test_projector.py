@@ -52,7 +52,7 @@ def crash(projector: Projector, *, late: bool) -> None:
         projector.catch_up()
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     walk=moves,
     plan=st.lists(doings, min_size=60, max_size=60),
@@ -121,7 +121,7 @@ def test_tables_equal_the_fold_whatever_happens_meanwhile(
             projector.close()
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(sizes=st.lists(st.integers(0, REQUESTS_PER_PAGE + 3), max_size=6), again=st.booleans())
 def test_stored_requests_are_loaded_again_page_by_page(sizes: list[int], again: bool) -> None:
     """However many requests come between two commits, a conversation remembers all."""

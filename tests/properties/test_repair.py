@@ -14,10 +14,10 @@ from eventstore import EventStore, Violation, validate
 from eventstore.providers import is_valid
 from projections import History, model_history, repair_messages
 
-ROUNDS = rounds(400, 20_000)
-RECORDED = rounds(100, 5_000)
+ROUNDS = rounds(200, 20_000)
+RECORDED = rounds(50, 5_000)
 """Histories that go through a log."""
-CROSSED = rounds(60, 3_000)
+CROSSED = rounds(30, 3_000)
 """To each other provider; a sixth of the rounds, or thereabouts."""
 
 PROVIDERS = ("anthropic", "openai")

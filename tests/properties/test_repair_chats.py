@@ -16,7 +16,7 @@ from eventstore import EventStore, validate
 from eventstore.providers import list_key
 from projections import History, model_history, repair_messages
 
-ROUNDS = rounds(150, 20_000)
+ROUNDS = rounds(75, 20_000)
 EVERY = sorted(GENERATORS)
 
 

@@ -17,8 +17,11 @@ from hypothesis import HealthCheck, settings
 LONG = bool(os.environ.get("TOOLLEDGER_LONG"))
 """Whether the long tier runs."""
 
-QUICK_EXAMPLES = 20
-"""How many examples a property gets in the quick tier; hypothesis's own default is 100."""
+QUICK_EXAMPLES = 10
+"""How many examples a property gets in the quick tier."""
+
+WHOLE_EXAMPLES = 50
+"""How many in the whole tier; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
 SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster"}
@@ -27,7 +30,7 @@ SLOW_FILES = frozenset({"test_duckdb.py"})
 SLOW_FOLDERS = frozenset({"integrations", "browser"})
 """Folders that are slow: agent frameworks and browsers take seconds to load."""
 
-_PROFILES = {"quick": QUICK_EXAMPLES, "whole": 100, "long": 1_000}
+_PROFILES = {"quick": QUICK_EXAMPLES, "whole": WHOLE_EXAMPLES, "long": 1_000}
 _tier = "long" if LONG else "whole"
 
 
@@ -51,7 +54,7 @@ def choose_tier(config: pytest.Config) -> None:
 
 def examples(whole: int) -> int:
     """Return how many examples a property gets that gets `whole` in the whole tier."""
-    return max(whole * _PROFILES[_tier] // _PROFILES["whole"], 1)
+    return max(whole * _PROFILES[_tier] // WHOLE_EXAMPLES, 1)
 
 
 def rounds(whole: int, long: int) -> int:

@@ -264,10 +264,10 @@ def schema(server: Server, url: str) -> set[str]:
 def stride(server: Server) -> int:
     """Return how many changes lie between two that are killed; the long runs kill at each."""
     if isinstance(server, PostgreSQL):
-        return 7  # all of it is one transaction
+        return 13  # all of it is one transaction
     if tiers.LONG:
         return 1
-    return 8 if isinstance(server, MySQL) else 4  # MariaDB shows most of the same
+    return 13 if isinstance(server, MySQL) else 7  # MariaDB shows most of the same
 
 
 def golden_log(server: Server) -> tuple[str, list[Any]]:
