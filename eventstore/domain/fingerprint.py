@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 import xxhash
@@ -34,7 +34,8 @@ _TEXT = re.compile(r"x1:([0-9a-fA-F]{32})")
 _MAX_DEPTH = 10_000  # of a value that contains itself, beside another fault
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode = msgspec.json.Decoder(list[Any]).decode
+_pack = msgspec.msgpack.Encoder().encode
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")  # a float64 whose exponent has all bits
 
 # The path from the arguments down to a value: (the path to its container, key or index).
 _Path: TypeAlias = tuple["_Path", str | int] | None
@@ -54,8 +55,8 @@ def canonical(name: str, arguments: object) -> bytes:
         raise UnhashableArguments("$", _describe(error)) from error
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
-    # A NaN or infinity is silently written as null: compare, but only where there is a null.
-    if b"null" in data and not _reads_back(data, arguments) and (fault := _fault(name, arguments)):
+    # A NaN or infinity is silently written as null: look for one, but only where there is a null.
+    if b"null" in data and _may_not_be_finite(arguments) and (fault := _fault(name, arguments)):
         raise fault
     return data
 
@@ -131,12 +132,13 @@ def _framed(*parts: bytes) -> bytes:
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
-def _reads_back(data: bytes, arguments: object) -> bool:
-    """Return whether the JSON holds the arguments unchanged: the usual case, found fast."""
+def _may_not_be_finite(arguments: object) -> bool:
+    """Return whether a number may be a NaN or infinity: MessagePack keeps them, and is fast."""
     try:
-        return bool(_decode(data)[1] == arguments)
-    except Exception:  # noqa: BLE001 - nested too deeply to compare, or a foreign object
-        return False
+        packed = _pack(arguments)
+    except Exception:  # noqa: BLE001 - it is narrower than JSON, such as in its integers
+        return True
+    return b"\xcb" in packed and _NOT_FINITE.search(packed) is not None
 
 
 def _fault(name: str, arguments: object) -> UnhashableArguments | None:

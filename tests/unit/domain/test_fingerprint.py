@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import random
+import struct
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -138,6 +139,15 @@ class Numbers(msgspec.Struct):
     values: list[Any]
 
 
+def floats_in(value: Any) -> Iterator[float]:
+    """Yield the floats of a JSON value."""
+    if isinstance(value, float):
+        yield value
+    members = value.values() if isinstance(value, dict) else value
+    for member in members if isinstance(value, dict | list) else ():
+        yield from floats_in(member)
+
+
 def nested(depth: int, value: object = 0) -> object:
     """Return `value` inside `depth` lists."""
     for _ in range(depth):
@@ -204,6 +214,27 @@ def test_arguments_that_are_not_json_are_refused_with_their_path(
     assert reason in caught.value.reason
     assert path in str(caught.value)
     str(caught.value).encode()
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.floats()
+        | st.integers()
+        | st.binary(min_size=8, max_size=8).map(lambda bits: struct.unpack(">d", bits)[0])
+        | st.sampled_from(["null", "\u02ff", 0xCB7FF0, -0x35000F0000000000, 2**64 - 1, 2**70]),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=12,
+    )
+)
+def test_a_number_that_json_cannot_hold_is_found_among_any_others(value: Any) -> None:
+    """Null beside it hides none, and numbers or text that look like one are no NaN."""
+    arguments = {"none": None, "value": value}
+    if all(map(math.isfinite, floats_in(value))):
+        assert msgspec.json.decode(canonical("f", arguments)) == ["f", arguments]
+        return
+    with pytest.raises(UnhashableArguments, match="is not a JSON number"):
+        canonical("f", arguments)
 
 
 def test_arguments_that_contain_themselves_are_refused() -> None:
