@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never, cast
@@ -30,6 +29,7 @@ from eventstore.dispatch.threads import (
 )
 from eventstore.domain.tool import Tool
 from eventstore.errors import EventStoreError
+from eventstore.latch import Latch
 from eventstore.policies.gates import GateDecision, Question, ToolGate, ToolGateContext
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
                 stay open, and so do calls whose result could not be recorded.
             BaseException: Ctrl-C and the like. Calls that had not started are rejected.
         """
-        batch = self._workflow.new_batch(tools, threading.Event())
+        batch = self._workflow.new_batch(tools, Latch())
         return self._finish(batch, self._workflow.dispatch(batch))
 
     def resume(self) -> list[Tool]:
@@ -111,7 +111,7 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
             Exception: as `dispatch` does; also the error of a `verify`, after all others have been
                 asked. An interruption while the log is read changes nothing.
         """
-        batch, open_calls = self._drive(self._resume_workflow.find(threading.Event()))
+        batch, open_calls = self._drive(self._resume_workflow.find(Latch()))
         return self._finish(batch, self._resume_workflow.resume(batch, open_calls))
 
     def _log_of(self, conversation: Conversation) -> tuple[Conversation, LogSession]:
@@ -186,8 +186,8 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
         if self._options.sleep is not None:
             self._options.sleep(wait.seconds)
         else:
-            # The event that `dispatch` or `resume` made.
-            cast("threading.Event", wait.batch.stop_signal).wait(wait.seconds)
+            # The latch that `dispatch` or `resume` made.
+            cast("Latch", wait.batch.stop_signal).wait(wait.seconds)
 
     def _run_concurrently(self, effect: RunConcurrently) -> None:
         jobs = [partial(self._drive, workflow) for workflow in effect.workflows]

@@ -15,13 +15,14 @@
 from __future__ import annotations
 
 import logging
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Final, Self
 
 from eventstore.aio.store import AsyncEventStore
 from eventstore.domain.events import MessageAdded, ModelResponded, Recorded, RunEnded, RunStarted
 from eventstore.errors import CursorLost, StoreClosed
 from eventstore.integrations.extras import missing_extra
+from eventstore.latch import Latch
 from projections.exports.genai_spans import (
     SCHEMA_URL,
     Attribute,
@@ -112,7 +113,7 @@ class Telemetry:
         self._content = content
         self._kept = conversations
         self._runs: dict[str, _LiveRuns] = {}  # the one of the latest event last
-        self._stop = Event()
+        self._stop = Latch()
         self._feed = self._store.follow(self._store.end() if after is None else after)
         self._thread = Thread(target=self._export_all, name="toolledger-telemetry", daemon=True)
         self._thread.start()

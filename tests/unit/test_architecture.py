@@ -196,6 +196,18 @@ def test_a_library_has_one_door() -> None:
     assert offences(wrong) == {}
 
 
+def test_an_interrupt_leaves_no_event_locked() -> None:
+    """Threads wait for a `Latch`: a Ctrl-C inside of `threading.Event` leaves its lock held."""
+
+    def wrong(module: str) -> Iterator[str]:
+        if module.startswith("eventstore/"):
+            yield from (f"{found.module}.{found.name}" for found in imports(module))
+            nodes = ast.walk(_tree(module))
+            yield from (ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute))
+
+    assert not [module for module in MODULES if "threading.Event" in wrong(module)]
+
+
 def test_sql_is_written_in_its_room() -> None:
     """No other module has a string that starts like a statement."""
 

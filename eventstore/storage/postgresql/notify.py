@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Condition, Event, RLock, Thread
+from threading import Condition, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
+from eventstore.latch import Latch
 from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class NotifyingStorage(SqlStorage):
         self._notify_lock = RLock()  # entered by itself: see `Watcher`
         self._changed = Condition(self._notify_lock)
         self._due = False
-        self._ending = Event()
+        self._ending = Latch()
         self._notifier: Thread | None = None
 
     def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
@@ -100,20 +101,20 @@ class NotifyingStorage(SqlStorage):
     @contextmanager
     def hints(self, heard: Callable[[], object], /) -> Generator[None]:
         """Call `heard` when another process has appended; see `Storage.hints`."""
-        ended = Event()
+        ended = Latch()
         _started(partial(self._listen, heard, ended), "toolledger-listen")
         try:
             yield
         finally:
             ended.set()
 
-    def _listen(self, heard: Callable[[], object], ended: Event) -> None:
+    def _listen(self, heard: Callable[[], object], ended: Latch) -> None:
         while not ended.is_set() and not self._ending.is_set():
             with suppress(Exception):
                 self._hear_notices(heard, ended)
             ended.wait(self.listen_retry_seconds)
 
-    def _hear_notices(self, heard: Callable[[], object], ended: Event) -> None:
+    def _hear_notices(self, heard: Callable[[], object], ended: Latch) -> None:
         pooled = self._new_connection()
         pooled.detach()  # it is never given back: it goes on listening
         connection: Any = pooled.dbapi_connection
