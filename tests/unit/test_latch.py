@@ -79,7 +79,7 @@ def interrupted(moment: int, *, is_set: bool) -> bool:
 
 
 @pytest.mark.parametrize("is_set", [True, False], ids=["wait", "set"])
-def test_it_can_be_set_after_an_interrupt_at_any_moment(is_set: bool) -> None:
+def test_a_latch_can_be_set_after_an_interrupt_at_any_moment(is_set: bool) -> None:
     """The waits of other threads end, too."""
     moment = 1
     while interrupted(moment, is_set=is_set):
