@@ -136,7 +136,7 @@ def _may_not_be_finite(arguments: object) -> bool:
     """Return whether a number may be a NaN or infinity: MessagePack keeps them, and is fast."""
     try:
         packed = _pack(arguments)
-    except Exception:  # noqa: BLE001 - it is narrower than JSON, such as in its integers
+    except Exception:  # noqa: BLE001 - an integer of more than 64 bits, or a foreign object
         return True
     return b"\xcb" in packed and _NOT_FINITE.search(packed) is not None
 

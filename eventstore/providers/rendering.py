@@ -32,7 +32,7 @@ class LastRequest:
     """
 
     def __init__(self) -> None:
-        self._made = _Made(None, [], [], KeptMessages())  # replaced as one
+        self._made = _Made(None, [], KeptMessages())  # replaced as one
 
     def continued(
         self, turns: Sequence[Turn], target: Target
@@ -40,19 +40,19 @@ class LastRequest:
         """Return each of `turns` prepared for `target`, and the messages kept for it."""
         last = self._made
         if last.target != target:
-            last = _Made(target, [], [], KeptMessages())
-        same = list(map(is_, last.turns, turns))  # most requests begin as the last one did
+            last = _Made(target, [], KeptMessages())
+        before = [each.turn for each in last.prepared]
+        same = list(map(is_, before, turns))  # most requests begin as the last one did
         begun = same.index(False) if False in same else len(same)
         known = {id(each.turn): each for each in last.prepared[begun:]}
         made = last.prepared[:begun]
         made += [known.get(id(turn)) or prepared(turn, target) for turn in turns[begun:]]
-        self._made = _Made(target, [*turns], made, last.messages)
+        self._made = _Made(target, made, last.messages)
         return made, last.messages
 
 
 class _Made(msgspec.Struct, frozen=True):
     target: Target | None
-    turns: Sequence[Turn]
     prepared: list[PreparedTurn]
     messages: KeptMessages
 

@@ -48,7 +48,7 @@ def test_all_waits_end_when_it_is_set() -> None:
 
 @pytest.mark.parametrize("timeout", [0, 0.001, -1.0, -0.5])
 def test_a_wait_ends_after_its_timeout(timeout: float) -> None:
-    """A time that has passed already is none."""
+    """A negative timeout does not block."""
     assert not Latch().wait(timeout)
 
 
@@ -87,7 +87,7 @@ def test_a_latch_can_be_set_after_an_interrupt_at_any_moment(is_set: bool) -> No
     assert moment > 8
 
 
-def test_an_event_of_the_standard_library_can_not() -> None:
+def test_an_event_of_the_standard_library_stays_locked_after_an_interrupt() -> None:
     """The test above would notice. Where this one fails, Python has no need of a latch any more."""
 
     def hangs(moment: int) -> bool:

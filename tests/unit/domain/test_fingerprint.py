@@ -228,7 +228,7 @@ def test_arguments_that_are_not_json_are_refused_with_their_path(
     )
 )
 def test_a_number_that_json_cannot_hold_is_found_among_any_others(value: Any) -> None:
-    """Null beside it hides none, and numbers or text that look like one are no NaN."""
+    """A null beside the number hides nothing. Values whose bytes look like a NaN are accepted."""
     arguments = {"none": None, "value": value}
     if all(map(math.isfinite, floats_in(value))):
         assert msgspec.json.decode(canonical("f", arguments)) == ["f", arguments]
