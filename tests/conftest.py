@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import tiers
 from support.cluster import cluster
-from support.servers import mariadb, mysql, own_server, postgresql, server
+from support.server_room import ServerRoom, mariadb, mysql, own_server, postgresql, server, used
 
 if TYPE_CHECKING:
     from eventstore import Conversation, EventStore
@@ -22,8 +22,19 @@ pytest.register_assert_rewrite("eventstore.testing")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the tier of the tests."""
+    """Choose the tier of the tests, and own the servers for all workers."""
     tiers.choose_tier(config)
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.add_cleanup(ServerRoom().close)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let a test that changes settings of a server be the only one that uses servers."""
+    if item.get_closest_marker("server") is None:
+        return (yield)
+    with used(alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -292,11 +292,11 @@ class StorageContract(ContractFixtures):
         assert storage.anchors_at({lane: at + 1 for lane, at in heads.items()}) == {}
         assert storage.anchors_at({}) == {}
 
-    @pytest.mark.parametrize("limit", [0, 1, 3, 100])
-    def test_the_feed_stops_at_its_limit(self, storage: Storage, limit: int) -> None:
+    def test_the_feed_stops_at_its_limit(self, storage: Storage) -> None:
         """A limit counts events; 0 gives none."""
         append(storage, "chat", *(message(str(n)) for n in range(5)))
-        assert [r.version for r in storage.feed({}, limit)] == [1, 2, 3, 4, 5][:limit]
+        for limit in (0, 1, 3, 100):
+            assert [r.version for r in storage.feed({}, limit)] == [1, 2, 3, 4, 5][:limit]
 
     def test_headers_are_those_of_the_feed(self, storage: Storage) -> None:
         """Pages are not empty, and headers have the same order and limit."""

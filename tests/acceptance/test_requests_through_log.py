@@ -54,27 +54,23 @@ def block_type(block: Any) -> Any:
     return block.get("type") if isinstance(block, dict) else None
 
 
-@pytest.mark.parametrize("way", ["record_messages", "import_messages", "record"])
 @pytest.mark.parametrize(("provider", "given"), sampled(accepted(), QUICK_REQUESTS))
-def test_a_recorded_request_is_rendered_as_it_was_sent(
-    provider: str, given: list[Any], way: str
-) -> None:
+def test_a_recorded_request_is_rendered_as_it_was_sent(provider: str, given: list[Any]) -> None:
     """Signatures, reasoning, ids, spelling and the order of members are the same."""
     with EventStore.open("sqlite://") as store:
-        chat = store.conversation("c")
-        if way == "record":
-            for message in given:
-                chat.record(message, provider)
-        else:
-            getattr(chat, way)(given, provider)
-        history = model_history(chat.events(), collapse="none")
-    shown, repairs = history.rendered(provider)
-    if is_made_anew(provider, given):
-        assert validate(shown[list_key(provider)], provider) == []
-        assert {repair.rule for repair in repairs} == {"id"}
-    else:
-        assert json.dumps(shown[list_key(provider)]) == json.dumps(given)
-        assert repairs == []
+        for message in given:
+            store.conversation("record").record(message, provider)
+        for way in ("record_messages", "import_messages"):
+            getattr(store.conversation(way), way)(given, provider)
+        for way in ("record", "record_messages", "import_messages"):
+            history = model_history(store.conversation(way).events(), collapse="none")
+            shown, repairs = history.rendered(provider)
+            if is_made_anew(provider, given):
+                assert validate(shown[list_key(provider)], provider) == [], way
+                assert {repair.rule for repair in repairs} == {"id"}, way
+            else:
+                assert json.dumps(shown[list_key(provider)]) == json.dumps(given), way
+                assert repairs == [], way
 
 
 @pytest.mark.parametrize(("provider", "given"), sampled(accepted(), QUICK_REQUESTS))

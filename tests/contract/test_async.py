@@ -11,19 +11,17 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.storages import open_limited
+from support.tiers import also_long
 
 from eventstore import AsyncEventStore, EventStore
 from eventstore.aio.attempt import AsyncAttempt
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.storage.interface import Storage
 from eventstore.testing import EventStoreContract, OpenStorage, SharedEventStoreContract
-
-if TYPE_CHECKING:
-    from support.servers import MariaDB, MySQL, PostgreSQL
 
 MINE = (AsyncEventStore, AsyncConversation, AsyncAttempt)
 
@@ -123,33 +121,15 @@ class TestInAFile(_Shared):
         yield from _opening(lambda: f"sqlite:///{tmp_path / 'agent.db'}")
 
 
-class TestPostgresql(_Shared):
-    """The contract on a real PostgreSQL server."""
+# What servers do differently is behind the blocking store, which has their contract.
+@pytest.mark.parametrize("engine", also_long(["postgresql"], ["mariadb", "mysql"]))
+class TestOnServers(_Shared):
+    """The contract on a real server."""
 
     @pytest.fixture
-    def open_storage(self, postgresql: PostgreSQL) -> Iterator[OpenStorage]:
+    def open_storage(self, request: pytest.FixtureRequest, engine: str) -> Iterator[OpenStorage]:
         """Return a function that opens storages on one database."""
-        url = postgresql.database(migrated=True)
-        yield from _opening(lambda: url)
-
-
-class TestMariadb(_Shared):
-    """The contract on a real MariaDB server."""
-
-    @pytest.fixture
-    def open_storage(self, mariadb: MariaDB) -> Iterator[OpenStorage]:
-        """Return a function that opens storages on one database."""
-        url = mariadb.database(migrated=True)
-        yield from _opening(lambda: url)
-
-
-class TestMysql(_Shared):
-    """The contract on a real MySQL server."""
-
-    @pytest.fixture
-    def open_storage(self, mysql: MySQL) -> Iterator[OpenStorage]:
-        """Return a function that opens storages on one database."""
-        url = mysql.database(migrated=True)
+        url = request.getfixturevalue(engine).database(migrated=True)
         yield from _opening(lambda: url)
 
 

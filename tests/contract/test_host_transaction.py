@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 from support.losses import restored
 from support.storages import open_limited
+from support.tiers import also_long
 
 from eventstore import (
     AsyncDispatcher,
@@ -55,13 +56,11 @@ from eventstore.testing import (
 if TYPE_CHECKING:
     from support.servers import Server
 
-HOSTS = ("sqlite", "postgresql", "mariadb", "mysql")
-ASYNC_HOSTS = (
-    "sqlite+aiosqlite",
-    "postgresql+asyncpg",
-    "postgresql+psycopg",
-    "mariadb+asyncmy",
-    "mysql+asyncmy",
+# MySQL has MariaDB's drivers and statements, and psycopg is the driver of the blocking hosts.
+HOSTS = also_long(["sqlite", "postgresql", "mariadb"], ["mysql"])
+ASYNC_HOSTS = also_long(
+    ["sqlite+aiosqlite", "postgresql+asyncpg", "mariadb+asyncmy"],
+    ["postgresql+psycopg", "mysql+asyncmy"],
 )
 
 

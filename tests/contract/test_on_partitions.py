@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.storages import open_limited
+from support.tiers import also_long
 
 from eventstore import EventStore, StorageError
 from eventstore.migrate import move, partition
@@ -55,7 +56,7 @@ def partitioned_mariadb(mariadb: MariaDB) -> MakeUrl:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("kind", also_long(["postgresql"], ["mariadb"]))
 class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
     """The contract on servers that keep the lanes in four partitions."""
 

@@ -146,7 +146,7 @@ class Table:
         row = "{:34}{:7}{:11.1f}{:11.1f}{:9.1f}{:9.1f}"
         rows = []
         for folder, spent in self._spent.items():
-            inside, subprocess, server, wall = map(sum, zip(*spent, strict=True))
+            inside, subprocess, server, _ = map(sum, zip(*spent, strict=True))
             waiting = sum(max(one.wall - one.inside, 0) for one in spent)
             rows.append((folder, len(spent), inside, subprocess, server, waiting))
         for one in sorted(rows, key=lambda one: -sum(one[2:5])):

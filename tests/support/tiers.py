@@ -17,11 +17,8 @@ from hypothesis import HealthCheck, settings
 LONG = bool(os.environ.get("TOOLLEDGER_LONG"))
 """Whether the long tier runs."""
 
-QUICK_EXAMPLES = 10
-"""How many examples a property gets in the quick tier."""
-
-WHOLE_EXAMPLES = 50
-"""How many in the whole tier; hypothesis's own default is 100."""
+FULL_EXAMPLES = 50
+"""How many examples a property needs for some certainty; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
 SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster"}
@@ -30,7 +27,8 @@ SLOW_FILES = frozenset({"test_duckdb.py"})
 SLOW_FOLDERS = frozenset({"integrations", "browser"})
 """Folders that are slow: agent frameworks and browsers take seconds to load."""
 
-_PROFILES = {"quick": QUICK_EXAMPLES, "whole": WHOLE_EXAMPLES, "long": 1_000}
+_PROFILES = {"quick": 10, "whole": 15, "long": 1_000}
+"""How many examples a property gets; a failure is kept and tried again, whatever the number is."""
 _tier = "long" if LONG else "whole"
 
 
@@ -52,14 +50,24 @@ def choose_tier(config: pytest.Config) -> None:
     settings.load_profile(_tier)
 
 
-def examples(whole: int) -> int:
-    """Return how many examples a property gets that gets `whole` in the whole tier."""
-    return max(whole * _PROFILES[_tier] // WHOLE_EXAMPLES, 1)
+def examples(full: int) -> int:
+    """Return how many examples a property gets that needs `full` where others need 50."""
+    return max(full * _PROFILES[_tier] // FULL_EXAMPLES, 1)
 
 
-def rounds(whole: int, long: int) -> int:
+def rounds(full: int, long: int) -> int:
     """Return the number of random tries of a test that hypothesis does not count."""
-    return {"quick": max(whole // 5, 1), "whole": whole, "long": long}[_tier]
+    return long if _tier == "long" else examples(full)
+
+
+def repeated(full: int) -> int:
+    """Return how often something is repeated in torture, ten times as often in the long tier."""
+    return rounds(full, 10 * full)
+
+
+def also_long(whole: Sequence[Any], long: Sequence[Any]) -> list[Any]:
+    """Return the cases of the whole tier, and in the long tier those that repeat one of them."""
+    return [*whole, *(long if LONG else ())]
 
 
 def sampled(cases: Sequence[Any], quick: int) -> list[Any]:

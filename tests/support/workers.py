@@ -14,8 +14,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 from uuid import uuid4
 
-from support import tiers
-
 from eventstore import Conversation, Event, EventStore, Recorded
 from eventstore.append.conversation_state import ConversationState
 from eventstore.errors import EventStoreError, IllegalTransition, StoreFull
@@ -31,9 +29,6 @@ from eventstore.testing import (
     unknown,
 )
 from eventstore.testing.appending import text_of
-
-LONG = 10 if tiers.LONG else 1
-"""How many times as long the torture takes."""
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(

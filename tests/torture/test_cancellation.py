@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import workers
+from support.tiers import repeated
 
 from eventstore import AsyncConversation, AsyncEventStore, EventStore, IllegalTransition
 from eventstore.testing import Acknowledgement, acknowledged, message, run_concurrently, unknown
@@ -84,7 +85,7 @@ async def cancelled_at_random(
         return asyncio.create_task(report.work(store, f"{loop}-{number}", own))
 
     tasks = [begin(number) for number in range(TASKS)]
-    for number in range(TASKS, TASKS + 60 * workers.LONG):
+    for number in range(TASKS, TASKS + repeated(60)):
         for _ in range(chance.randrange(12)):
             await asyncio.sleep(0)
         await report.append(store.conversation("pace"), f"pace-{loop}", f"pace-{loop}.{number}", 2)

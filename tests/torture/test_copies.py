@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import workers
+from support.tiers import repeated
 
 from eventstore import EventStore
 from eventstore.errors import StorageError
@@ -36,7 +37,7 @@ def test_a_copy_is_the_beginning_of_the_log_or_an_error(tmp_path: Path, parts: s
     notes: list[Acknowledgement] = []
     with workers.children([partial(workers.append_without_end, url, 1)]) as ((process, pipe),):
         notes.extend(islice(workers.received(pipe), 10))
-        for number in range(8 * workers.LONG):
+        for number in range(repeated(8)):
             notes.extend(islice(workers.received(pipe), 30))
             copy = tmp_path / f"copy-{number}.db"
             for part in PARTS[parts]:

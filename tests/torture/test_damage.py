@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import workers
+from support.tiers import LONG
 
 from eventstore import EventStore
 from eventstore.domain.events import UnknownEvent
@@ -163,7 +164,7 @@ def test_damage_in_the_middle_is_found_by_verify_or_by_reading(path: Path) -> No
     """Every overwritten page is noticed, and every error is one of the library's."""
     sound = path.read_bytes()
     chance = random.Random(1)
-    for page in range(1, len(sound) // 4096, 1 if workers.LONG > 1 else 3):
+    for page in range(1, len(sound) // 4096, 1 if LONG else 9):
         path.write_bytes(sound)
         overwrite(path, page * 4096, chance.randbytes(4096))
         noticed, said = False, ""

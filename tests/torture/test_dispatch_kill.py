@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from support import workers
 from support.dispatchers import awaited, check_log
+from support.tiers import repeated
 
 from eventstore import (
     AsyncDispatcher,
@@ -105,7 +106,7 @@ def test_a_killed_turn_is_resumed_without_running_anything_twice(tmp_path: Path,
     chance = random.Random(kind)
     unknown_seen = 0
     witness = workers.Witness()
-    for seed in range(12 * workers.LONG):
+    for seed in range(repeated(12)):
         job = partial(dispatch_without_end, url, str(books), seed, kind)
         with workers.children([job]) as ((process, pipe),):
             said = [pipe.recv() for _ in range(chance.randint(1, 6))]
@@ -204,7 +205,7 @@ def test_ctrl_c_inside_a_lock_is_raised_as_ctrl_c(tmp_path: Path) -> None:
 def test_a_turn_interrupted_at_a_random_moment_pays_once(tmp_path: Path) -> None:
     """The signals are real, in a process without a tracer."""
     url, books = f"sqlite:///{tmp_path / 'agent.db'}", str(tmp_path / "books")
-    (cut,) = workers.at_once([partial(dispatch_interrupted, url, books, 60 * workers.LONG)])
+    (cut,) = workers.at_once([partial(dispatch_interrupted, url, books, repeated(60))])
     assert isinstance(cut, int), cut
     assert cut > 0
 

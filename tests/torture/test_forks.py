@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from support import proxies, workers
 from support.projected_logs import execute
+from support.tiers import repeated
 
 from eventstore import EventStore
 from eventstore.conversation import Conversation
@@ -167,7 +168,7 @@ def test_children_of_a_process_with_busy_threads(
             note(tmp_path, chat, f"{own.id}.{n} in chat")
         assert [r.version for r in own.events()] == [1, 2, 3]
 
-    count = 10 * workers.LONG
+    count = repeated(10)
 
     def forks() -> None:
         try:

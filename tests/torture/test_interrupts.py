@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import workers
 from support.interrupts import interrupt
+from support.tiers import repeated
 
 import eventstore
 from eventstore import EventStore
@@ -80,7 +81,7 @@ def test_an_append_interrupted_twice_is_whole_or_nothing(store: EventStore) -> N
     notes: list[Acknowledgement] = []
     chance = random.Random(3)
     twice = 0
-    for _ in range(150 * workers.LONG):
+    for _ in range(repeated(150)):
         lines = chance.randint(1, 120), chance.randint(1, 25)
         twice += append_and_check(store, notes, *lines) == len(lines)
     assert twice > 0
@@ -116,7 +117,7 @@ timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals
 def test_real_signals_at_random_moments(tmp_path: Path, place: str) -> None:
     """Signals come wherever Python delivers them, without the tests' tracer."""
     url = place if place == "sqlite://" else f"sqlite:///{tmp_path / 'agent.db'}"
-    (sure,) = workers.at_once([partial(workers.append_interrupted, url, 200 * workers.LONG)])
+    (sure,) = workers.at_once([partial(workers.append_interrupted, url, repeated(200))])
     assert isinstance(sure, int), sure
     assert sure > 0
 
@@ -128,7 +129,7 @@ def test_real_signals_while_a_server_is_waited_for(server: Server) -> None:
     The log is read again, and no event is doubled.
     """
     url = server.database(migrated=True)
-    job = partial(workers.append_interrupted, url, 60 * workers.LONG, longest=0.03)
+    job = partial(workers.append_interrupted, url, repeated(60), longest=0.03)
     (sure,) = workers.at_once([job])
     assert isinstance(sure, int), sure
     assert sure > 0
@@ -141,6 +142,6 @@ def test_a_signal_handler_that_appends_is_refused_or_comes_in_between(
 ) -> None:
     """The handler never writes into the transaction that it interrupts."""
     url = place if place == "sqlite://" else f"sqlite:///{tmp_path / 'agent.db'}"
-    (outcomes,) = workers.at_once([partial(workers.append_in_handler, url, 100 * workers.LONG)])
+    (outcomes,) = workers.at_once([partial(workers.append_in_handler, url, repeated(100))])
     assert set(outcomes) <= {"refused", "stored"}
-    assert len(outcomes) == 100 * workers.LONG
+    assert len(outcomes) == repeated(100)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import workers
+from support.tiers import repeated
 
 from eventstore import EventStore
 from eventstore.testing import Acknowledgement
@@ -23,7 +24,7 @@ def hear(pipe: Any, enough: int, notes: list[Acknowledgement]) -> None:
             return
 
 
-@pytest.mark.parametrize("seed", range(workers.LONG))
+@pytest.mark.parametrize("seed", range(repeated(1)))
 def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, seed: int) -> None:
     """Writers on one file are killed at random moments, while another one continues."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
@@ -47,7 +48,7 @@ def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, seed: int) 
 def test_the_first_moments_of_a_file_survive_a_kill(tmp_path: Path) -> None:
     """There is no file or a whole one, and the next writer can continue."""
     chance = random.Random(7)
-    for number in range(8 * workers.LONG):
+    for number in range(repeated(8)):
         path = tmp_path / f"{number}.db"
         url = f"sqlite:///{path}"
         with workers.children([partial(workers.append_without_end, url, 1)]) as ((process, _),):

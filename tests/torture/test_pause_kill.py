@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from support import workers
 from support.dispatchers import awaited, check_log
+from support.tiers import repeated
 
 from eventstore import (
     AsyncDispatcher,
@@ -223,7 +224,7 @@ def test_turns_that_pause_and_are_killed_pay_once(tmp_path: Path, kind: str) -> 
     seen: Counter[str] = Counter()
     witness = workers.Witness()
     for seed in range(200):
-        if seed >= 12 * workers.LONG and seen["waiting"] and seen["unknown"]:
+        if seed >= repeated(12) and seen["waiting"] and seen["unknown"]:
             break  # where a random kill lands depends on the machine
         job = partial(pause_without_end, url, str(bank.path), seed, kind)
         with workers.children([job]) as ((process, pipe),):

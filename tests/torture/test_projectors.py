@@ -16,6 +16,7 @@ from support import projected_logs as projecting
 from support import workers
 from support.projected_logs import check, check_costs, new_store, open_projector
 from support.statements import overtaken
+from support.tiers import repeated
 
 from eventstore import EventStore, StoreFull
 from projections import Projector
@@ -34,11 +35,11 @@ def filled(path: Path, lanes: int, moves: int) -> EventStore:
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_workers_share_the_lanes_of_a_log(tmp_path: Path, lanes: int) -> None:
     """Four processes on one growing log apply each event once."""
-    with filled(tmp_path / "log.db", lanes, 400 * workers.LONG) as store:
+    with filled(tmp_path / "log.db", lanes, repeated(400)) as store:
         url, tables = f"sqlite:///{tmp_path}/log.db", f"sqlite:///{tmp_path}/tables.db"
         before = sum(at for _, at in store.end().positions)
         jobs = [partial(projecting.project, url, tables, 10)] * 3
-        writer = partial(projecting.write_and_project, url, tables, 1, 100 * workers.LONG)
+        writer = partial(projecting.write_and_project, url, tables, 1, repeated(100))
         done = workers.at_once([*jobs, writer])
         with open_projector(store, tables) as projector:
             rest = projector.catch_up()
@@ -89,11 +90,11 @@ def test_a_killed_rebuild_is_continued_while_the_old_tables_are_read(
 
 def test_a_rebuild_while_events_arrive_misses_none(tmp_path: Path) -> None:
     """Two processes rebuild and one keeps the live tables up; in the end all are equal."""
-    with filled(tmp_path / "log.db", 4, 300 * workers.LONG) as store:
+    with filled(tmp_path / "log.db", 4, repeated(300)) as store:
         url, tables = f"sqlite:///{tmp_path}/log.db", f"sqlite:///{tmp_path}/tables.db"
         assert projecting.project(url, tables, 1000) > 0
         rebuild = partial(projecting.rebuild, url, tables)
-        writer = partial(projecting.write_and_project, url, tables, 1, 200 * workers.LONG)
+        writer = partial(projecting.write_and_project, url, tables, 1, repeated(200))
         done = workers.at_once([rebuild, rebuild, writer])
         assert [one for one in done if isinstance(one, Exception)] == []
         with open_projector(store, tables) as projector:
@@ -150,7 +151,7 @@ def test_projectors_are_killed_again_and_again_while_many_write(
     jobs = [partial(projecting.project_forever, url, url, n == 2) for n in range(3)]
     with workers.children(
         [
-            partial(workers.after_signal, partial(projecting.write, url, n, 40 * workers.LONG))
+            partial(workers.after_signal, partial(projecting.write, url, n, repeated(40)))
             for n in range(8)
         ]
     ) as writers:

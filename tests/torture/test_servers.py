@@ -21,6 +21,7 @@ from support import proxies, workers
 from support.pgbouncer import pooled
 from support.servers import MariaDB, MySQL, PostgreSQL
 from support.storms import Storm
+from support.tiers import LONG, also_long, repeated
 
 from eventstore import EventStore, IllegalTransition
 from eventstore.errors import StorageError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from eventstore.storage.interface import Append, AppendOutcome, Storage
 
-EVENTS = 50_000 if workers.LONG > 1 else 1500
+EVENTS = 50_000 if LONG else 500
 """About how many the tail-never-skips torture writes."""
 
 
@@ -116,7 +117,7 @@ def check_that_nothing_is_missed(url: str) -> None:
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
     """40 threads over one store and 10 processes with their own lose nothing."""
-    count = 2 * workers.LONG
+    count = repeated(2)
     names = [f"thread-{n}" for n in range(40)]
     others = [f"process-{n}" for n in range(10)]
     with EventStore.open(url) as store:
@@ -134,7 +135,7 @@ def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None
     """Each attempt of each call starts once."""
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        call_ids = [chat.request("pay", {"n": n}).id for n in range(10 * workers.LONG)]
+        call_ids = [chat.request("pay", {"n": n}).id for n in range(repeated(10))]
         got = workers.at_once([partial(workers.start_all, url, 1, call_ids)] * 6)
         assert not [one for one in got if isinstance(one, Exception)]
         assert Counter(call_id for one in got for call_id in one) == Counter(call_ids)
@@ -144,7 +145,7 @@ def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None
 
 def test_processes_that_create_one_store_at_once_all_use_it(server: Server) -> None:
     """However many processes find an empty database, there is one store, and no event is lost."""
-    for _ in range(workers.LONG):
+    for _ in range(repeated(1)):
         url = server.database()
         epochs = workers.at_once([partial(workers.open_and_append, url, n) for n in range(8)])
         with EventStore.open(url) as store:
@@ -368,7 +369,7 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 ) -> None:
     """Every append succeeds, and is stored once."""
     proxy, url = through
-    count = 40 * workers.LONG
+    count = repeated(40)
     notes: list[Acknowledgement] = []
     with EventStore.open(url) as store:
 
@@ -380,7 +381,7 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 
         def cut() -> None:
             chance = random.Random(1)
-            for _ in range(10 * workers.LONG):
+            for _ in range(repeated(10)):
                 time.sleep(chance.random() / 20)
                 proxy.cut()
 
@@ -396,7 +397,7 @@ def test_a_network_that_is_cut_again_and_again_loses_nothing(
 # a server that is killed
 
 
-@pytest.mark.parametrize("kind", [PostgreSQL, MariaDB, MySQL])
+@pytest.mark.parametrize("kind", also_long([PostgreSQL, MariaDB], [MySQL]))
 def test_a_killed_server_takes_nothing_back(
     own_server: Callable[..., Server], kind: type[Server]
 ) -> None:
@@ -408,7 +409,7 @@ def test_a_killed_server_takes_nothing_back(
     server = own_server(kind, Path(tempfile.gettempdir()))
     url = server.database(migrated=True)
     chance = random.Random(9)
-    count = 60 * workers.LONG
+    count = repeated(60)
     notes: list[Acknowledgement] = []
     jobs = [partial(feeding.append_until_done, url, f"writer-{n}", count) for n in range(3)]
     with (
@@ -417,7 +418,7 @@ def test_a_killed_server_takes_nothing_back(
     ):
         for _, pipe in readers:
             assert pipe.poll(60)  # it follows
-        for _ in range(3 * workers.LONG):
+        for _ in range(repeated(3)):
             for _, pipe in writers:
                 if pipe.poll(30):
                     notes.append(pipe.recv())
@@ -456,7 +457,7 @@ def test_a_storm_over_a_killed_server_on_a_full_disk_loses_nothing(
     server = own_server(MariaDB, small_disk)
     ballast = small_disk / "ballast"
     with Storm(server.database(migrated=True), busy_timeout=5.0) as storm:
-        for _ in range(workers.LONG):
+        for _ in range(repeated(1)):
             restart(server)
             storm.wait_for_appends()
             fill(ballast)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support import workers
+from support.tiers import repeated
 
 from eventstore import EventStore
 from eventstore.domain.lifecycle import evolve
@@ -40,7 +41,7 @@ def check_every_transition(store: EventStore) -> dict[str, Any]:
 
 def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
     """40 threads over one store and 10 processes with their own lose nothing."""
-    count = 3 * workers.LONG
+    count = repeated(3)
     names = [f"thread-{n}" for n in range(40)]
     others = [f"process-{n}" for n in range(10)]
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
@@ -56,7 +57,7 @@ def test_fifty_writers_on_one_conversation_all_get_through(url: str) -> None:
 
 def test_all_acknowledgements_and_readings_are_true(url: str) -> None:
     """Threads and processes append one and several events; the history that they tell is kept."""
-    count, ended = 20 * workers.LONG, threading.Event()
+    count, ended = repeated(20), threading.Event()
     own: list[list[Acknowledgement]] = [[] for _ in range(6)]
     with EventStore.open(url) as store, ThreadPoolExecutor(2) as pool:
         follow = store.follow(stop=ended)
@@ -80,7 +81,7 @@ def test_one_of_the_processes_that_race_for_an_attempt_gets_it(url: str) -> None
     """Each attempt of each call starts once."""
     with EventStore.open(url) as store:
         chat = store.conversation("chat")
-        call_ids = [chat.request("pay", {"n": n}).id for n in range(15 * workers.LONG)]
+        call_ids = [chat.request("pay", {"n": n}).id for n in range(repeated(15))]
         for attempt in (1, 2):
             got = workers.at_once([partial(workers.start_all, url, attempt, call_ids)] * 8)
             assert not [one for one in got if isinstance(one, Exception)]
@@ -93,7 +94,7 @@ def test_threads_and_processes_race_for_one_call(url: str) -> None:
     """The store's state in memory is updated with the other processes' events."""
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
         chat = store.conversation("chat")
-        call_ids = [chat.request("pay", {"n": n}).id for n in range(20 * workers.LONG)]
+        call_ids = [chat.request("pay", {"n": n}).id for n in range(repeated(20))]
         job = partial(workers.start_all, url, 1, call_ids)
         processes = pool.submit(workers.at_once, [job] * 3)
 
@@ -117,7 +118,7 @@ def test_processes_that_create_one_file_at_once_all_use_it(
     tmp_path: Path, url: str, there: str
 ) -> None:
     """However many processes find no store, one is created, and no event is lost."""
-    for number in range(2 * workers.LONG):
+    for number in range(repeated(2)):
         path = tmp_path / f"{number}.db"
         if there == "an empty database":
             connection = sqlite.driver().connect(str(path))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import unmeasured
+from support.tiers import LONG
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SHARED = {"bare", "framework_runs", "logs", "measure", "slow_disk"}
@@ -32,6 +33,7 @@ TINY = {
     "size": ["--events", "2000"],
     "together": ["--events", "256", "--rounds", "1", "--sync", "50"],
 }
+long_tier = pytest.mark.skipif(not LONG, reason="runs for a minute: set TOOLLEDGER_LONG=1")
 every_script = pytest.mark.parametrize("script", sorted(TINY))
 
 
@@ -64,7 +66,7 @@ def test_every_script_is_known() -> None:
     assert [name for name in scripts if f"`{name}.py`" not in described] == []
 
 
-@pytest.mark.slow
+@long_tier
 @every_script
 def test_a_script_prints_one_json_object(script: str) -> None:
     """Each figure has its limit, and a verdict that follows from both."""
@@ -99,7 +101,7 @@ def beside(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@long_tier
 def test_the_comparison_leaves_out_what_is_not_installed(tmp_path: Path) -> None:
     """The others are measured, those that are missing are named, and a chart is drawn."""
     svg = tmp_path / "beside.svg"

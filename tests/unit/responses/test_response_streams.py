@@ -27,11 +27,15 @@ from eventstore.providers.openai import rules
 from eventstore.providers.openai.adapter import OpenAIAdapter
 from projections import model_history, resume_plan
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 PROVIDERS = sorted(sse.EVENTS)
 ARGUMENTS = {"number": 7}
+
+
+@pytest.fixture(autouse=True)
+def sdks() -> None:
+    """Load the SDKs whose streams are read, which takes seconds."""
+    pytest.importorskip("openai")
+    pytest.importorskip("anthropic")
 
 
 def messages(chat: Conversation) -> list[MessageAdded]:

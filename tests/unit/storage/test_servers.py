@@ -168,6 +168,7 @@ def test_mysql_is_strict_and_read_committed_whatever_its_default(
     assert "STRICT_ALL_TABLES" in setting(storage, "SELECT @@sql_mode")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("name", "settings", "reported"),
     [
@@ -209,6 +210,7 @@ def test_a_mysql_that_answers_commits_too_early_gives_a_warning(
     opened(url)
 
 
+@pytest.mark.alone
 def test_a_postgresql_that_never_waits_for_the_disk_gives_a_warning(
     postgresql: PostgreSQL, opened: Open
 ) -> None:
@@ -316,6 +318,7 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
         open_storage(server.url("nobody"), "", "full", 30.0)
 
 
+@pytest.mark.alone
 def test_a_wrong_password_is_reported(mariadb: MariaDB) -> None:
     """The error refers to the password in the URL, and does not show it."""
     mariadb.execute("CREATE USER careful IDENTIFIED BY 'right'")
@@ -325,6 +328,7 @@ def test_a_wrong_password_is_reported(mariadb: MariaDB) -> None:
     mariadb.execute("DROP USER careful")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("query", [{}, {"ssl_disabled": "true"}])
 def test_a_password_opens_mysql(mysql: MySQL, opened: Open, query: dict[str, str]) -> None:
     """The default plugin `caching_sha2_password` works over TLS and with the server's RSA key."""
@@ -337,6 +341,7 @@ def test_a_password_opens_mysql(mysql: MySQL, opened: Open, query: dict[str, str
     mysql.execute("DROP USER careful")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("whose", ["ROLE crowded", "DATABASE {name}"])
 def test_a_limit_of_connections_is_not_a_wrong_password(postgresql: PostgreSQL, whose: str) -> None:
     """The limit of a role or a database is a reason to wait."""
@@ -366,6 +371,7 @@ def test_a_fatal_error_means_a_lost_connection(postgresql: PostgreSQL) -> None:
     assert isinstance(database.translate(reported.value), StoreBusy)
 
 
+@pytest.mark.alone
 def test_an_event_that_is_too_large_for_a_server_is_reported(
     mariadb: MariaDB, opened: Open
 ) -> None:
@@ -395,6 +401,7 @@ def test_escapes_count_for_the_size_of_an_event(mariadb: MariaDB) -> None:
             database.check_sizes([draft(message("a")), draft(message(text))])
 
 
+@pytest.mark.alone
 def test_a_user_with_read_access_only_gets_a_clear_error(
     postgresql: PostgreSQL, opened: Open
 ) -> None:
@@ -414,6 +421,7 @@ def test_a_user_with_read_access_only_gets_a_clear_error(
     postgresql.execute("DROP OWNED BY reader", "DROP ROLE reader", database=url)
 
 
+@pytest.mark.alone
 def test_a_read_only_server_gets_a_clear_error(server: Server, url: str, opened: Open) -> None:
     """A standby is such a server."""
     storage = opened(url)

@@ -141,6 +141,7 @@ def test_a_projector_goes_on_where_a_transaction_could_not_begin(
         assert proxy.faults == 1
 
 
+@pytest.mark.alone
 def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
     server: Server, through: tuple[proxies.Proxy, str]
 ) -> None:

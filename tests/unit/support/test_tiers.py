@@ -74,7 +74,7 @@ def test_a_server_that_is_not_there_is_skipped_unless_it_is_required(
     tmp_path: Path, options: dict[str, str], reported: str
 ) -> None:
     """`TOOLLEDGER_REQUIRE` turns the skip into a failure that gives the reason."""
-    (tmp_path / "conftest.py").write_text("from support.servers import mysql\n")
+    (tmp_path / "conftest.py").write_text("from support.server_room import mysql\n")
     (tmp_path / "test_it.py").write_text("def test_it(mysql):\n    assert False, 'it is there'\n")
     environment = without("PYTEST_ADDOPTS", "TOOLLEDGER_REQUIRE", "TOOLLEDGER_MYSQL_URL")
     environment |= {"PATH": os.devnull, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"} | options

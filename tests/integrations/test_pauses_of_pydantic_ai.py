@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from support.frameworks import required
 
 from eventstore import (
     AsyncConversation,
@@ -21,7 +22,7 @@ from eventstore import (
 )
 from projections import model_history, pending_approvals, resume_plan
 
-pytest.importorskip("pydantic_ai")
+required("pydantic_ai")
 
 from pydantic_ai import (
     Agent,

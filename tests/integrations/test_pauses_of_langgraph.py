@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
+from support.frameworks import required
 
 from eventstore import (
     AsyncConversation,
@@ -22,7 +23,7 @@ from eventstore import (
 )
 from projections import model_history, pending_approvals, resume_plan
 
-pytest.importorskip("langgraph")
+required("langgraph")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_openai_messages
 from langchain_core.tools import tool as langchain_tool
