@@ -129,7 +129,7 @@ class TestOnServers(_Shared):
     @pytest.fixture
     def open_storage(self, request: pytest.FixtureRequest, engine: str) -> Iterator[OpenStorage]:
         """Return a function that opens storages on one database."""
-        url = request.getfixturevalue(engine).database(migrated=True)
+        url = request.getfixturevalue(engine).emptied()
         yield from _opening(lambda: url)
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("duckdb")
 
 from support.duckdb_storage import DuckDb
 from support.storages import open_limited
+from support.tiers import LONG
 
 from eventstore import EventStore, NotAStore, StoreBusy
 from eventstore.engines import backend_for
@@ -46,6 +47,8 @@ def url(tmp_path: Path) -> str:
 class TestInMemory(StorageContract, EventStoreContract):
     """A database in memory is of one storage alone."""
 
+    __test__ = LONG  # the storage is an example
+
     @pytest.fixture
     def open_storage(self, opened: list[Storage]) -> OpenStorage:
         """Return a function that opens a new database at each call."""
@@ -59,6 +62,8 @@ class TestInMemory(StorageContract, EventStoreContract):
 
 class TestInAFile(SharedStorageContract, SharedEventStoreContract):
     """Several handles of one process share a file; they read few rows at once."""
+
+    __test__ = LONG
 
     more_than_a_chunk = 14
 

@@ -64,8 +64,8 @@ ASYNC_HOSTS = also_long(
 )
 
 
-def url_of(request: pytest.FixtureRequest, host: str) -> str:
-    """Return the URL of a new database with a store in it."""
+def url_of(request: pytest.FixtureRequest, host: str, *, emptied: bool = False) -> str:
+    """Return the URL of a database with a store in it, new or emptied."""
     kind = host.partition("+")[0]
     if kind == "sqlite":
         path: Path = request.getfixturevalue("tmp_path")
@@ -73,7 +73,7 @@ def url_of(request: pytest.FixtureRequest, host: str) -> str:
         EventStore.open(url).close()
         return url
     server: Server = request.getfixturevalue(kind)
-    return server.database(migrated=True)
+    return server.emptied() if emptied else server.database(migrated=True)
 
 
 def engine_at(url: str, **options: Any) -> Engine:
@@ -180,7 +180,7 @@ class TestBlockingHosts(_Hosted):
     @pytest.fixture
     def url(self, request: pytest.FixtureRequest, host: str) -> str:
         """Return the URL of the database."""
-        return url_of(request, host)
+        return url_of(request, host, emptied=True)
 
     @pytest.fixture
     def within(self, url: str) -> Iterator[Callable[..., Any]]:
@@ -204,7 +204,7 @@ class TestAsyncHosts(_Hosted):
     @pytest.fixture
     def url(self, request: pytest.FixtureRequest, host: str) -> str:
         """Return the URL of the database."""
-        return url_of(request, host)
+        return url_of(request, host, emptied=True)
 
     @pytest.fixture
     def within(self, url: str, host: str) -> Iterator[Callable[..., Any]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.servers import EMPTYING
 from support.storages import open_limited
 from support.tiers import also_long
 
@@ -20,39 +21,15 @@ from eventstore.testing import OpenStorage, SharedEventStoreContract, SharedStor
 from projections.cli import app
 
 if TYPE_CHECKING:
-    from support.servers import MariaDB, PostgreSQL
+    from support.servers import PostgreSQL, Server
 
 PARTITIONS = 4
 
 
-MakeUrl = Callable[[], str]
-
-
 @pytest.fixture(scope="module")
-def partitioned_postgresql(postgresql: PostgreSQL) -> MakeUrl:
-    """Return a function that gives the URL of a new store with partitioned tables."""
-    template = postgresql.database(migrated=True)
-    assert partition(template, PARTITIONS) == 1
-    name = template.rpartition("/")[2].partition("?")[0]
-
-    def make() -> str:
-        copy = postgresql.new_name()
-        postgresql.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
-        return postgresql.url(copy)
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def partitioned_mariadb(mariadb: MariaDB) -> MakeUrl:
-    """Return a function that gives the URL of a new store with partitioned tables."""
-
-    def make() -> str:
-        url = mariadb.database(migrated=True)
-        assert partition(url, PARTITIONS) == 1
-        return url
-
-    return make
+def partitioned() -> dict[str, str]:
+    """Return the URL of the one partitioned store of each engine, once there is one."""
+    return {}
 
 
 @pytest.mark.slow
@@ -63,9 +40,16 @@ class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
     more_than_a_chunk = 14
 
     @pytest.fixture
-    def open_storage(self, request: pytest.FixtureRequest, kind: str) -> Iterator[OpenStorage]:
+    def open_storage(
+        self, request: pytest.FixtureRequest, kind: str, partitioned: dict[str, str]
+    ) -> Iterator[OpenStorage]:
         """Return a function that opens storages on one database."""
-        url: str = request.getfixturevalue(f"partitioned_{kind}")()
+        server: Server = request.getfixturevalue(kind)
+        if kind not in partitioned:
+            partitioned[kind] = server.database(migrated=True)
+            assert partition(partitioned[kind], PARTITIONS) == 1
+        url = partitioned[kind]
+        server.execute(*EMPTYING, database=url)
         assert partition(url, PARTITIONS) == PARTITIONS
         opened: list[Storage] = []
 

@@ -23,7 +23,7 @@ class TestOnServers(SharedStorageContract, SharedEventStoreContract):
     @pytest.fixture
     def open_storage(self, server: Server) -> Iterator[OpenStorage]:
         """Return a function that opens storages on one database."""
-        url = server.database(migrated=True)
+        url = server.emptied()
         opened: list[Storage] = []
 
         def open_storage(tenant: str = "") -> Storage:

@@ -46,6 +46,14 @@ PREFIX = "toolledger-server-"
 CLAIM = "claim"
 """The file in a server's folder that its test process keeps locked for as long as it lives."""
 
+EMPTYING = (
+    *(
+        f"DELETE FROM toolledger_{name}"  # noqa: S608 - our own names
+        for name in ("events", "event_ids", "fingerprints", "conversations")
+    ),
+    "UPDATE toolledger_lanes SET position = 0",
+)
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -67,6 +75,7 @@ class Server:
         self._numbers = itertools.count(1)
         self._owner = os.getpid()
         self._databases: list[str] = []
+        self._emptied: str | None = None
         atexit.register(self.remove)
         self.external = external(type(self))
         if self.external is not None:
@@ -131,6 +140,16 @@ class Server:
         name = self.new_name()
         self.create(name, migrated=migrated)
         return self.url(name)
+
+    def emptied(self) -> str:
+        """Return the URL of a store without events: the same for all tests of a process.
+
+        To empty a database takes a tenth of the time that a new one takes.
+        """
+        if self._emptied is None:
+            self._emptied = self.database(migrated=True)
+        self.execute(*EMPTYING, database=self._emptied)
+        return self._emptied
 
     def run(self, *command: str | Path) -> None:
         """Run a tool of the server as the server's user."""

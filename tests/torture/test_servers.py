@@ -73,7 +73,7 @@ def test_a_reader_of_a_file_misses_nothing(tmp_path: Path) -> None:
     check_that_nothing_is_missed(url)
 
 
-@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("mode", also_long(["transaction"], ["session"]))
 def test_a_reader_misses_nothing_behind_a_pooler(postgresql: PostgreSQL, mode: str) -> None:
     """The same holds where the clients share a few sessions of the server."""
     direct = postgresql.database(migrated=True)
@@ -90,13 +90,16 @@ def stopped(readers: list[tuple[Any, Connection]]) -> list[Reading]:
 
 
 def check_that_nothing_is_missed(url: str) -> None:
-    """Read twice beside 12 writers, and six that are killed."""
-    each = EVENTS // 30
+    """Read twice beside 6 writers, and three that are killed; twice as many in the long tier."""
+    several = 2 if LONG else 1
+    each = EVENTS // (15 * several)
     chance = random.Random(3)
     notes: list[Acknowledgement] = []
-    jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(8)]
-    jobs += [partial(feeding.write_together, url, f"many-{n}", each) for n in range(4)]
-    victims = [partial(feeding.write_in_the_way, url, f"victim-{n}", 10**9) for n in range(6)]
+    jobs = [partial(feeding.write_in_the_way, url, f"slow-{n}", each) for n in range(4 * several)]
+    jobs += [partial(feeding.write_together, url, f"many-{n}", each) for n in range(2 * several)]
+    victims = [
+        partial(feeding.write_in_the_way, url, f"victim-{n}", 10**9) for n in range(3 * several)
+    ]
     with (
         workers.children([partial(feeding.follow, url)] * 2) as readers,
         workers.children(jobs) as writers,
