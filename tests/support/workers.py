@@ -31,8 +31,21 @@ from eventstore.testing import (
 from eventstore.testing.appending import text_of
 
 _context = multiprocessing.get_context("forkserver")
+# What is loaded before the fork takes no time in each child.
 _context.set_forkserver_preload(
-    ["alembic.command", "alembic.config", "eventstore.storage.sqlite.backend", "eventstore.testing"]
+    [
+        "alembic.command",
+        "alembic.config",
+        "eventstore.migrate",
+        "eventstore.storage.mysql.backend",
+        "eventstore.storage.postgresql.backend",
+        "eventstore.storage.sqlite.backend",
+        "eventstore.testing",
+        "projections",
+        "projections.projector",
+        "psycopg",
+        "pymysql",
+    ]
 )
 
 

@@ -115,7 +115,7 @@ def test_an_append_whose_write_fails_is_an_error_and_loses_nothing(
 ) -> None:
     """Whichever operation it is, what was acknowledged is stored, and the store can go on.
 
-    Each operation fails once with EIO in the long tier; all else is tried with a sample of each kind.
+    Each operation fails once with EIO in the long tier; all else tries a sample of each kind.
     """
     source, first = begun
     operations = operations_of(disk, tmp_path, source)

@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 from support import unmeasured
+from support.migrating import killed
 
 from eventstore import EventStore
 from eventstore.errors import NotAStore, SchemaTooNew
@@ -315,36 +316,13 @@ def test_a_migration_that_is_killed_leaves_the_old_log(path: Path) -> None:
     url = f"sqlite:///{path}"
     for after in range(0, 40, 5):
         shutil.copyfile(GOLDEN, path)
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, url, str(after)],
-            env=unmeasured.environment(),
-            check=False,
-            capture_output=True,
-        )
-        assert done.returncode in (0, -9), done.stderr
+        killed(url, None, after)
         with closing(driver().connect(str(path))) as connection:
             found = connection.execute("SELECT version_num FROM toolledger_version").fetchone()[0]
             columns = connection.execute("PRAGMA table_info(toolledger_events)").fetchall()
         assert ("chain" in {row[1] for row in columns}) is (found == "0002")
         with EventStore.open(url) as store:
             assert list(store.verify()) == []
-
-
-KILLED = """
-import os, signal, sys
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
-from eventstore.migrate import move
-
-left = iter(range(int(sys.argv[2])))
-
-@event.listens_for(Engine, "before_cursor_execute")
-def count(*_):
-    if next(left, None) is None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-move(sys.argv[1])
-"""
 
 
 def test_a_store_that_needs_no_migration_is_opened_without_alembic(path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from golden.dumps import load, stored_events
 from sqlalchemy import inspect
-from support import tiers, unmeasured
+from support import tiers
+from support.migrating import killed
 from support.servers import MySQL, PostgreSQL
 
 from eventstore import EventStore
@@ -225,36 +223,6 @@ def test_an_upgrade_that_breaks_off_is_begun_anew(
     assert tables(server, url) == OURS
 
 
-KILLED = """
-import os, signal, sys
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
-from eventstore.migrate import move
-
-url, to, count = sys.argv[1:]
-left = iter(range(int(count)))
-
-@event.listens_for(Engine, "before_cursor_execute")
-def kill(_, __, statement, *___):
-    if not statement.lstrip().startswith(("SELECT", "SET", "SHOW")) and next(left, None) is None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-move(url, None if to == "head" else to)
-"""
-
-
-def killed(url: str, to: str, after: int) -> bool:
-    """Migrate in a process that is killed before a change; return whether it came to that."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, url, to, str(after)],
-        env=unmeasured.environment(),
-        check=False,
-        capture_output=True,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
-
-
 def schema(server: Server, url: str) -> set[str]:
     """Return the names of the log's tables, and of what a migration may leave over."""
     left = {f"toolledger_{name}" for name in ("digests", "events_new", "events_old", "migration")}
@@ -285,7 +253,7 @@ def test_a_migration_that_is_killed_is_continued_or_undone(server: Server, to: s
         url, ids = golden_log(server)
         if to != "head":
             move(url)
-        if not killed(url, to, after):
+        if not killed(url, None if to == "head" else to, after):
             assert after > 12
             return
         if after % 2:
