@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
 
+TESTS_AT_ONCE = 4
+
 # Its assertions explain themselves like those of test modules.
 pytest.register_assert_rewrite("eventstore.testing")
 
@@ -26,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers.choose_tier(config)
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.add_cleanup(ServerRoom().close)
+        # A worker gets a few tests at a time, so that none is left with all the long ones.
+        config.option.maxschedchunk = config.option.maxschedchunk or TESTS_AT_ONCE
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,8 +43,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests, before `-m` chooses from them."""
+    """Mark tests, before `-m` chooses from them, and begin with the longest ones."""
     tiers.mark(items)
+    items.sort(key=tiers.rank)
 
 
 @pytest.fixture

@@ -95,6 +95,12 @@ def mark(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
 
 
+def rank(item: pytest.Item) -> int:
+    """Return which tests come first: a long one that starts last keeps the others waiting."""
+    names = {mark.name for mark in item.iter_markers()}
+    return -len(names & {"torture", "slow", "server"})
+
+
 def _uses_server(item: pytest.Item) -> bool:
     fixtures = getattr(item, "fixturenames", ())
     if not SERVER_FIXTURES.isdisjoint(fixtures):
