@@ -165,7 +165,7 @@ def own_server() -> Iterator[Callable[..., Server]]:
     def start(kind: type[Server], place: Path | None = None) -> Server:
         if external(kind) is not None:
             pytest.skip("a server that the environment names is not killed")
-        started(kind)
+        started(next(shared for shared in KINDS if issubclass(kind, shared)))
         servers.append(kind(place))
         servers[-1].start()
         return servers[-1]
