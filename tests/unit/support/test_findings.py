@@ -56,7 +56,7 @@ def test_a_script_has_to_be_executable(tmp_path: Path) -> None:
     ],
 )
 def test_each_fault_of_a_top_is_named(before: str, after: str, fault: str, tmp_path: Path) -> None:
-    """What stands below the first line of code is no part of the top."""
+    """A line below the first line of code is no part of the top."""
     faults = CHECK["faults_of"](script(tmp_path, GOOD.replace(before, after)))
     assert fault in "\n".join(faults)
 
