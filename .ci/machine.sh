@@ -128,7 +128,6 @@ make_tools() {
     step "nox and uv"
     "$python" -m venv "$scratch/tools"
     quietly "$scratch/tools/bin/pip" install -q nox uv
-    ln -s "$scratch/tools/bin/uv" "$scratch/bin/uv"
 }
 
 # Run sessions of `.ci/noxfile.py` in fresh environments: `sessions NAME ... [-- WORDS]`.
