@@ -13,11 +13,13 @@ chmod a+x "$scratch" # servers run as another user
 mkdir "$scratch/bin"
 PATH=$scratch/bin:$scratch/mysql/bin:$PATH
 
-# What is run beside the rest is ended, too, when the script ends early.
+# What runs beside the rest is interrupted when the script ends early, and gets a moment to stop the
+# servers that it has started.
 clean_up() {
     local job
-    for job in $(jobs -p); do
-        kill -- "-$job" 2>/dev/null || kill "$job" 2>/dev/null || true
+    for job in $(jobs -pr); do
+        kill -INT -- "-$job"
+        timeout 60 tail --pid="$job" -f /dev/null || kill -KILL -- "-$job"
     done
     rm -rf "$scratch"
 }

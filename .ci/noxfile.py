@@ -45,6 +45,8 @@ SERVER_STORAGES = (
 )
 """What depends on the version of a server's driver."""
 
+STOPPING_SECONDS = 30.0
+
 IMPORT_ALL = """
 import importlib, pkgutil, eventstore, projections
 for package in (eventstore, projections):
@@ -181,7 +183,9 @@ def _install(session: nox.Session, *extras: str, also: tuple[str, ...] = ()) -> 
 
 
 def _pytest(session: nox.Session, *options: str) -> None:
-    session.run("pytest", "-q", *options, *session.posargs)
+    """Run tests; when they are interrupted, let them stop their servers."""
+    command = ("pytest", "-q", *options, *session.posargs)
+    session.run(*command, interrupt_timeout=STOPPING_SECONDS, terminate_timeout=STOPPING_SECONDS)
 
 
 def _checker(name: str) -> str:
