@@ -18,7 +18,7 @@ PATH=$scratch/bin:$scratch/mysql/bin:$PATH
 clean_up() {
     local job
     for job in $(jobs -pr); do
-        kill -INT -- "-$job"
+        kill -INT -- "-$job" 2>/dev/null || continue # it has just ended
         timeout 60 tail --pid="$job" -f /dev/null || kill -KILL -- "-$job"
     done
     rm -rf "$scratch"
