@@ -21,6 +21,11 @@ TIERS = {"quick", "whole", "integrations"}
 OWN_ENVIRONMENT = ("tests/integrations/", "tests/browser/", "tests/torture/test_cluster.py")
 
 
+def named_in(row: str) -> list[tuple[str, str]]:
+    """Return the files that the last cell of a row names, each with its tier."""
+    return NAMED.findall(row.rstrip(" |").rpartition(" | ")[2])
+
+
 def quick_among(files: set[str]) -> set[str]:
     """Return those of the files that have tests in the quick tier."""
     options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-m", "not server and not slow"]
@@ -39,7 +44,7 @@ def quick_among(files: set[str]) -> set[str]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:50])
 def test_a_promise_names_its_tests_and_their_tiers(row: str) -> None:
     """The last cell of each row has the files that fail if the promise is broken."""
-    named = NAMED.findall(row.rstrip(" |").rpartition(" | ")[2])
+    named = named_in(row)
     assert named
     for file, tier in named:
         assert (ROOT / file).is_file(), file
@@ -49,7 +54,7 @@ def test_a_promise_names_its_tests_and_their_tiers(row: str) -> None:
 @pytest.mark.slow
 def test_each_test_runs_in_the_tier_that_the_page_says() -> None:
     """That is the first tier which runs a test of the file."""
-    said = {(file, tier) for row in ROWS for file, tier in NAMED.findall(row)}
+    said = {(file, tier) for row in ROWS for file, tier in named_in(row)}
     files = {file for file, _ in said}
     quick = quick_among(files)
     true = {
