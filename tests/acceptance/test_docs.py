@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -22,9 +21,6 @@ PAGES = [
     for page in sorted(DOCS.rglob("*.md"))
     if page.name not in ELSEWHERE and python_blocks(page)
 ]
-
-
-TEST_FILE = re.compile(r"`((?:tests|eventstore/testing)/[\w/]+\.py)`")
 
 
 @pytest.fixture(autouse=True)
@@ -56,16 +52,3 @@ def test_the_python_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(DOCS / "examples")
     run_blocks(page)
-
-
-def test_every_guarantee_names_a_test_that_exists() -> None:
-    """The last cell of each row has the file that fails if the promise is broken."""
-    rows = [
-        line
-        for line in (DOCS / "guarantees.md").read_text("utf-8").splitlines()
-        if line.startswith("| ") and not line.startswith("| promise")
-    ]
-    for row in rows:
-        files = TEST_FILE.findall(row.rstrip(" |").rpartition(" | ")[2])
-        assert files, row
-        assert [name for name in files if not (DOCS.parent / name).is_file()] == []

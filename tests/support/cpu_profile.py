@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -105,11 +105,11 @@ class Table:
     def __init__(self, rootpath: Path) -> None:
         self._tests = rootpath / "tests"
         self._spent: defaultdict[str, list[Spent]] = defaultdict(list)
-        self._by_test: Counter[str] = Counter()
-        self._by_file: Counter[str] = Counter()
+        self._by_test: defaultdict[str, float] = defaultdict(float)
+        self._by_file: defaultdict[str, float] = defaultdict(float)
         self._start: list[float] = []
         self._began = time.perf_counter()
-        self._servers: Counter[str] = Counter()
+        self._servers: defaultdict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -129,7 +129,7 @@ class Table:
             return
         for name, figures in report.user_properties:
             if name == PROPERTY:
-                spent = Spent(*figures)
+                spent = Spent(*cast("list[float]", figures))
                 file = report.nodeid.partition("::")[0]
                 folder = "/".join(Path(file).parts[1:-1][:2]) or "."
                 self._spent[folder].append(spent)
@@ -154,13 +154,17 @@ class Table:
         columns = list(zip(*rows, strict=True))[1:] or [(0,)] * 5
         write(row.format("all tests", *map(sum, columns)))
         write(f"start of {len(self._start)} workers (imports, collection): {sum(self._start):.1f}")
-        for name, seconds in self._servers.most_common():
+        for name, seconds in _most(self._servers):
             write(f"server of the run, {name}: {seconds:.1f}")
         write(f"by the clock: {time.perf_counter() - self._began:.1f}")
         for title, costs in (("file", self._by_file), ("test", self._by_test)):
             write(f"costliest by {title}:")
-            for name, seconds in costs.most_common(LONGEST):
+            for name, seconds in _most(costs)[:LONGEST]:
                 write(f"{seconds:9.1f}  {name}")
+
+
+def _most(costs: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(costs.items(), key=lambda cost: -cost[1])
 
 
 def pytest_configure(config: pytest.Config) -> None:

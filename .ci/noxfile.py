@@ -1,0 +1,195 @@
+"""The checks of this repository, one session each. Continuous integration calls the same ones.
+
+    pip install nox uv
+    nox -f .ci/noxfile.py                         # the quick tier
+    nox -f .ci/noxfile.py -l                      # the other sessions
+    nox -f .ci/noxfile.py -s lint types docs
+    nox -f .ci/noxfile.py -s whole -- -x tests/contract
+
+Each session has an environment of its own in `.nox`, which its next run uses again. With uv it is
+made in seconds. What stands after `--` goes to pytest.
+"""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+OLDEST = "3.11"
+"""The Python of the lowest versions."""
+
+QUICK = ("-m", "not server and not slow", "-n", "auto")
+
+INTEGRATIONS = ("tests/integrations", "tests/browser")
+
+SMOKE = (
+    "tests/golden",
+    "tests/contract/test_sqlite.py",
+    "tests/contract/test_async.py",
+    "tests/conformance",
+    "tests/acceptance/test_readme.py",
+    "tests/unit/test_public_names.py",
+)
+"""What is run on a Python whose neighbours on both sides get the quick tier."""
+
+SERVER_STORAGES = (
+    "tests/golden",
+    "tests/contract/test_on_servers.py",
+    "tests/unit/storage/postgresql",
+)
+"""What depends on the version of a server's driver."""
+
+STOPPING_SECONDS = 30.0
+
+IMPORT_ALL = """
+import importlib, pkgutil, eventstore, projections
+for package in (eventstore, projections):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if ".integrations." not in module.name:
+            importlib.import_module(module.name)
+"""
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.download_python = "never"
+nox.options.envdir = str(ROOT / ".nox")
+nox.options.error_on_missing_interpreters = True
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["quick"]
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """Test all that needs no server and takes no seconds: while you write code."""
+    _install(session, "test")
+    _pytest(session, *QUICK)
+
+
+@nox.session
+def whole(session: nox.Session) -> None:
+    """Run all tests, long ones too with `TOOLLEDGER_LONG=1`: before a change lands."""
+    _install(session, "test")
+    _pytest(session, "-n", "4")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the rules and the form of the source by ruff, and the form of the findings."""
+    session.chdir(ROOT)
+    session.install(_checker("ruff"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("python", ".ci/findings.py")
+
+
+@nox.session
+def contracts(session: nox.Session) -> None:
+    """Check the arrows between the rooms by import-linter."""
+    _install(session, also=(_checker("import-linter"),))
+    session.run("lint-imports")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of the packages and of typical use, by mypy and by pyright."""
+    _install(session, "test", "check")
+    session.run("mypy")
+    session.run("pyright")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the pages of the documentation in `site`, or the folder after `--`; warnings fail."""
+    _install(session, "docs")
+    folder = Path(session.invoked_from, *(session.posargs or ["site"]))
+    # With `-q` mkdocs counts no warnings, and `--strict` means nothing.
+    command = ("mkdocs", "build", "--strict", "-f", ".mkdocs.yml", "-d", str(folder))
+    session.run(*command, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
+def integrations(session: nox.Session) -> None:
+    """Test every agent framework in its newest version, and the pages in Chromium."""
+    _install(session, "test-integrations", "test-browser")
+    _pytest(session, "-n", "auto", *INTEGRATIONS)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Test a cluster of PostgreSQL that fails over, in network namespaces, as root."""
+    _install(session, "test-cluster")
+    _pytest(session, "tests/torture/test_cluster.py")
+
+
+@nox.session(name="python", python=["3.11", "3.12", "3.13", "3.14", "3.15"])
+def on_python(session: nox.Session) -> None:
+    """Run the quick tier on one version of Python: `-s python-3.14`."""
+    _install(session, "test")
+    _pytest(session, *QUICK)
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14", "3.15"])
+def smoke(session: nox.Session) -> None:
+    """Test every import, the stored format and the contracts on one version of Python."""
+    _install(session, "test")
+    session.run("python", "-W", "error::SyntaxWarning", "-c", IMPORT_ALL)
+    _pytest(session, "-m", "not server and not slow", *SMOKE)
+
+
+@nox.session(python=OLDEST)
+def lowest(session: nox.Session) -> None:
+    """Run the quick tier and the servers' storages with the lowest versions that we declare."""
+    # Not in `create_tmp()`, which would be the tests' folder, too: their sockets need short paths.
+    pins = Path(session.virtualenv.location, "lowest.txt")
+    floors = runpy.run_path(str(ROOT / ".ci" / "minimum.py"))["floors"](PROJECT)
+    pins.write_text("\n".join(floors), "utf-8")
+    session.log("pins: %s", ", ".join(floors))
+    _install(session, "test", also=("-c", str(pins)))
+    _pytest(session, *QUICK)
+    _pytest(session, "-n", "auto", "-m", "server and not slow", *SERVER_STORAGES)
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Try a sample of small changes to the source, which the tests must notice."""
+    _install(session, "test")
+    session.run("python", ".ci/mutation.py", *session.posargs)
+
+
+@nox.session
+def beside(session: nox.Session) -> None:
+    """Measure the same work by the libraries that one would pick instead."""
+    session.chdir(ROOT)
+    session.install("-r", "benchmarks/beside/requirements.txt", ".")
+    session.run("python", "benchmarks/beside/compare.py", *session.posargs)
+
+
+@nox.session
+def scale(session: nox.Session) -> None:
+    """Measure a log of 10,000,000 events beside one of 10,000."""
+    _install(session)
+    session.run("python", "benchmarks/scale.py", *session.posargs)
+
+
+def _install(session: nox.Session, *extras: str, also: tuple[str, ...] = ()) -> None:
+    """Install the checkout, editable, and go to its folder."""
+    session.chdir(ROOT)
+    session.install("-e", f".[{','.join(extras)}]" if extras else ".", *also)
+
+
+def _pytest(session: nox.Session, *options: str) -> None:
+    """Run tests; when they are interrupted, let them stop their servers."""
+    command = ("pytest", "-q", *options, *session.posargs)
+    session.run(*command, interrupt_timeout=STOPPING_SECONDS, terminate_timeout=STOPPING_SECONDS)
+
+
+def _checker(name: str) -> str:
+    """Return the requirement of one checker, as the extra `check` has it."""
+    (found,) = (one for one in PROJECT["optional-dependencies"]["check"] if one.startswith(name))
+    return str(found)
