@@ -177,9 +177,9 @@ def _decode_deep(tag: str, schema: int, payload: str | bytes) -> Event:
         shallow = with_texts(json, _LEVEL_OF_ARGUMENTS, MAX_LEVELS)
     else:
         shallow = with_texts(json, MAX_LEVELS + 1, 0)
-    event = UnknownEvent(tag, schema, "")
-    if not nests_too_deeply(shallow, STORED_LEVELS):
-        event = decode(tag, schema, shallow)
+    if nests_too_deeply(shallow, STORED_LEVELS):  # it is not JSON
+        return UnknownEvent(tag, schema, _text(payload))
+    event = decode(tag, schema, shallow)
     if type(event) is UnknownEvent:
         return UnknownEvent(tag, schema, _text(payload))
     if type(event) is ToolPending:

@@ -384,9 +384,9 @@ def _item_text(item: JsonValue) -> str:
 
 def copy(value: T) -> T:
     """Return a deep copy of a JSON value."""
-    if type(value) not in _NESTED:
-        return value
     copied: Any = value
+    if type(copied) not in _NESTED:
+        return value
     copied = copied.copy()
     unfinished = [copied]
     while unfinished:
