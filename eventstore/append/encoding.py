@@ -48,19 +48,21 @@ def _encode_call(event: Any) -> Encoded:
     call = event.call if type(event) is ToolPending else event.edited_call
     if call is None:
         return *codec.as_stored(event), None
-    stored: Any
+    refused: UnencodableEvent | None = None
     try:
         stored, payload = codec.as_stored(event)
-        kept = stored.call if type(event) is ToolPending else stored.edited_call
-        try:
-            is_same = kept == call
-        except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
-            is_same = False
-        if not is_same:
-            _require_json(call)
-    except UnencodableEvent:
-        _require_json(call)  # the error names the path
-        raise
+    except UnencodableEvent as error:
+        refused = error
+    if refused is not None:
+        _require_json(call)  # its error names the path in the arguments
+        raise refused
+    kept = stored.call if type(event) is ToolPending else stored.edited_call
+    try:
+        is_same = kept == call
+    except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
+        is_same = False
+    if not is_same:
+        _require_json(call)
     return stored, payload, kept.digest()
 
 

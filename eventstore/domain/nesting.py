@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias, cast
 
@@ -109,6 +109,24 @@ def _step(key: object) -> str:
         shown = key.encode("utf-8", "backslashreplace").decode()
         return f"[{_encode(shown).decode()}]"
     return f"[{key}]"
+
+
+def with_leaves(value: object, change: Callable[[object], object]) -> Any:
+    """Return a copy of JSON values in which `change` made whatever is no list and no object."""
+    whole: list[Any] = [value]
+    unfinished: list[Any] = [whole]
+    while unfinished:
+        outer = unfinished.pop()
+        for key, item in outer.items() if type(outer) is dict else enumerate(outer):
+            if isinstance(item, dict):
+                outer[key] = inner = {**item}
+            elif isinstance(item, list | tuple):
+                outer[key] = inner = [*item]
+            else:
+                outer[key] = change(item)
+                continue
+            unfinished.append(inner)
+    return whole[0]
 
 
 def json_text(value: object) -> str:
