@@ -50,7 +50,8 @@ def _encode_call(event: Any) -> Encoded:
         return *codec.as_stored(event), None
     refused: UnencodableEvent | None = None
     try:
-        stored, payload = codec.as_stored(event)
+        # Their fingerprint measures arguments that have one of their own.
+        stored, payload = codec.as_stored(event, measured=getattr(call, "raw", "") is None)
     except UnencodableEvent as error:
         refused = error
     if refused is not None:

@@ -22,7 +22,10 @@ Path: TypeAlias = tuple["Path", str | int] | None
 
 _encode = msgspec.json.Encoder().encode
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
+_BACKSLASH = ord("\\")
+_FEW_TEXTS = 32
 _SHOWN_STEPS = 12
 """Steps of a path that an error shows: one to a value that is too deep has hundreds."""
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
@@ -30,31 +33,57 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 
 def nests_too_deeply(json: bytes | str, levels: int = MAX_LEVELS) -> bool:
     """Return whether JSON text has more levels; text that is not JSON has any number of them."""
-    if len(json) <= 2 * levels:
+    size = len(json)
+    if size <= 2 * levels:
         return False
     if isinstance(json, str):
         json = json.encode("utf-8", "surrogatepass")
-    return _may_nest(json, levels) and _depth_exceeds(json, levels)
-
-
-def _may_nest(json: bytes, levels: int) -> bool:
-    """Return whether there are more opening brackets than levels."""
-    # To delete some is how they are counted: `count` looks at each byte by itself, and is slow.
-    without = len(json.replace(b"[", b"", levels + 1)) + len(json.replace(b"{", b"", levels + 1))
-    return 2 * len(json) - without > levels
+        size = len(json)
+    # To delete some brackets is how they are counted: `count` looks at each byte by itself.
+    most = levels + 1
+    left = len(json.replace(b"[", b"", most)) + len(json.replace(b"{", b"", most))
+    return 2 * size - left > levels and _depth_exceeds(json, levels)
 
 
 def _depth_exceeds(json: bytes, levels: int) -> bool:
-    if b"\\" in json:
-        json = json.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = json.translate(_AS_LISTS, _NO_MARKS).replace(b'""', b"")
-    if b'"' in marks:  # a text with brackets
-        marks = b"".join(marks.split(b'"')[::2])
-    while len(marks) > 2 * levels:
+    outside = _outside_of_few_texts(json)
+    if outside is None:
+        if b"\\" in json:
+            json = json.replace(rb"\\", b"").replace(rb"\"", b"")
+        outside = json.translate(None, _NO_MARKS).replace(b'""', b"")
+        if b'"' in outside:  # a text with brackets
+            outside = b"".join(outside.split(b'"')[::2])
+    brackets = outside.translate(_AS_LISTS, _NO_BRACKETS)
+    while len(brackets) > 2 * levels:
         if not levels:
             return True
-        marks, levels = marks.replace(b"[]", b""), levels - 1  # the innermost level goes
+        brackets, levels = brackets.replace(b"[]", b""), levels - 1  # the innermost level goes
     return False
+
+
+def _outside_of_few_texts(json: bytes) -> bytes | None:
+    """Return what stands outside of texts; None if there are many texts. Long ones cost little."""
+    outside: list[bytes] = []
+    end = 0
+    for _ in range(_FEW_TEXTS):
+        begin = json.find(b'"', end)
+        if begin < 0:
+            return b"".join([*outside, json[end:]])
+        outside.append(json[end:begin])
+        end = json.find(b'"', begin + 1)
+        while end > 0 and _is_escaped(json, end):
+            end = json.find(b'"', end + 1)
+        if end < 0:
+            return b"".join(outside)
+        end += 1
+    return None
+
+
+def _is_escaped(json: bytes, place: int) -> bool:
+    backslashes = 0
+    while json[place - 1 - backslashes] == _BACKSLASH:
+        backslashes += 1
+    return backslashes % 2 == 1
 
 
 def too_deep(value: object, levels: int = MAX_LEVELS) -> str | None:

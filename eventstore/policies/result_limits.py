@@ -42,7 +42,7 @@ class _Gap(msgspec.Struct, frozen=True):
 
 
 class _Unbounded(NamedTuple):
-    """A value of a result, where it goes, and where it is from. (Nothing here recurses.)"""
+    """A value of a result, where it goes, and where it is from: deep results need no recursion."""
 
     into: Any
     at: Any
