@@ -14,7 +14,7 @@ import msgspec
 from msgspec import to_builtins
 
 from eventstore.append.call_ids import mint_call_id
-from eventstore.append.encoding import STEPS
+from eventstore.append.encoding import STEPS, as_stored
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
@@ -31,7 +31,7 @@ from eventstore.domain.events import (
     ToolRunning,
     UnknownEvent,
 )
-from eventstore.domain.fingerprint import render
+from eventstore.domain.fingerprint import parse, render
 from eventstore.domain.lifecycle import check_edit, evolve
 from eventstore.domain.recorded_responses import response_key, says_the_same
 from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
@@ -178,7 +178,9 @@ class ConversationState:
             self._note_damaged(recorded, str(error))
             return
         if entry is None or _call_brought_by(event) is not None:
-            self._keep(tool.id, Entry(tool, tool.effective_call.digest()))
+            mark = recorded.fingerprint
+            digest = parse(mark) if mark else tool.effective_call.digest()
+            self._keep(tool.id, Entry(tool, digest))
         else:
             self._keep(tool.id, Entry(tool, entry.digest))
 
@@ -337,7 +339,7 @@ class ConversationState:
         for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):
             step = STEPS.get(type(given))
             if step is None:
-                event, payload = codec.as_stored(given)
+                event, payload = as_stored(given)
                 schema = _schema(event)
                 drafts.append(
                     Draft(

@@ -12,14 +12,16 @@ from msgspec import to_builtins
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.events import (
+    MessageAdded,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
     ToolPending,
 )
-from eventstore.domain.jsonable import nests_deeply, readable
+from eventstore.domain.jsonable import readable
 from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
-from eventstore.domain.messages import result_parts
+from eventstore.domain.messages import Opaque, result_parts
+from eventstore.domain.nesting import too_deep
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 
@@ -46,25 +48,56 @@ def _encode_call(event: Any) -> Encoded:
     call = event.call if type(event) is ToolPending else event.edited_call
     if call is None:
         return *codec.as_stored(event), None
-    stored: Any
+    refused: UnencodableEvent | None = None
     try:
-        stored, payload = codec.as_stored(event)
-        kept = stored.call if type(event) is ToolPending else stored.edited_call
-        try:
-            is_same = kept == call
-        except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
-            is_same = False
-        if not is_same:
-            _require_json(call)
-    except (UnencodableEvent, RecursionError):
-        _require_json(call)  # the error names the path
-        raise
+        # Their fingerprint measures arguments that have one of their own.
+        stored, payload = codec.as_stored(event, measured=getattr(call, "raw", "") is None)
+    except UnencodableEvent as error:
+        refused = error
+    if refused is not None:
+        _require_json(call)  # its error names the path in the arguments
+        raise refused
+    kept = stored.call if type(event) is ToolPending else stored.edited_call
+    try:
+        is_same = kept == call
+    except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
+        is_same = False
+    if not is_same:
+        _require_json(call)
     return stored, payload, kept.digest()
 
 
 def _encode_plain(event: Any) -> Encoded:
-    stored, payload = codec.as_stored(event)
-    return stored, payload, None
+    return *as_stored(event), None
+
+
+def as_stored(event: Any) -> tuple[Any, bytes]:
+    """Return the event as the log will hold it, and its payload; see `codec.as_stored`.
+
+    A model, or a log of another tool, may nest as deep as it likes: the provider's own form of an
+    event is then left out, and what is deep in a part of its message becomes text.
+    """
+    try:
+        return codec.as_stored(event)
+    except UnencodableEvent:
+        shallow = _without_deep_forms(event)
+        if shallow is event:
+            raise
+        return codec.as_stored(shallow)
+
+
+def _without_deep_forms(event: Any) -> Any:
+    native = getattr(event, "native", None)
+    if type(event) is MessageAdded:
+        if too_deep(event.parts):
+            parts = [
+                Opaque(part.provider, readable(part.data)[0]) if type(part) is Opaque else part
+                for part in event.parts
+            ]
+            event = msgspec.structs.replace(event, parts=tuple(parts))
+        if too_deep(native):
+            event = msgspec.structs.replace(event, exact=False, results=())
+    return msgspec.structs.replace(event, native=None) if too_deep(native) else event
 
 
 def _require_json(call: FunctionCall) -> None:
@@ -79,8 +112,7 @@ def _encode_result(event: Any) -> Encoded:
         return _encode_plain(event)  # raises, and says what is wrong
     try:
         stored, payload = codec.as_stored(event)
-        result = stored.response.result
-        if result == response.result and not nests_deeply(result, payload):
+        if stored.response.result == response.result:
             return stored, payload, None
     except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
         pass

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import GenericAlias
-from typing import Any, Optional, cast, get_type_hints
+from typing import Any, Optional, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -30,6 +30,7 @@ from eventstore.dispatch.value_types import (
     value_type,
 )
 from eventstore.domain.json_types import JsonObject
+from eventstore.domain.nesting import with_leaves
 
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ANY = ValueType(Any, {})
@@ -116,10 +117,7 @@ class Signature:
         try:
             return self._bind(arguments)
         except msgspec.ValidationError:
-            whole = _with_whole_numbers(arguments)
-            if whole is arguments:
-                raise
-            return self._bind(cast("JsonObject", whole))
+            return self._bind(with_leaves(arguments, _as_whole_number))
 
     def _bind(self, arguments: JsonObject) -> JsonObject:
         filled = msgspec.convert(arguments, self._arguments)
@@ -235,20 +233,9 @@ def _struct(
     )
 
 
-def _with_whole_numbers(value: object) -> object:
-    """Return the JSON value with whole floats as integers: the same object if nothing changes."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        members = cast("JsonObject", value)
-        changed = {name: _with_whole_numbers(item) for name, item in members.items()}
-        return changed if any(changed[name] is not members[name] for name in members) else members
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        changed_items = [_with_whole_numbers(item) for item in items]
-        same = all(one is other for one, other in zip(changed_items, items, strict=True))
-        return items if same else changed_items
-    return value
+def _as_whole_number(value: object) -> object:
+    """Return a whole float as an integer, any other value as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _listed(names: Iterable[str]) -> str:

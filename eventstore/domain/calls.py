@@ -7,6 +7,7 @@ from typing import Any, TypeGuard, cast
 import msgspec
 
 from eventstore.domain.fingerprint import digest, raw_digest, render
+from eventstore.domain.nesting import nests_too_deeply
 
 
 class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -29,7 +30,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
         None, null and blank text become the empty object. Text that is not a JSON object, or that
         has a key twice, and any other JSON value, is kept as `raw`: which of two values would run
-        is not for a parser to choose.
+        is not for a parser to choose. So is text that nests more than 200 levels deep.
 
         Raises:
             UnhashableArguments: the arguments are not text, and JSON cannot express them.
@@ -39,7 +40,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
             return cls(name, {}, id)
         if isinstance(arguments, str):
-            value, raw = _parse(arguments), arguments
+            value, raw = None if nests_too_deeply(arguments) else _parse(arguments), arguments
         else:
             digest(name, arguments)  # refuses what JSON cannot express, and names the place
             value = msgspec.to_builtins(arguments)

@@ -5,6 +5,9 @@ A stored event is a tag, a schema version and a JSON object. Reading is tolerant
 1. Unknown fields are ignored.
 2. A payload of an older schema goes through its upcasters, one for each step.
 3. A payload that this version cannot read becomes an `UnknownEvent`. It is never an error.
+4. Values nest 200 levels deep at most (see `eventstore.domain.nesting`). What an older version has
+   stored below them is read as its text; arguments that go so deep are read as text as a whole, as
+   they are stored today.
 """
 
 from __future__ import annotations
@@ -14,13 +17,17 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     EVENT_CLASSES,
     SCHEMAS,
     Event,
+    ToolApproved,
+    ToolPending,
     UnknownEvent,
 )
 from eventstore.domain.json_types import JsonObject
+from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep, with_texts
 from eventstore.errors import UnencodableEvent
 
 E = TypeVar("E", bound=Event)
@@ -60,7 +67,9 @@ _decoders_by_class = _DecodersByClass()
 DECODERS: Decoders = _DecodersByTag()
 """(tag, schema) to the decoder of a sound payload; `decode` reads any payload."""
 
-_MAX_BRACKETS = 100  # readers can nest that deep
+STORED_LEVELS = MAX_LEVELS + 3
+"""Levels of a payload: a value, and what is around it, as in `{"parts":[{"data":...}]}`."""
+_LEVEL_OF_ARGUMENTS = 3
 _encode = msgspec.json.Encoder().encode
 _ENCODING_ERRORS = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
 
@@ -81,13 +90,15 @@ def encode(event: Event) -> bytes:
         raise _unencodable(event, error) from error
 
 
-def as_stored(event: E) -> tuple[E, bytes]:
+def as_stored(event: E, *, measured: bool = False) -> tuple[E, bytes]:
     """Return the event as a reader will get it, and its stored payload.
 
-    The returned event shares nothing with `event`.
+    The returned event shares nothing with `event`. With `measured`, the caller sees to it that no
+    value is nested too deeply.
 
     Raises:
-        UnencodableEvent: a member is not a JSON value, or not of the type of its field.
+        UnencodableEvent: a member is not a JSON value, or not of the type of its field, or is
+            nested too deeply.
     """
     try:
         decoder = _decoders_by_class[type(event)]
@@ -96,14 +107,40 @@ def as_stored(event: E) -> tuple[E, bytes]:
     payload = None
     try:
         payload = _encode(event)
-        return decoder(payload), payload
+        stored = decoder(payload)
     except _ENCODING_ERRORS as error:
+        if isinstance(error, RecursionError):
+            _require_levels(event)
+            raise  # the stack of the caller is used up
         if payload is None:
             raise _unencodable(event, error) from error
         raise UnencodableEvent(
             f"{type(event).__name__} could not be read back ({error}): "
             "pass values of the types that its fields declare"
         ) from error
+    if not measured and nests_too_deeply(payload):
+        _require_levels(stored)
+    return stored, payload
+
+
+def _require_levels(event: object) -> None:
+    """Raise an error if a value that an event holds is nested too deeply.
+
+    Raises:
+        UnencodableEvent: one is; the error names its place.
+    """
+    members: list[tuple[str, Any]] = [("$", event)]
+    while members:
+        path, member = members.pop()
+        if isinstance(member, msgspec.Struct):
+            members += [(f"{path}.{n}", getattr(member, n)) for n in member.__struct_fields__]
+        elif type(member) is tuple:
+            members += [(f"{path}[{n}]", each) for n, each in enumerate(member)]
+        elif (place := too_deep(member)) is not None:
+            raise UnencodableEvent(
+                f"{type(event).__name__} cannot be written: it is nested more than {MAX_LEVELS} "
+                f"levels deep - at `{path}{place[1:]}`: pass values of fewer levels, or their text"
+            )
 
 
 def _unencodable(event: object, error: Exception) -> UnencodableEvent:
@@ -115,15 +152,18 @@ def _unencodable(event: object, error: Exception) -> UnencodableEvent:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
+        if nests_too_deeply(payload, STORED_LEVELS):
+            return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):
             event: Event = DECODERS[tag, schema](payload)
             return event
         if tag in EVENT_CLASSES and schema < SCHEMAS[tag]:
             upcast: Event = msgspec.convert(_upcast(tag, schema, payload), EVENT_CLASSES[tag])
             return upcast
-    except Exception as error:  # a damaged payload or upcaster must not stop a reader
-        if isinstance(error, RecursionError) and _is_flat(payload):
-            raise  # the stack of the caller is used up, and the event is sound
+    except RecursionError:
+        raise  # the stack of the caller is used up, and the event is sound
+    except Exception:  # noqa: BLE001, S110 - damage, or an upcaster, must not stop a reader
+        pass
     return UnknownEvent(_text(tag), schema, _text(payload))
 
 
@@ -131,9 +171,28 @@ def _text(stored: str | bytes) -> str:
     return stored if isinstance(stored, str) else bytes(stored).decode("utf-8", "replace")
 
 
-def _is_flat(payload: str | bytes) -> bool:
-    text = _text(payload)
-    return text.count("[") + text.count("{") <= _MAX_BRACKETS
+def _decode_deep(tag: str, schema: int, payload: str | bytes) -> Event:
+    """Return an event that an older version stored with deeper values; see `decode`."""
+    json = payload.encode() if isinstance(payload, str) else bytes(payload)
+    if tag in (ToolPending.tag, ToolApproved.tag):
+        shallow = with_texts(json, _LEVEL_OF_ARGUMENTS, MAX_LEVELS)
+    else:
+        shallow = with_texts(json, MAX_LEVELS + 1, 0)
+    if nests_too_deeply(shallow, STORED_LEVELS):  # it is not JSON
+        return UnknownEvent(tag, schema, _text(payload))
+    event = decode(tag, schema, shallow)
+    if type(event) is UnknownEvent:
+        return UnknownEvent(tag, schema, _text(payload))
+    if type(event) is ToolPending:
+        return msgspec.structs.replace(event, call=_with_raw(event.call))
+    if type(event) is ToolApproved and event.edited_call is not None:
+        return msgspec.structs.replace(event, edited_call=_with_raw(event.edited_call))
+    return event
+
+
+def _with_raw(call: FunctionCall) -> FunctionCall:
+    raw = call.arguments if call.raw is None else call.raw
+    return FunctionCall(call.name, None, call.id, raw)
 
 
 def _upcast(tag: str, schema: int, payload: str | bytes) -> JsonObject:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import xxhash
 from msgspec import to_builtins
 
+from eventstore.domain.nesting import MAX_LEVELS, Path, nests_too_deeply, shown_path, too_deep
 from eventstore.errors import UnhashableArguments
 
 if TYPE_CHECKING:
@@ -31,14 +32,10 @@ SLICES = 1024
 
 PREFIX = "x1:"
 _TEXT = re.compile(r"x1:([0-9a-fA-F]{32})")
-_MAX_DEPTH = 10_000  # of a value that contains itself, beside another fault
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _pack = msgspec.msgpack.Encoder().encode
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")  # a float64 whose exponent has all bits
-
-# The path from the arguments down to a value: (the path to its container, key or index).
-_Path: TypeAlias = tuple["_Path", str | int] | None
 
 
 def canonical(name: str, arguments: object) -> bytes:
@@ -46,15 +43,18 @@ def canonical(name: str, arguments: object) -> bytes:
 
     Raises:
         UnhashableArguments: JSON cannot express the arguments exactly (a NaN or infinity, a key
-            that is not text, a lone surrogate, a foreign object, nesting without end).
+            that is not text, a lone surrogate, a foreign object), or more than 200 levels of them.
     """
     try:
         data = _encode([name, arguments])
     except RecursionError as error:
-        # A search for the place would take long, and a value that contains itself has none.
-        raise UnhashableArguments("$", _describe(error)) from error
+        if (place := too_deep(arguments)) is None:
+            raise  # the stack of the caller is used up
+        raise _nested(place) from error
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
+    if nests_too_deeply(data, MAX_LEVELS + 1):  # the list of name and arguments is one
+        raise _nested(too_deep(arguments) or "$")
     # A NaN or infinity is silently written as null: look for one, but only where there is a null.
     if b"null" in data and _may_not_be_finite(arguments) and (fault := _fault(name, arguments)):
         raise fault
@@ -145,13 +145,13 @@ def _fault(name: str, arguments: object) -> UnhashableArguments | None:
     """Return an error for the first value that JSON cannot express. Slow: for suspicious calls."""
     if reason := _reason(name):
         return UnhashableArguments("name", reason)
-    pending: list[tuple[_Path, int, object]] = [(None, 0, arguments)]
-    while pending:  # a loop, because what msgspec can nest may be deeper than Python's stack
+    pending: list[tuple[Path, int, object]] = [(None, 0, arguments)]
+    while pending:
         path, depth, value = pending.pop()
-        if depth > _MAX_DEPTH:
-            return UnhashableArguments("$", "nested without end")
+        if depth > MAX_LEVELS:
+            return _nested(shown_path(path))
         if reason := _reason(value):
-            return UnhashableArguments(_rendered(path), reason)
+            return UnhashableArguments(shown_path(path), reason)
         members = [((path, key), depth + 1, member) for key, member in _members(value)]
         pending.extend(reversed(members))
     return None
@@ -190,26 +190,11 @@ def _members(value: object) -> Iterable[tuple[str | int, object]]:
     return ()
 
 
-def _rendered(path: _Path) -> str:
-    steps: list[str] = []
-    while path is not None:
-        steps.append(_step(path[1]))
-        path = path[0]
-    return "$" + "".join(reversed(steps))
-
-
-def _step(key: str | int) -> str:
-    if isinstance(key, str):
-        if key.isidentifier():
-            return f".{key}"
-        shown = key.encode("utf-8", "backslashreplace").decode()
-        return f"[{_encode(shown).decode()}]"
-    return f"[{key}]"
+def _nested(place: str) -> UnhashableArguments:
+    return UnhashableArguments(place, f"nested more than {MAX_LEVELS} levels deep")
 
 
 def _describe(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
     if isinstance(error, UnicodeEncodeError):
         return f"{error.object[error.start]!a} is a lone surrogate"
     return str(error) or type(error).__name__

@@ -7,61 +7,108 @@ stored, if necessary as text, and marked lossy. Nothing here raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import NoneType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject
-
-_MAX_DEPTH = 100  # deeper values become text, so that every kind of reader can parse them
+from eventstore.domain.nesting import MAX_LEVELS, json_text
 
 _SCALARS = (NoneType, bool, int, float)
 
 
-def readable(value: object) -> tuple[Any, bool]:
+def readable(value: object, levels: int = MAX_LEVELS) -> tuple[Any, bool]:
     """Return `value` as plain JSON values, and whether anything was lost.
 
     Tuples become lists, and subclasses of text become text, without loss. Bytes become their UTF-8
     text or hex digits, non-finite numbers their names, keys become text, models and dataclasses
     become their fields, and everything else becomes its `repr`. A value that contains itself is
-    replaced by a note.
+    replaced by a note, and what is below so many levels by its text.
     """
-    return _plain(value, ())
+    reader = _Reader(levels)
+    return reader.read(value), reader.lossy
 
 
-def nests_deeply(value: object, payload: bytes) -> bool:
-    """Return whether `value`, which is encoded in `payload`, is nested too deeply for readers."""
-    if payload.count(b"[") + payload.count(b"{") <= _MAX_DEPTH:
-        return False
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [item for outer in level for item in _members(outer)]
-        if not level:
-            return False
-    return True
+class _Unread(NamedTuple):
+    """A value to be read, and where it goes."""
+
+    into: Any
+    at: Any
+    value: object
+    outer: tuple[int, ...]
+    """The identities of the values around it."""
 
 
-def _members(value: object) -> Iterable[object]:
-    if type(value) is dict:
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if type(value) is list else ()
+class _Reader:
+    """The reading of one value, without recursion."""
 
+    def __init__(self, levels: int) -> None:
+        self.lossy = False
+        self._levels = levels
+        self._unread: list[_Unread] = []
+        self._made: list[object] = []  # so that none of them takes the identity of another
 
-def _plain(value: object, outer: tuple[int, ...]) -> tuple[Any, bool]:
-    if type(value) in _SCALARS or isinstance(value, str):
-        return _scalar(value)
-    if id(value) in outer:
-        return f"<this is inside the same {type(value).__name__}>", True
-    if len(outer) >= _MAX_DEPTH:
-        return _safe_repr(value), True
-    outer = (*outer, id(value))
-    if type(value) in (list, tuple):
-        return _items(cast("Iterable[object]", value), outer)
-    if type(value) is dict:
-        return _mapping(cast("dict[object, object]", value), outer)
-    return _foreign(value, outer), True
+    def read(self, value: object) -> Any:
+        plain: list[Any] = [None]
+        self._unread.append(_Unread(plain, 0, value, ()))
+        while self._unread:
+            into, at, item, outer = self._unread.pop()
+            into[at] = self._plain(item, outer)
+        return plain[0]
+
+    def _plain(self, value: object, outer: tuple[int, ...]) -> Any:
+        if type(value) in _SCALARS or isinstance(value, str):
+            plain, lossy = _scalar(value)
+            self.lossy = self.lossy or lossy
+            return plain
+        if id(value) in outer:
+            self.lossy = True
+            return f"<this is inside the same {type(value).__name__}>"
+        if len(outer) >= self._levels:
+            self.lossy = True
+            return _deep_text(value)
+        outer = (*outer, id(value))
+        if type(value) in (list, tuple):
+            return self._items(cast("Sequence[object]", value), outer)
+        if type(value) is dict:
+            return self._mapping(cast("dict[object, object]", value), outer)
+        self.lossy = True
+        return self._foreign(value, outer)
+
+    def _items(self, items: Sequence[object], outer: tuple[int, ...]) -> list[object]:
+        plain: list[object] = [None] * len(items)
+        self._unread += [_Unread(plain, at, item, outer) for at, item in enumerate(items)]
+        return plain
+
+    def _mapping(self, mapping: dict[object, object], outer: tuple[int, ...]) -> JsonObject:
+        plain: JsonObject = {}
+        for key, item in mapping.items():
+            is_text = isinstance(key, str)
+            name, renamed = _text(str.__str__(key)) if is_text else (_safe_repr(key), True)
+            while name in plain:
+                name, renamed = f"{name}'", True
+            plain[name] = None
+            self.lossy = self.lossy or renamed
+            self._unread.append(_Unread(plain, name, item, outer))
+        return plain
+
+    def _foreign(self, value: object, outer: tuple[int, ...]) -> Any:
+        if isinstance(value, bytes | bytearray | memoryview):
+            raw = bytes(cast("bytes", value))
+            try:
+                return raw.decode()
+            except UnicodeDecodeError:
+                return raw.hex()
+        for read in (_number, _container, _model, _fields):
+            try:
+                found = read(value)
+            except Exception:  # noqa: BLE001, S112 - foreign code may raise anything; try the next
+                continue
+            self._made.append(found)
+            return self._plain(found, outer)
+        return _safe_repr(value)
 
 
 def _scalar(value: object) -> tuple[Any, bool]:
@@ -90,38 +137,6 @@ def _text(value: str) -> tuple[str, bool]:
     return value, False
 
 
-def _items(items: Iterable[object], outer: tuple[int, ...]) -> tuple[list[object], bool]:
-    pairs = [_plain(item, outer) for item in items]
-    return [item for item, _ in pairs], any(lossy for _, lossy in pairs)
-
-
-def _mapping(mapping: dict[object, object], outer: tuple[int, ...]) -> tuple[JsonObject, bool]:
-    plain: JsonObject = {}
-    lossy = False
-    for key, item in mapping.items():
-        name, renamed = _text(str.__str__(key)) if isinstance(key, str) else (_safe_repr(key), True)
-        while name in plain:
-            name, renamed = f"{name}'", True
-        plain[name], changed = _plain(item, outer)
-        lossy = lossy or renamed or changed
-    return plain, lossy
-
-
-def _foreign(value: object, outer: tuple[int, ...]) -> Any:
-    if isinstance(value, bytes | bytearray | memoryview):
-        raw = bytes(cast("bytes", value))
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return raw.hex()
-    for read in (_number, _container, _model, _fields):
-        try:
-            return _plain(read(value), outer)[0]
-        except Exception:  # noqa: BLE001, S112 - foreign code may raise anything; try the next form
-            continue
-    return _safe_repr(value)
-
-
 def _number(value: Any) -> int | float:
     if isinstance(value, float):
         return float.__float__(value)
@@ -145,6 +160,13 @@ def _container(value: object) -> object:
     if isinstance(value, list | tuple | set | frozenset):
         return list(cast("Iterable[object]", value))
     raise TypeError
+
+
+def _deep_text(value: object) -> str:
+    try:
+        return json_text(value)
+    except Exception:  # noqa: BLE001 - not plain JSON: foreign code may raise anything
+        return _safe_repr(value)
 
 
 def _safe_repr(value: object) -> str:

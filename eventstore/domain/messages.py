@@ -9,6 +9,8 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from eventstore.domain.nesting import MAX_LEVELS, too_deep
+
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """The roles that a message may have."""
 
@@ -69,7 +71,8 @@ def as_parts(content: Any) -> tuple[Part, ...]:
 
     Raises:
         TypeError: the content, or a member of it, is neither text nor a part.
-        ValueError: an image or document has no content, or two contents, or one of another type.
+        ValueError: an image or document has no content, or two contents, or one of another type;
+            or another part is nested too deeply.
     """
     if isinstance(content, str | Part):
         return (_checked_part(content),)
@@ -125,6 +128,11 @@ def _checked_part(value: object) -> Part:
         return _with_one_source(value)
     if not isinstance(value, Part):
         raise _not_a_part(value)
+    if isinstance(value, Opaque) and (place := too_deep(value.data)) is not None:
+        raise ValueError(
+            f"a part of {value.provider} is nested more than {MAX_LEVELS} levels deep - at "
+            f"`$.data{place[1:]}`: pass data of fewer levels, or its text"
+        )
     return value
 
 

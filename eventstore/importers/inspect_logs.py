@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.nesting import with_leaves
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, text
@@ -116,12 +117,11 @@ class _SampleReader:
 
     def _resolved(self, value: Any) -> Any:
         """Return a value with the attachments that it refers to."""
+        return with_leaves(value, self._attached)
+
+    def _attached(self, value: object) -> object:
         if isinstance(value, str) and value.startswith(_ATTACHMENT):
             return self._attachments.get(value.removeprefix(_ATTACHMENT), value)
-        if is_json_list(value):
-            return [self._resolved(each) for each in value]
-        if is_json_object(value):
-            return {key: self._resolved(each) for key, each in value.items()}
         return value
 
 

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, cast
+
 import msgspec
 
 from eventstore.domain.arguments import checked_minimum
@@ -30,6 +32,22 @@ class BoundedResult(msgspec.Struct, frozen=True):
 
     text: str
     left_out: tuple[str, ...] = ()
+
+
+class _Gap(msgspec.Struct, frozen=True):
+    """What is left out of a list."""
+
+    count: int
+    total: int
+
+
+class _Unbounded(NamedTuple):
+    """A value of a result, where it goes, and where it is from: deep results need no recursion."""
+
+    into: Any
+    at: Any
+    value: object
+    path: str
 
 
 class ResultLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +78,7 @@ class ResultLimits(msgspec.Struct, frozen=True, kw_only=True):
     def bound(self, result: JsonValue) -> BoundedResult:
         """Return a result as the model reads it: text as it is, everything else as JSON."""
         left_out: list[str] = []
-        bounded = self._bounded(result, "$", left_out)
+        bounded = self._bounded(result, left_out)
         text = bounded if isinstance(bounded, str) else _encode(bounded).decode()
         return BoundedResult(self._bounded_whole(text, left_out), tuple(left_out))
 
@@ -72,30 +90,45 @@ class ResultLimits(msgspec.Struct, frozen=True, kw_only=True):
         cut = self._bounded_whole(whole, left_out)
         return bounded if cut is whole else [cut], tuple(left_out)
 
-    def _bounded(self, value: JsonValue, path: str, left_out: list[str]) -> JsonValue:
-        if isinstance(value, str):
-            return self._bounded_text(value, path, left_out)
-        if is_json_list(value):
-            return self._bounded_list(value, path, left_out)
-        if is_json_object(value):
-            return {
-                key: self._bounded(member, f"{path}.{key}", left_out)
-                for key, member in value.items()
-            }
-        return value
+    def _bounded(self, value: JsonValue, left_out: list[str]) -> JsonValue:
+        bounded: list[Any] = [None]
+        pending: list[_Unbounded] = [_Unbounded(bounded, 0, value, "$")]
+        while pending:
+            into, at, item, path = pending.pop()
+            inner: list[_Unbounded] = []
+            if isinstance(item, str):
+                into[at] = self._bounded_text(item, path, left_out)
+            elif isinstance(item, _Gap):
+                into[at] = _mark(item.count, item.total, "items", path, left_out)
+            elif is_json_list(item):
+                into[at], inner = self._list_to_bound(item, path)
+            elif is_json_object(item):
+                into[at] = made = dict.fromkeys(item)
+                inner = [_Unbounded(made, key, each, f"{path}.{key}") for key, each in item.items()]
+            else:
+                into[at] = item
+            pending += reversed(inner)
+        return cast("JsonValue", bounded[0])
 
-    def _bounded_list(
-        self, items: list[JsonValue], path: str, left_out: list[str]
-    ) -> list[JsonValue]:
+    def _list_to_bound(
+        self, items: list[JsonValue], path: str
+    ) -> tuple[list[None], list[_Unbounded]]:
+        """Return a list to fill, and what of the items goes into it."""
         total = len(items)
-        places = range(total)
         if self.items is None or total <= self.items:
-            return [self._bounded(items[n], f"{path}[{n}]", left_out) for n in places]
+            made = [None] * total
+            return made, [_Unbounded(made, n, items[n], f"{path}[{n}]") for n in range(total)]
+        made = [None] * self.items
         kept = self.items - 1
-        head, tail = places[: kept - kept // 2], places[total - kept // 2 :]
-        first = [self._bounded(items[n], f"{path}[{n}]", left_out) for n in head]
-        mark = _mark(total - kept, total, "items", path, left_out)
-        return [*first, mark, *(self._bounded(items[n], f"{path}[{n}]", left_out) for n in tail)]
+        head, tail = range(kept - kept // 2), range(total - kept // 2, total)
+        first = [_Unbounded(made, n, items[n], f"{path}[{n}]") for n in head]
+        gap = _Unbounded(made, len(head), _Gap(total - kept, total), path)
+        rest = enumerate(tail, len(head) + 1)
+        return made, [
+            *first,
+            gap,
+            *(_Unbounded(made, at, items[n], f"{path}[{n}]") for at, n in rest),
+        ]
 
     def _bounded_text(self, text: str, path: str, left_out: list[str]) -> str:
         limit, total = self.characters, len(text)

@@ -10,6 +10,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Image, Opaque, Part, Text
+from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter, ResultTest
 from eventstore.providers.identifiers import tool_name
 from eventstore.providers.kept_messages import KeptMessages
@@ -251,9 +252,11 @@ def unknown_members(message: JsonObject, known: Collection[str]) -> JsonObject:
 
 def is_json_object(text: str) -> bool:
     """Return whether a text is that of a JSON object."""
+    if nests_too_deeply(text):
+        return False
     try:
         _decode_object(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 

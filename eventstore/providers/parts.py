@@ -12,6 +12,7 @@ from eventstore.domain.fingerprint import canonical
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.nesting import json_text, too_deep
 from eventstore.providers.media import MEDIA
 from eventstore.providers.model import Answer, Call, Change, Turn
 
@@ -63,8 +64,18 @@ def function_call(name: object, arguments: object) -> FunctionCall:
         if not isinstance(arguments, str):  # all JSON text has a fingerprint
             canonical(clean, arguments)
         return FunctionCall.of(clean, arguments)
-    except (TypeError, ValueError, RecursionError):  # UnhashableArguments is a ValueError
-        return FunctionCall.of(clean, as_text(repr(arguments)))
+    except (TypeError, ValueError):  # UnhashableArguments is a ValueError
+        return FunctionCall.of(clean, _raw_text(arguments))
+
+
+def _raw_text(arguments: object) -> str:
+    """Return the text of arguments that are nested too deeply, or that JSON cannot express."""
+    if too_deep(arguments) is None:
+        return as_text(repr(arguments))
+    try:
+        return json_text(arguments)
+    except (TypeError, ValueError):
+        return as_text(arguments)
 
 
 def is_call_of(made: FunctionCall, call: Call) -> bool:
@@ -374,13 +385,16 @@ def _item_text(item: JsonValue) -> str:
 def copy(value: T) -> T:
     """Return a deep copy of a JSON value."""
     copied: Any = value
-    if type(value) is dict:
-        copied = copied.copy()
-        for key, item in copied.items():
+    if type(copied) not in _NESTED:
+        return value
+    copied = copied.copy()
+    unfinished = [copied]
+    while unfinished:
+        outer = unfinished.pop()
+        for key, item in outer.items() if type(outer) is dict else enumerate(outer):
             if type(item) in _NESTED:
-                copied[key] = copy(item)
-    elif type(value) is list:
-        copied = [copy(item) if type(item) in _NESTED else item for item in copied]
+                outer[key] = inner = item.copy()
+                unfinished.append(inner)
     same: T = copied
     return same
 

@@ -8,18 +8,26 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import readable
+from eventstore.domain.nesting import MAX_LEVELS, json_text, nests_too_deeply, too_deep
+from eventstore.providers.parts import copy
 
 _encode = msgspec.json.Encoder().encode
 
 
 def plain(message: object) -> JsonValue:
-    """Return a message as plain JSON values, whatever it was made of."""
+    """Return a message as plain JSON values, whatever it was made of.
+
+    What is nested too deeply in it is text: arguments as a whole, anything else from there on.
+    """
     if is_json(message) and type(message) is dict:
         return message
     dumped = _dumped(message)
     if is_json_object(dumped):
         dumped = _with_dumped_parts(dumped)
-    return dumped if is_json(dumped) else readable(dumped)[0]
+    if is_json(dumped):
+        return dumped
+    shallow: JsonValue = readable(_with_argument_texts(dumped), _MESSAGE_LEVELS)[0]
+    return shallow
 
 
 def member(value: object, name: str) -> object:
@@ -34,17 +42,45 @@ def plain_event(event: object) -> JsonObject:
     if callable(dump):
         event = dump(mode="json", exclude_none=True, warnings=False)
     elif is_json_object(event):
-        event = msgspec.to_builtins(event)
+        event = copy(event)
     return event if is_json_object(event) else {}
 
 
 def is_json(value: object) -> TypeGuard[JsonValue]:
-    """Return whether a value is JSON as it is, or by msgspec's encoding."""
+    """Return whether messages are JSON as they are, or by msgspec's encoding, and not too deep."""
     try:
-        _encode(value)
+        return not nests_too_deeply(_encode(value), _MESSAGE_LEVELS)
     except (TypeError, ValueError, RecursionError):
         return False
-    return True
+
+
+_AROUND_LEVELS = 8
+_MESSAGE_LEVELS = MAX_LEVELS + _AROUND_LEVELS
+"""Levels of a list of messages: arguments, and what a provider has around them."""
+_ARGUMENTS = frozenset({"args", "arguments", "input", "parameters"})
+
+
+def _with_argument_texts(value: object, levels: int = _AROUND_LEVELS) -> object:
+    """Return a message in which arguments that are nested too deeply are their text."""
+    if not levels:
+        return value
+    if is_json_list(value):
+        return [_with_argument_texts(each, levels - 1) for each in value]
+    if is_json_object(value):
+        return {
+            key: _deep_text(item)
+            if key in _ARGUMENTS and too_deep(item) is not None
+            else _with_argument_texts(item, levels - 1)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _deep_text(value: object) -> object:
+    try:
+        return json_text(value)
+    except (TypeError, ValueError):
+        return value
 
 
 _HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's objects

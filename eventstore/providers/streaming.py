@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast, get_args
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers.registry import ProviderName, adapter_of
 
 _BUILT_IN: Final[tuple[str, ...]] = get_args(ProviderName)
@@ -60,6 +61,8 @@ def streamed_response(provider: str) -> StreamedResponse:
 
 def arguments_of(text: str) -> JsonValue:
     """Return the arguments that a text is; the text itself if it is not JSON."""
+    if nests_too_deeply(text):
+        return text
     try:
         arguments: JsonValue = _decode(text)
     except msgspec.DecodeError:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,30 +43,44 @@ def json_diff(before: object, after: object) -> list[JsonChange]:
     return list(_changes("$", before, after))
 
 
+class _Pair(NamedTuple):
+    path: str
+    before: object
+    after: object
+
+
 def _changes(path: str, before: object, after: object) -> Iterator[JsonChange]:
-    if is_json_object(before) and is_json_object(after):
-        for key in [*before, *(key for key in after if key not in before)]:
-            yield from _member_changes(f"{path}{_step(key)}", key, before, after)
-    elif is_json_list(before) and is_json_list(after):
-        for n in range(min(len(before), len(after))):
-            yield from _changes(f"{path}[{n}]", before[n], after[n])
-        for n in range(len(after), len(before)):
-            yield JsonChange(f"{path}[{n}]", "removed", before[n])
-        for n in range(len(before), len(after)):
-            yield JsonChange(f"{path}[{n}]", "added", None, after[n])
-    elif type(before) is not type(after) or before != after:
-        yield JsonChange(path, "changed", before, after)
+    pending: list[_Pair | JsonChange] = [_Pair(path, before, after)]
+    while pending:
+        pair = pending.pop()
+        if isinstance(pair, JsonChange):
+            yield pair
+        elif is_json_object(pair.before) and is_json_object(pair.after):
+            pending += reversed([*_members(pair.path, pair.before, pair.after)])
+        elif is_json_list(pair.before) and is_json_list(pair.after):
+            pending += reversed([*_items(pair.path, pair.before, pair.after)])
+        elif type(pair.before) is not type(pair.after) or pair.before != pair.after:
+            yield JsonChange(pair.path, "changed", pair.before, pair.after)
 
 
-def _member_changes(
-    path: str, key: str, before: JsonObject, after: JsonObject
-) -> Iterator[JsonChange]:
-    if key not in before:
-        yield JsonChange(path, "added", None, after[key])
-    elif key not in after:
-        yield JsonChange(path, "removed", before[key])
-    else:
-        yield from _changes(path, before[key], after[key])
+def _members(path: str, before: JsonObject, after: JsonObject) -> Iterator[_Pair | JsonChange]:
+    for key in [*before, *(key for key in after if key not in before)]:
+        place = f"{path}{_step(key)}"
+        if key not in before:
+            yield JsonChange(place, "added", None, after[key])
+        elif key not in after:
+            yield JsonChange(place, "removed", before[key])
+        else:
+            yield _Pair(place, before[key], after[key])
+
+
+def _items(path: str, before: list[Any], after: list[Any]) -> Iterator[_Pair | JsonChange]:
+    for n in range(min(len(before), len(after))):
+        yield _Pair(f"{path}[{n}]", before[n], after[n])
+    for n in range(len(after), len(before)):
+        yield JsonChange(f"{path}[{n}]", "removed", before[n])
+    for n in range(len(before), len(after)):
+        yield JsonChange(f"{path}[{n}]", "added", None, after[n])
 
 
 def _step(key: str) -> str:

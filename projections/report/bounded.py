@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from eventstore import Recorded
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.nesting import with_leaves
 
 MAX_CHARACTERS = 100_000
 """Characters of one text that the page holds."""
@@ -39,11 +38,5 @@ def _line(recorded: Recorded, members: Any) -> dict[str, Any]:
     return {**place, "event": members}
 
 
-def _bounded(value: Any) -> Any:
-    if isinstance(value, str):
-        return bounded_text(value)
-    if isinstance(value, list | tuple):
-        return [_bounded(each) for each in cast("Sequence[Any]", value)]
-    if is_json_object(value):
-        return {name: _bounded(each) for name, each in value.items()}
-    return value
+def _bounded(value: object) -> Any:
+    return with_leaves(value, lambda each: bounded_text(each) if isinstance(each, str) else each)

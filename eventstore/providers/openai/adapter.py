@@ -15,6 +15,7 @@ import msgspec
 from eventstore.domain.calls import FunctionCall, repeats_a_key
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
@@ -304,8 +305,8 @@ def _well_formed_calls(message: JsonObject) -> tuple[ParsedCall, ...] | None:
         if sanitized(name, _MAX_NAME) != name:
             return None
         try:
-            arguments = _decode_object(given)
-        except (ValueError, RecursionError):
+            arguments = None if nests_too_deeply(given) else _decode_object(given)
+        except ValueError:
             arguments = None
         if arguments is not None and not repeats_a_key(given, arguments):
             function = FunctionCall(name, arguments)

@@ -4,7 +4,8 @@
 2. The row of the store, the counters of the lanes, and the list of conversations are checked.
 3. Each event must be at the next position of its lane, have the next version of its conversation,
    and the digest that the chain expects (see `eventstore.storage.chain`).
-4. A call must be recorded under the fingerprint of its arguments, unless they were redacted.
+4. A call must be recorded under the fingerprint of its arguments, unless they were redacted, or an
+   older version stored more levels of them than this one reads.
 5. The index of fingerprints and the table of given ids must have no row without its event; one that
    they lack is noticed by the chain.
 
@@ -17,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eventstore.domain.codec import decode
+from eventstore.domain.codec import STORED_LEVELS, decode
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
+from eventstore.domain.nesting import nests_too_deeply
 from eventstore.errors import StoreCorrupt, UnhashableArguments
 from eventstore.storage.chain import (
     StoredRow,
@@ -185,8 +187,8 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
         return True
     if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
         return True
-    if is_redacted(payload):
-        return True
+    if is_redacted(payload) or nests_too_deeply(bytes(payload), STORED_LEVELS):
+        return True  # the arguments are gone, or are read as text
     event = decode(tag.decode(), schema, bytes(payload))
     if isinstance(event, ToolPending):
         call: FunctionCall | None = event.call

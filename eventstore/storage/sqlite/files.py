@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 
 TRUST_SECONDS = 0.001
 """How long a file that was seen in its place is taken to be there."""
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Return what the system says of a file, None if there is none.
+
+    Any other error is raised: `Path.exists` takes a file of which it cannot tell for none.
+    """
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def path_of(url: URL) -> Path | None:
@@ -105,25 +117,26 @@ class StoreFile:
         """
         path = self.path
         try:
-            if path.is_dir():
+            found = _status(path)
+            if found is not None and S_ISDIR(found.st_mode):
                 raise NotAStore(f"{path} is a folder: name a file in it")
-            if not path.parent.is_dir():
+            folder = _status(path.parent)
+            if folder is None or not S_ISDIR(folder.st_mode):
                 raise StorageError(f"the folder {path.parent} does not exist: make it")
             for rest in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
                 # SQLite would apply it to any file that takes the name.
-                if rest.exists() and not path.exists():
+                if _status(rest) is not None and _status(path) is None:
                     raise NotAStore(
                         f"{path} is missing, but {rest.name} is there with its last events: put "
                         f"the file back, or move {rest.name} away to start a new store"
                     )
-            if not path.exists():
+            if found is None:
                 return False
-            size = path.stat().st_size
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be read: {error.strerror}: see to its name and rights"
             ) from error
-        if size == 0:
+        if found.st_size == 0:
             raise NotAStore(
                 f"{path} is empty (0 bytes): it was truncated, or another program made it. "
                 "Restore it from a copy, or move it away (and its -wal file) to start a new store"

@@ -212,18 +212,6 @@ def test_a_recursion_error_of_the_reader_does_not_make_a_sound_event_unknown() -
     assert event == rejected()
 
 
-def test_a_payload_with_few_brackets_is_flat() -> None:
-    """Their number is an upper limit of how deep it is; readers can nest 100 deep."""
-    assert codec._is_flat("[{" * 50)
-    assert not codec._is_flat(b"[{" * 50 + b"{")
-
-
-def test_an_event_nested_too_deeply_is_kept_as_unknown() -> None:
-    """No reader can parse such nesting."""
-    payload = '{"call_id":"1","attempt":1,"arguments":' + "[" * 100_000 + "]" * 100_000 + "}"
-    assert codec.decode("running", 1, payload) == UnknownEvent("running", 1, payload)
-
-
 def test_is_newer_separates_newer_events_from_damaged_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import pydantic
 import pytest
 
-from eventstore.domain.jsonable import nests_deeply, readable
+from eventstore.domain.jsonable import readable
 
 
 class Name(str):
@@ -170,9 +170,9 @@ def test_a_repeated_value_is_written_each_time() -> None:
 
 
 def test_values_nested_too_deeply_become_text() -> None:
-    """Readers with a small stack could not parse them."""
+    """They become JSON text, whatever the interpreter could print."""
     deep: Any = "end"
-    for _ in range(300):
+    for _ in range(50_000):
         deep = [deep]
     plain, lossy = readable(deep)
     assert lossy
@@ -180,8 +180,8 @@ def test_values_nested_too_deeply_become_text() -> None:
     while isinstance(plain, list):
         (plain,) = plain
         depth += 1
-    assert depth == 100
-    assert plain.startswith("[[[")
+    assert depth == 200
+    assert plain == "[" * 49_800 + '"end"' + "]" * 49_800
 
 
 def test_an_integer_with_too_many_digits_is_written_in_hex() -> None:
@@ -194,22 +194,3 @@ def test_a_mock_with_every_attribute_becomes_its_repr() -> None:
     plain, lossy = readable(MagicMock(name="tool"))
     assert lossy
     assert plain.startswith("<MagicMock name='tool'")
-
-
-def test_nesting_is_measured_by_depth_not_by_brackets() -> None:
-    """Wide values are not deep, brackets in text do not count, and 100 levels are allowed."""
-
-    def nested(depth: int) -> Any:
-        value: Any = 1
-        for n in range(depth):
-            value = [value] if n % 2 else {"a": value}
-        return value
-
-    for value, deep in (
-        ([{}] * 500, False),
-        ("[" * 500, False),
-        (nested(99), False),
-        (nested(101), True),
-        ([nested(101), 1], True),
-    ):
-        assert nests_deeply(value, msgspec.json.encode(value)) is deep
