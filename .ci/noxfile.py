@@ -75,7 +75,7 @@ def quick(session: nox.Session) -> None:
 def whole(session: nox.Session) -> None:
     """Run all tests, long ones too with `TOOLLEDGER_LONG=1`: before a change lands."""
     _install(session, "test")
-    _pytest(session, "-n", "4")
+    _pytest(session, "-n", "auto")
 
 
 @nox.session
@@ -118,6 +118,13 @@ def integrations(session: nox.Session) -> None:
     """Test every agent framework in its newest version, and the pages in Chromium."""
     _install(session, "test-integrations", "test-browser")
     _pytest(session, "-n", "auto", *INTEGRATIONS)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Test what users get, as they run it: the wheel, the examples, the tutorial, benchmarks."""
+    _install(session, "test")
+    _pytest(session, "-n", "auto", "tests/release")
 
 
 @nox.session

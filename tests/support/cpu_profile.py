@@ -1,4 +1,4 @@
-"""What the tests cost, in CPU seconds by folder and kind: `pytest -n 4 -p support.cpu_profile`.
+"""What the tests cost, in CPU seconds by folder and kind: `pytest -n auto -p support.cpu_profile`.
 
 In process: the test's own process. Subprocess: what it started and waited for. Server: what it
 started and what still runs, and the servers of the whole run. Waiting: time by the clock without

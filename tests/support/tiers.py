@@ -1,7 +1,7 @@
 """The tiers of the tests: quick, whole or long; and the marks of each test.
 
-Quick: `pytest -m "not server and not slow" -n auto`, while you write code. Whole: `pytest -n 4`,
-before a change lands. Long: `TOOLLEDGER_LONG=1 pytest -n 4`, with many times as many random
+Quick: `pytest -m "not server and not slow" -n auto`, while you write code. Whole: `pytest -n auto`,
+before a change lands. Long: `TOOLLEDGER_LONG=1 pytest -n auto`, with many times as many random
 examples and torture rounds.
 """
 
