@@ -147,6 +147,7 @@ def with_leaves(value: object, change: Callable[[object], object]) -> Any:
     while unfinished:
         outer = unfinished.pop()
         for key, item in outer.items() if type(outer) is dict else enumerate(outer):
+            inner: Any
             if isinstance(item, dict):
                 outer[key] = inner = {**item}
             elif isinstance(item, list | tuple):

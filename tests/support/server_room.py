@@ -93,7 +93,7 @@ def _of_this_process(kind: type[_S]) -> _S | str:
 
 
 @functools.cache
-def _of_the_run(kind: type[_S]) -> _S | str:
+def _of_the_run(kind: type[Server]) -> Server | str:
     """Return the server of a kind, or why there is none."""
     folder = os.environ.get(ROOM)
     if folder is None or "PYTEST_XDIST_WORKER" not in os.environ:
