@@ -32,6 +32,9 @@ ROOM = "TOOLLEDGER_TEST_SERVER_ROOM"
 KINDS: tuple[type[Server], ...] = (PostgreSQL, MariaDB, MySQL)
 """The servers that tests share."""
 
+_of_the_process: dict[type[Server], Server | str] = {}
+"""What this process has got for each kind: the server, or why there is none."""
+
 _S = TypeVar("_S", bound=Server)
 
 
@@ -92,7 +95,6 @@ def _of_this_process(kind: type[_S]) -> _S | str:
     return server
 
 
-@functools.cache
 def _of_the_run(kind: type[Server]) -> Server | str:
     """Return the server of a kind, or why there is none."""
     folder = os.environ.get(ROOM)
@@ -105,7 +107,9 @@ def _of_the_run(kind: type[Server]) -> Server | str:
 
 def started(kind: type[_S]) -> _S:
     """Return the server of a kind; skip the test where there is none, or fail if it is required."""
-    server = _of_the_run(kind)
+    if kind not in _of_the_process:
+        _of_the_process[kind] = _of_the_run(kind)
+    server = _of_the_process[kind]
     if isinstance(server, kind):
         return server
     if required(kind.__name__.lower()):

@@ -89,6 +89,7 @@ SHARED = {
     "eventstore.domain.anchors",
     "eventstore.domain.credentials",
     "eventstore.domain.json_types",
+    "eventstore.domain.nesting",
     "eventstore.domain.one_line",
     "eventstore.domain.recovery",
     "eventstore.domain.times",

@@ -93,7 +93,7 @@ def render_all(events: list[Recorded]) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_what_a_model_nests_deeper_is_kept_as_its_text(
+def test_deeper_arguments_of_a_model_are_kept_as_text(
     store: EventStore, provider: ProviderName
 ) -> None:
     """The response is in the log, as it came, and every prompt after it can be made."""
@@ -136,8 +136,8 @@ def test_values_of_the_caller_are_refused_with_their_place(store: EventStore) ->
     render_all(list(chat.events()))
 
 
-def test_a_part_that_is_recorded_by_hand_is_cut_where_it_is_too_deep(store: EventStore) -> None:
-    """It came from a model, and there is no other form of it."""
+def test_a_part_recorded_by_hand_is_cut_where_it_is_too_deep(store: EventStore) -> None:
+    """Such a part came from a model, and there is no other form of it."""
     chat = store.conversation("chat")
     for native in (None, arguments(LIMIT + 1)):
         part = Opaque("openai", {"type": "new", **arguments(LIMIT + 1)})
@@ -174,7 +174,7 @@ def test_the_limit_leaves_room_for_the_caller(store: EventStore) -> None:
     dive(sys.getrecursionlimit() - used - 450)
 
 
-def test_what_an_older_version_stored_is_read_as_text(store: EventStore) -> None:
+def test_deep_values_of_an_older_version_are_read_as_text(store: EventStore) -> None:
     """The log is sound, its calls are known under their fingerprints, and prompts can be made."""
     events = [
         ToolPending(FunctionCall("f", arguments(300), "1")),

@@ -170,7 +170,7 @@ def test_a_repeated_value_is_written_each_time() -> None:
 
 
 def test_values_nested_too_deeply_become_text() -> None:
-    """They become JSON text, whatever the interpreter could print."""
+    """Deep values become JSON text, whatever the interpreter could print."""
     deep: Any = "end"
     for _ in range(50_000):
         deep = [deep]

@@ -47,12 +47,12 @@ def test_levels_are_counted_outside_of_texts(value: Any, levels: int) -> None:
 
 @given(VALUES)
 def test_json_text_is_that_of_msgspec(value: Any) -> None:
-    """Only that it has no limit."""
+    """The text is the same, without its limit."""
     assert json_text(value) == msgspec.json.encode(value).decode()
 
 
 def test_any_depth_is_measured_and_written() -> None:
-    """Also where a value stands many times at each level, or contains itself."""
+    """This holds where a value stands many times at each level, or contains itself."""
     assert json_text(nested(20_000)) == "[" * 20_000 + "1" + "]" * 20_000
     shared: Any = 1
     for _ in range(200):
@@ -68,7 +68,7 @@ def test_any_depth_is_measured_and_written() -> None:
         json_text(endless)
 
 
-def test_only_what_is_too_deep_becomes_text() -> None:
+def test_only_too_deep_values_become_text() -> None:
     """Siblings stay as they are."""
     value = {"a": [1, [2, [3]]], "b": [[4]], "c": '["'}
     made = msgspec.json.decode(with_texts(msgspec.json.encode(value), 2, 2))
