@@ -48,23 +48,32 @@ def _encode_call(event: Any) -> Encoded:
     call = event.call if type(event) is ToolPending else event.edited_call
     if call is None:
         return *codec.as_stored(event), None
-    refused: UnencodableEvent | None = None
+    stored: Any
     try:
         # Their fingerprint measures arguments that have one of their own.
         stored, payload = codec.as_stored(event, measured=getattr(call, "raw", "") is None)
     except UnencodableEvent as error:
         refused = error
-    if refused is not None:
-        _require_json(call)  # its error names the path in the arguments
-        raise refused
-    kept = stored.call if type(event) is ToolPending else stored.edited_call
+    else:
+        return stored, payload, _digest_of_stored(stored, call)
+    _require_json(call)  # its error names the path in the arguments
+    raise refused
+
+
+def _digest_of_stored(stored: Any, call: Any) -> Any:
+    """Return the digest of the call that an event is stored with, which is the one that was given.
+
+    Raises:
+        UnhashableArguments: it is another one.
+    """
+    kept = getattr(stored, "call" if type(stored) is ToolPending else "edited_call")
     try:
         is_same = kept == call
     except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
         is_same = False
     if not is_same:
         _require_json(call)
-    return stored, payload, kept.digest()
+    return kept.digest()
 
 
 def _encode_plain(event: Any) -> Encoded:

@@ -13,7 +13,7 @@ A stored event is a tag, a schema version and a JSON object. Reading is tolerant
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -135,7 +135,8 @@ def _require_levels(event: object) -> None:
         if isinstance(member, msgspec.Struct):
             members += [(f"{path}.{n}", getattr(member, n)) for n in member.__struct_fields__]
         elif type(member) is tuple:
-            members += [(f"{path}[{n}]", each) for n, each in enumerate(member)]
+            parts = cast("Any", member)
+            members += [(f"{path}[{n}]", each) for n, each in enumerate(parts)]
         elif (place := too_deep(member)) is not None:
             raise UnencodableEvent(
                 f"{type(event).__name__} cannot be written: it is nested more than {MAX_LEVELS} "

@@ -146,12 +146,13 @@ def with_leaves(value: object, change: Callable[[object], object]) -> Any:
     unfinished: list[Any] = [whole]
     while unfinished:
         outer = unfinished.pop()
-        for key, item in outer.items() if type(outer) is dict else enumerate(outer):
+        entries = cast("Any", outer.items() if isinstance(outer, dict) else enumerate(outer))
+        for key, item in entries:
             inner: Any
             if isinstance(item, dict):
-                outer[key] = inner = {**item}
+                outer[key] = inner = {**cast("Any", item)}
             elif isinstance(item, list | tuple):
-                outer[key] = inner = [*item]
+                outer[key] = inner = [*cast("Any", item)]
             else:
                 outer[key] = change(item)
                 continue

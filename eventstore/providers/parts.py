@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -391,7 +391,8 @@ def copy(value: T) -> T:
     unfinished = [copied]
     while unfinished:
         outer = unfinished.pop()
-        for key, item in outer.items() if type(outer) is dict else enumerate(outer):
+        entries = cast("Any", outer.items() if isinstance(outer, dict) else enumerate(outer))
+        for key, item in entries:
             if type(item) in _NESTED:
                 outer[key] = inner = item.copy()
                 unfinished.append(inner)
