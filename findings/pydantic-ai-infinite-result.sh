@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Guess: a tool's result reads the same to the model before and after the messages are stored as JSON
-#     and loaded again, since the adapter of pydantic-ai that stores them also loads them.
+# Guess: a tool's result that is a time reads otherwise after the messages were stored as JSON and loaded
+#     again, since it is an object before, and text after.
 # Package: pydantic-ai-slim 2.68.0
 # Date: 2026-11-27
-# Output: times, ids, decimals, bytes and tuples read the same. A float that is infinite or no number
-#     reads `null` before, and is an empty text after.
+# Output: a time reads the same, and so do decimals and tuples. What differs was not guessed: a float that
+#     is infinite or no number reads `null` before, and is an empty text after.
 #
 #     2026-01-02 00:00:00+00:00: '2026-01-02T00:00:00Z' then '2026-01-02T00:00:00Z'
 #     1.50: '1.50' then '1.50'

@@ -61,10 +61,10 @@ def _encode_call(event: Any) -> Encoded:
 
 
 def _digest_of_stored(stored: Any, call: Any) -> Any:
-    """Return the digest of the call that an event is stored with, which is the one that was given.
+    """Return the digest of an event's call as it is stored.
 
     Raises:
-        UnhashableArguments: it is another one.
+        UnhashableArguments: JSON changed the arguments that were given.
     """
     kept = getattr(stored, "call" if type(stored) is ToolPending else "edited_call")
     try:

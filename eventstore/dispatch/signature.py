@@ -29,8 +29,7 @@ from eventstore.dispatch.value_types import (
     to_json,
     value_type,
 )
-from eventstore.domain.json_types import JsonObject
-from eventstore.domain.nesting import with_leaves
+from eventstore.domain.json_types import JsonObject, with_leaves
 
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ANY = ValueType(Any, {})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeGuard
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeGuard, cast
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object: member names to JSON values."""
@@ -19,3 +20,28 @@ def is_json_object(value: object) -> TypeGuard[JsonObject]:
 def is_json_list(value: object) -> TypeGuard[list[JsonValue]]:
     """Return whether a JSON value is a list."""
     return isinstance(value, list)
+
+
+def json_members(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the members of an object by their names, or the items of a list by their places."""
+    if type(value) is dict:
+        return cast("JsonObject", value).items()
+    return enumerate(cast("list[Any]", value))
+
+
+def with_leaves(value: object, change: Callable[[object], object]) -> Any:
+    """Return a copy of JSON values in which `change` made whatever is no list and no object."""
+    whole: list[Any] = [value]
+    unfinished: list[Any] = [whole]
+    while unfinished:
+        outer = unfinished.pop()
+        for key, item in json_members(outer):
+            if isinstance(item, dict):
+                outer[key] = cast("JsonObject", item).copy()
+            elif isinstance(item, list | tuple):
+                outer[key] = [*cast("list[Any]", item)]
+            else:
+                outer[key] = change(item)
+                continue
+            unfinished.append(outer[key])
+    return whole[0]

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias, cast
 
@@ -87,7 +87,7 @@ def _is_escaped(json: bytes, place: int) -> bool:
 
 
 def too_deep(value: object, levels: int = MAX_LEVELS) -> str | None:
-    """Return the path to the first list or object below that many levels, None if there is none.
+    """Return the path to the first list or object below that many levels, or None.
 
     A value that contains itself has one.
     """
@@ -140,31 +140,11 @@ def _step(key: object) -> str:
     return f"[{key}]"
 
 
-def with_leaves(value: object, change: Callable[[object], object]) -> Any:
-    """Return a copy of JSON values in which `change` made whatever is no list and no object."""
-    whole: list[Any] = [value]
-    unfinished: list[Any] = [whole]
-    while unfinished:
-        outer = unfinished.pop()
-        entries = cast("Any", outer.items() if isinstance(outer, dict) else enumerate(outer))
-        for key, item in entries:
-            inner: Any
-            if isinstance(item, dict):
-                outer[key] = inner = {**cast("Any", item)}
-            elif isinstance(item, list | tuple):
-                outer[key] = inner = [*cast("Any", item)]
-            else:
-                outer[key] = change(item)
-                continue
-            unfinished.append(inner)
-    return whole[0]
-
-
 def json_text(value: object) -> str:
     """Return the JSON text of plain JSON values, however deep they go.
 
     Raises:
-        TypeError, ValueError: a value is none, or contains itself.
+        TypeError, ValueError: a value is not a plain JSON value, or contains itself.
     """
     written: list[bytes] = []
     pending: list[Any] = [value]

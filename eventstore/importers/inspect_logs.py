@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.domain.nesting import with_leaves
+from eventstore.domain.json_types import JsonObject, is_json_object, with_leaves
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.fingerprint import canonical
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, json_members
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import json_text, too_deep
@@ -391,8 +391,7 @@ def copy(value: T) -> T:
     unfinished = [copied]
     while unfinished:
         outer = unfinished.pop()
-        entries = cast("Any", outer.items() if isinstance(outer, dict) else enumerate(outer))
-        for key, item in entries:
+        for key, item in json_members(outer):
             if type(item) in _NESTED:
                 outer[key] = inner = item.copy()
                 unfinished.append(inner)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from eventstore import Recorded
-from eventstore.domain.nesting import with_leaves
+from eventstore.domain.json_types import with_leaves
 
 MAX_CHARACTERS = 100_000
 """Characters of one text that the page holds."""

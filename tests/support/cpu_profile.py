@@ -102,8 +102,7 @@ class Worker:
 class Table:
     """Adds up the figures, and prints them at the end."""
 
-    def __init__(self, rootpath: Path) -> None:
-        self._tests = rootpath / "tests"
+    def __init__(self) -> None:
         self._spent: defaultdict[str, list[Spent]] = defaultdict(list)
         self._by_test: defaultdict[str, float] = defaultdict(float)
         self._by_file: defaultdict[str, float] = defaultdict(float)
@@ -173,4 +172,4 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_worker or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Worker())
     if not is_worker:
-        config.pluginmanager.register(Table(config.rootpath))
+        config.pluginmanager.register(Table())

@@ -2,7 +2,8 @@
 
 1. The process that shows the results owns a server of each kind that a test asks for. It starts
    the server with the first question, and removes it when the run ends.
-2. A worker of pytest-xdist asks over a socket, and gets the server's address, or why there is none.
+2. A worker of pytest-xdist asks over a socket, and gets the server, or the reason why it is
+   missing.
 3. Each test that uses a server holds a lock, together with others. A test that changes a setting of
    the whole server (marked `alone`) holds it by itself.
 """
@@ -33,7 +34,7 @@ KINDS: tuple[type[Server], ...] = (PostgreSQL, MariaDB, MySQL)
 """The servers that tests share."""
 
 _of_the_process: dict[type[Server], Server | str] = {}
-"""What this process has got for each kind: the server, or why there is none."""
+"""The server of each kind that this process has asked for, or the reason why it is missing."""
 
 _S = TypeVar("_S", bound=Server)
 
@@ -81,7 +82,7 @@ def _shared(kind: type[Server]) -> Server | str:
 
 
 def _of_this_process(kind: type[_S]) -> _S | str:
-    """Start a server that this process owns; return it, or why there is none."""
+    """Start a server that this process owns; return it, or the reason why it is missing."""
     if sys.platform != "linux" and external(kind) is None:
         return "the tests start servers on Linux only"
     server: _S | None = None
@@ -96,7 +97,7 @@ def _of_this_process(kind: type[_S]) -> _S | str:
 
 
 def _of_the_run(kind: type[Server]) -> Server | str:
-    """Return the server of a kind, or why there is none."""
+    """Return the server of a kind, or the reason why it is missing."""
     folder = os.environ.get(ROOM)
     if folder is None or "PYTEST_XDIST_WORKER" not in os.environ:
         return _of_this_process(kind)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from support.servers import Server
 
 
-# What torture looks for is in the library, which treats MySQL as it treats MariaDB.
+# MySQL has its contract and its unit tests in every tier, and torture in the long one.
 @pytest.fixture(params=also_long(["postgresql", "mariadb"], ["mysql"]))
 def server(request: pytest.FixtureRequest) -> Server:
     """Return each server in turn."""

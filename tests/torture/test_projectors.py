@@ -16,7 +16,7 @@ from support import projected_logs as projecting
 from support import workers
 from support.projected_logs import check, check_costs, new_store, open_projector
 from support.statements import overtaken
-from support.tiers import also_long, repeated
+from support.tiers import LONG, also_long, repeated
 
 from eventstore import EventStore, StoreFull
 from projections import Projector
@@ -148,7 +148,7 @@ def test_the_log_of_a_server_is_projected_beside_itself(server: Any) -> None:
 def test_projectors_are_killed_again_and_again_while_many_write(
     tmp_path: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """Four processes write, two keep up, one rebuilds: each event is applied exactly once."""
+    """Several processes write, two keep up, one rebuilds: each event is applied exactly once."""
     if engine == "sqlite":
         url = f"sqlite:///{tmp_path}/log.db"
         EventStore.open(url).close()
@@ -159,7 +159,7 @@ def test_projectors_are_killed_again_and_again_while_many_write(
     with workers.children(
         [
             partial(workers.after_signal, partial(projecting.write, url, n, repeated(40)))
-            for n in range(4)
+            for n in range(8 if LONG else 4)
         ]
     ) as writers:
         for _, pipe in writers:
@@ -203,7 +203,7 @@ def test_concurrent_rebuilds_all_succeed(server: Any) -> None:
     """The rebuilds build one generation or several, and all tables are equal in the end."""
     url = server.database(migrated=True)
     projecting.write(url, 1, 150)
-    done = workers.at_once([partial(projecting.rebuild, url, url)] * 4)
+    done = workers.at_once([partial(projecting.rebuild, url, url)] * (6 if LONG else 4))
     assert [one for one in done if isinstance(one, Exception)] == []
     with EventStore.open(url) as store, open_projector(store) as projector:
         assert projector.catch_up() == 0

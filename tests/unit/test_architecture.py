@@ -89,7 +89,6 @@ SHARED = {
     "eventstore.domain.anchors",
     "eventstore.domain.credentials",
     "eventstore.domain.json_types",
-    "eventstore.domain.nesting",
     "eventstore.domain.one_line",
     "eventstore.domain.recovery",
     "eventstore.domain.times",

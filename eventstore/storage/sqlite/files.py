@@ -21,7 +21,7 @@ TRUST_SECONDS = 0.001
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """Return what the system says of a file, None if there is none.
+    """Return what the system says of a file, or None where it is missing.
 
     Any other error is raised: `Path.exists` takes a file of which it cannot tell for none.
     """
