@@ -148,8 +148,8 @@ class UnparsedArguments(EventStoreError, ValueError):
 class UnhashableArguments(EventStoreError, ValueError):
     """Arguments that JSON cannot express exactly, so that they have no fingerprint."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{reason} - at `{path}`: pass plain JSON values")
+    def __init__(self, path: str, reason: str, remedy: str = "pass plain JSON values") -> None:
+        super().__init__(f"{reason} - at `{path}`: {remedy}")
         self.path = path
         self.reason = reason
 

@@ -67,8 +67,8 @@ _decoders_by_class = _DecodersByClass()
 DECODERS: Decoders = _DecodersByTag()
 """(tag, schema) to the decoder of a sound payload; `decode` reads any payload."""
 
-STORED_LEVELS = MAX_LEVELS + 3
-"""Levels of a payload: a value, and what is around it, as in `{"parts":[{"data":...}]}`."""
+_LEVELS_AROUND = {"pending": 2, "approved": 2, "running": 1, "rejected": 1, "tools_offered": 1}
+_MOST_AROUND = 3  # as in {"parts":[{"data":...}]}
 _LEVEL_OF_ARGUMENTS = 3
 _encode = msgspec.json.Encoder().encode
 _ENCODING_ERRORS = (AttributeError, TypeError, ValueError, RecursionError, OverflowError)
@@ -150,10 +150,15 @@ def _unencodable(event: object, error: Exception) -> UnencodableEvent:
     )
 
 
+def stored_levels(tag: str) -> int:
+    """Return how many levels a payload has at most: those of a value, and what is around it."""
+    return MAX_LEVELS + _LEVELS_AROUND.get(tag, _MOST_AROUND)
+
+
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
-        if nests_too_deeply(payload, STORED_LEVELS):
+        if nests_too_deeply(payload, stored_levels(tag)):
             return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):
             event: Event = DECODERS[tag, schema](payload)
@@ -178,8 +183,8 @@ def _decode_deep(tag: str, schema: int, payload: str | bytes) -> Event:
     if tag in (ToolPending.tag, ToolApproved.tag):
         shallow = with_texts(json, _LEVEL_OF_ARGUMENTS, MAX_LEVELS)
     else:
-        shallow = with_texts(json, MAX_LEVELS + 1, 0)
-    if nests_too_deeply(shallow, STORED_LEVELS):  # it is not JSON
+        shallow = with_texts(json, stored_levels(tag) + 1, 0)
+    if nests_too_deeply(shallow, stored_levels(tag)):  # it is not JSON
         return UnknownEvent(tag, schema, _text(payload))
     event = decode(tag, schema, shallow)
     if type(event) is UnknownEvent:

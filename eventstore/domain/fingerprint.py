@@ -191,7 +191,8 @@ def _members(value: object) -> Iterable[tuple[str | int, object]]:
 
 
 def _nested(place: str) -> UnhashableArguments:
-    return UnhashableArguments(place, f"nested more than {MAX_LEVELS} levels deep")
+    reason = f"nested more than {MAX_LEVELS} levels deep"
+    return UnhashableArguments(place, reason, "pass values of fewer levels, or their text")
 
 
 def _describe(error: Exception) -> str:

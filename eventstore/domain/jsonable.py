@@ -37,64 +37,73 @@ class _Unread(NamedTuple):
     into: Any
     at: Any
     value: object
-    outer: tuple[int, ...]
-    """The identities of the values around it."""
+
+
+class _Read(NamedTuple):
+    """The end of what is inside a value."""
+
+    identity: int
 
 
 class _Reader:
     """The reading of one value, without recursion."""
 
-    def __init__(self, levels: int) -> None:
+    def __init__(self, levels: float) -> None:
         self.lossy = False
         self._levels = levels
-        self._unread: list[_Unread] = []
+        self._unread: list[_Unread | _Read] = []
+        self._around: set[int] = set()  # the identities of the values around the one that is read
         self._made: list[object] = []  # so that none of them takes the identity of another
 
     def read(self, value: object) -> Any:
         plain: list[Any] = [None]
-        self._unread.append(_Unread(plain, 0, value, ()))
+        self._unread.append(_Unread(plain, 0, value))
         while self._unread:
-            into, at, item, outer = self._unread.pop()
-            into[at] = self._plain(item, outer)
+            item = self._unread.pop()
+            if isinstance(item, _Read):
+                self._around.discard(item.identity)
+            else:
+                item.into[item.at] = self._plain(item.value)
         return plain[0]
 
-    def _plain(self, value: object, outer: tuple[int, ...]) -> Any:
+    def _plain(self, value: object) -> Any:
         if type(value) in _SCALARS or isinstance(value, str):
             plain, lossy = _scalar(value)
             self.lossy = self.lossy or lossy
             return plain
-        if id(value) in outer:
+        if id(value) in self._around:
             self.lossy = True
             return f"<this is inside the same {type(value).__name__}>"
-        if len(outer) >= self._levels:
+        if len(self._around) >= self._levels:
             self.lossy = True
-            return _deep_text(value)
-        outer = (*outer, id(value))
+            return json_text(_Reader(math.inf).read(value))
+        self._around.add(id(value))
+        self._unread.append(_Read(id(value)))
         if type(value) in (list, tuple):
-            return self._items(cast("Sequence[object]", value), outer)
+            return self._items(cast("Sequence[object]", value))
         if type(value) is dict:
-            return self._mapping(cast("dict[object, object]", value), outer)
+            return self._mapping(cast("dict[object, object]", value))
         self.lossy = True
-        return self._foreign(value, outer)
+        return self._foreign(value)
 
-    def _items(self, items: Sequence[object], outer: tuple[int, ...]) -> list[object]:
+    def _items(self, items: Sequence[object]) -> list[object]:
         plain: list[object] = [None] * len(items)
-        self._unread += [_Unread(plain, at, item, outer) for at, item in enumerate(items)]
+        self._unread += [_Unread(plain, at, item) for at, item in enumerate(items)]
         return plain
 
-    def _mapping(self, mapping: dict[object, object], outer: tuple[int, ...]) -> JsonObject:
+    def _mapping(self, mapping: dict[object, object]) -> JsonObject:
         plain: JsonObject = {}
         for key, item in mapping.items():
             is_text = isinstance(key, str)
-            name, renamed = _text(str.__str__(key)) if is_text else (_safe_repr(key), True)
+            name, renamed = _text(str.__str__(key)) if is_text else (safe_repr(key), True)
             while name in plain:
                 name, renamed = f"{name}'", True
             plain[name] = None
             self.lossy = self.lossy or renamed
-            self._unread.append(_Unread(plain, name, item, outer))
+            self._unread.append(_Unread(plain, name, item))
         return plain
 
-    def _foreign(self, value: object, outer: tuple[int, ...]) -> Any:
+    def _foreign(self, value: object) -> Any:
         if isinstance(value, bytes | bytearray | memoryview):
             raw = bytes(cast("bytes", value))
             try:
@@ -107,8 +116,8 @@ class _Reader:
             except Exception:  # noqa: BLE001, S112 - foreign code may raise anything; try the next
                 continue
             self._made.append(found)
-            return self._plain(found, outer)
-        return _safe_repr(value)
+            return self._plain(found)
+        return safe_repr(value)
 
 
 def _scalar(value: object) -> tuple[Any, bool]:
@@ -162,14 +171,8 @@ def _container(value: object) -> object:
     raise TypeError
 
 
-def _deep_text(value: object) -> str:
-    try:
-        return json_text(value)
-    except Exception:  # noqa: BLE001 - not plain JSON: foreign code may raise anything
-        return _safe_repr(value)
-
-
-def _safe_repr(value: object) -> str:
+def safe_repr(value: object) -> str:
+    """Return the `repr` of a value, or the name of its type where that raises."""
     try:
         return _text(repr(value))[0]
     except Exception:  # noqa: BLE001 - a foreign repr may raise anything

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -154,11 +155,15 @@ def json_text(value: object) -> str:
         if type(item) is _Written:
             written.append(item.text)
             open_containers.discard(item.closes)
-        elif type(item) in (dict, list):
+        elif type(item) in (dict, list, tuple):
             if id(item) in open_containers:
                 raise ValueError("the value contains itself")
             open_containers.add(id(item))
             pending += reversed(_pieces(item))
+        elif item is not None and type(item) not in (str, bool, int, float):
+            raise TypeError(f"{type(item).__name__} is no JSON value")
+        elif type(item) is float and not isfinite(item):
+            raise ValueError(f"{item} is no JSON number")
         else:
             written.append(_encode(item))
     return b"".join(written).decode()
@@ -170,7 +175,7 @@ class _Written(msgspec.Struct, frozen=True):
     """The identity of the container that ends here."""
 
 
-def _pieces(container: dict[str, Any] | list[Any]) -> list[Any]:
+def _pieces(container: dict[str, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
     pieces: list[Any] = []
     if isinstance(container, dict):
         for key, item in container.items():

@@ -10,7 +10,7 @@ import msgspec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.fingerprint import canonical
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, json_members
-from eventstore.domain.jsonable import readable
+from eventstore.domain.jsonable import readable, safe_repr
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import json_text, too_deep
 from eventstore.providers.media import MEDIA
@@ -65,17 +65,20 @@ def function_call(name: object, arguments: object) -> FunctionCall:
             canonical(clean, arguments)
         return FunctionCall.of(clean, arguments)
     except (TypeError, ValueError):  # UnhashableArguments is a ValueError
-        return FunctionCall.of(clean, _raw_text(arguments))
+        return FunctionCall.of(clean, raw_text(arguments))
 
 
-def _raw_text(arguments: object) -> str:
-    """Return the text of arguments that are nested too deeply, or that JSON cannot express."""
+def raw_text(arguments: object) -> str:
+    """Return the text of arguments that are nested too deeply, or that JSON cannot express.
+
+    It is never that of other arguments, which would run.
+    """
     if too_deep(arguments) is None:
-        return as_text(repr(arguments))
+        return safe_repr(arguments)
     try:
         return json_text(arguments)
-    except (TypeError, ValueError):
-        return as_text(arguments)
+    except (TypeError, ValueError, OverflowError):
+        return safe_repr(arguments)
 
 
 def is_call_of(made: FunctionCall, call: Call) -> bool:

@@ -8,8 +8,8 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import readable
-from eventstore.domain.nesting import MAX_LEVELS, json_text, nests_too_deeply, too_deep
-from eventstore.providers.parts import copy
+from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep
+from eventstore.providers.parts import copy, raw_text
 
 _encode = msgspec.json.Encoder().encode
 
@@ -68,19 +68,12 @@ def _with_argument_texts(value: object, levels: int = _AROUND_LEVELS) -> object:
         return [_with_argument_texts(each, levels - 1) for each in value]
     if is_json_object(value):
         return {
-            key: _deep_text(item)
+            key: raw_text(item)
             if key in _ARGUMENTS and too_deep(item) is not None
             else _with_argument_texts(item, levels - 1)
             for key, item in value.items()
         }
     return value
-
-
-def _deep_text(value: object) -> object:
-    try:
-        return json_text(value)
-    except (TypeError, ValueError):
-        return value
 
 
 _HOLDERS = ("content", "parts", "output")  # members that may hold an SDK's objects

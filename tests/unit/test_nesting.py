@@ -112,6 +112,21 @@ def test_deeper_arguments_of_a_model_are_kept_as_text(
     assert not list(store.verify())
 
 
+@pytest.mark.parametrize("leaf", [(1,), {1: 2}, float("nan")], ids=repr)
+@pytest.mark.parametrize("levels", [LIMIT - 1, LIMIT + 1, LIMIT + 3, 1_000])
+def test_deep_arguments_that_json_cannot_express_never_run(
+    store: EventStore, levels: int, leaf: object
+) -> None:
+    """None of them becomes the arguments of a call that could start."""
+    for _ in range(levels):
+        leaf = (leaf,)
+    block = {"type": "tool_use", "id": "c", "name": "f", "input": {"x": leaf}}
+    chat = store.conversation("chat")
+    (tool,) = chat.record({"role": "assistant", "content": [block]}, provider="anthropic")
+    assert tool.call.raw is not None
+    assert tool.call.arguments is None
+
+
 def test_values_of_the_caller_are_refused_with_their_place(store: EventStore) -> None:
     """A result is kept all the same: its tool has run."""
     chat = store.conversation("chat")
@@ -174,12 +189,13 @@ def test_the_limit_leaves_room_for_the_caller(store: EventStore) -> None:
     dive(sys.getrecursionlimit() - used - 450)
 
 
-def test_deep_values_of_an_older_version_are_read_as_text(store: EventStore) -> None:
+@pytest.mark.parametrize("levels", [LIMIT + 1, LIMIT + 2, 300])
+def test_deep_values_of_an_older_version_are_read_as_text(store: EventStore, levels: int) -> None:
     """The log is sound, its calls are known under their fingerprints, and prompts can be made."""
     events = [
-        ToolPending(FunctionCall("f", arguments(300), "1")),
-        ToolApproved("1", FunctionCall("f", arguments(301), "1")),
-        MessageAdded("user", (Opaque("openai", arguments(300)),)),
+        ToolPending(FunctionCall("f", arguments(levels), "1")),
+        ToolApproved("1", FunctionCall("f", arguments(levels + 1), "1")),
+        MessageAdded("user", (Opaque("openai", arguments(levels)),)),
     ]
     chat = store.conversation("chat")
     mark = FunctionCall("f", {"old": 1}).digest()  # stands for the one that was computed then
@@ -190,7 +206,7 @@ def test_deep_values_of_an_older_version_are_read_as_text(store: EventStore) -> 
     drafts[:2] = [replace(each, fingerprint=mark, begins=True) for each in drafts[:2]]
     store.session.storage.append([Append("chat", 0, 0, drafts, lambda _: drafts)])
     tool = current_tools(chat.events())["1"]
-    assert (tool.call.raw, tool.effective_call.raw) == (text(300), text(301))
+    assert (tool.call.raw, tool.effective_call.raw) == (text(levels), text(levels + 1))
     chat.fail("1", "no object")
     recorded = list(chat.events())
     assert [each.fingerprint for each in recorded if each.call_id] == [f"x1:{mark.hex()}"] * 3

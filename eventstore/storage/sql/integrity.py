@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eventstore.domain.codec import STORED_LEVELS, decode
+from eventstore.domain.codec import decode, stored_levels
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
 from eventstore.domain.nesting import nests_too_deeply
@@ -187,9 +187,10 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
         return True
     if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
         return True
-    if is_redacted(payload) or nests_too_deeply(bytes(payload), STORED_LEVELS):
+    name = tag.decode()
+    if is_redacted(payload) or nests_too_deeply(bytes(payload), stored_levels(name)):
         return True  # the arguments are gone, or are read as text
-    event = decode(tag.decode(), schema, bytes(payload))
+    event = decode(name, schema, bytes(payload))
     if isinstance(event, ToolPending):
         call: FunctionCall | None = event.call
     else:

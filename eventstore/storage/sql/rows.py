@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from eventstore.domain.anchors import anchor
-from eventstore.domain.codec import DECODERS, STORED_LEVELS, Decoders, decode
+from eventstore.domain.codec import DECODERS, Decoders, decode, stored_levels
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
-from eventstore.domain.nesting import nests_too_deeply
+from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.interface import Draft
 
@@ -53,7 +53,7 @@ IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
 
-_MAY_NEST = 2 * STORED_LEVELS  # characters
+_MAY_NEST = 2 * MAX_LEVELS  # characters
 
 BEFORE_ALL = -(2**31)
 """A version below all that the column's 32 bits hold, so below a damaged one, too."""
@@ -175,7 +175,7 @@ def recorded(
             event: Any
             _ = version + at  # raises TypeError where one of them is no number
             try:
-                if len(payload) > _MAY_NEST and nests_too_deeply(payload, STORED_LEVELS):
+                if len(payload) > _MAY_NEST and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
                 else:
                     event = decoders[tag, schema](payload)

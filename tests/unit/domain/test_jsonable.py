@@ -184,6 +184,20 @@ def test_values_nested_too_deeply_become_text() -> None:
     assert plain == "[" * 49_800 + '"end"' + "]" * 49_800
 
 
+def test_deep_values_of_any_kind_become_text_as_shallow_ones_do() -> None:
+    """Each leaf has the form that it has above the limit, however deep it is."""
+    leaves = [float("nan"), b"hello", {1: 2}, Point(1, 2), 1j]
+    for levels in (200, 5_000):
+        deep: Any = leaves
+        for _ in range(levels):
+            deep = (deep,)
+        plain = readable(deep)[0]
+        for _ in range(200):
+            (plain,) = plain
+        inner = msgspec.json.encode(readable(leaves)[0]).decode()
+        assert plain == "[" * (levels - 200) + inner + "]" * (levels - 200)
+
+
 def test_an_integer_with_too_many_digits_is_written_in_hex() -> None:
     """The number is the same, only its form changes."""
     assert readable(10**5000) == (hex(10**5000), True)
