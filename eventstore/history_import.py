@@ -28,11 +28,11 @@ from eventstore.domain.events import (
     MessageAdded,
     ModelResponded,
     RunStarted,
-    ToolFailed,
     ToolPending,
 )
-from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.failure import Failure
 from eventstore.domain.fingerprint import content_id
+from eventstore.domain.finish_reasons import BROKEN_OFF, why_not_whole
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
@@ -106,14 +106,6 @@ _ITEMS = (ParsedMessage, ParsedResult)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-BROKEN_OFF = Failure(
-    ErrorKind.TRANSIENT,
-    "the response broke off before its end: the call was not run",
-    code="broken_off",
-)
-"""The failure of each call in a response whose stream broke off: the model had not finished."""
-
-
 def record(  # noqa: PLR0913 - each with a default
     conversation_id: str,
     message: object,
@@ -128,15 +120,18 @@ def record(  # noqa: PLR0913 - each with a default
 ) -> Command[list[Tool]]:
     """Record one message; see `Conversation.record`.
 
-    With `broken_off` it is what came of a response whose stream broke off: the message is marked,
-    and its calls fail at once, without having run. `prices` is for its `usage`. Of a response that
-    a budget told of before its message, only what is new is stored (`recorded_responses`).
+    With `broken_off` it is what came of a response whose stream broke off: the message is marked.
+    The calls of a response that is not whole fail at once, without having run. `prices` is for its
+    `usage`. Of a response that a budget told of before its message, only what is new is stored
+    (`recorded_responses`).
     """
     if expected_version is not None:
         check_version("expected_version", expected_version)
     refuse_fragments(message)
     given = message if is_json_object(message) else [message]
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
+    if broken_off:
+        items = [_not_whole(item, BROKEN_OFF) for item in items]
     place = b""
     facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
@@ -149,7 +144,7 @@ def record(  # noqa: PLR0913 - each with a default
             to_events(items, state, look_up, provider, imported=False).events
         )
         if broken_off:
-            events = _marked_broken_off(events)
+            events = [_marked_broken_off(event) for event in events]
         said = len(events)
         events = [*events, *_not_recorded(facts, state)]
         if place:
@@ -177,11 +172,14 @@ def record_turn(
     """Record what a model said and the calls it made, as a host or framework gives them.
 
     `provider` names the form of `native`; it need not be registered. A turn with the same
-    `response_id` is stored once, and with it what the response says of itself (`responded`). Ids of
-    calls that were used before are qualified.
+    `response_id` is stored once, and with it what the response says of itself (`responded`). If
+    the response is not whole, its calls fail. Ids of calls that were used before are qualified.
     """
     place = content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES]
-    item = ParsedMessage("assistant", tuple(parts), tuple(calls))
+    why = None
+    if responded is not None:
+        why = why_not_whole(responded.provider, responded.finish_reason)
+    item = ParsedMessage("assistant", tuple(parts), tuple(calls), not_whole=why)
     known = [_event_id(place, 0)]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
@@ -254,14 +252,18 @@ def _in_whole_messages(events: Sequence[Event]) -> list[Event]:
     return whole
 
 
-def _marked_broken_off(events: Sequence[Event]) -> list[Event]:
-    """Return the events of a response that broke off: its message marked, its calls failed."""
-    marked = [
-        msgspec.structs.replace(event, broken_off=True) if type(event) is MessageAdded else event
-        for event in events
-    ]
-    calls = [event.call_id for event in events if type(event) is ToolPending]
-    return [*marked, *(ToolFailed(call_id, BROKEN_OFF) for call_id in calls)]
+def _marked_broken_off(event: Event) -> Event:
+    """Return an event of a response that broke off; its message is marked."""
+    if type(event) is not MessageAdded:
+        return event
+    return msgspec.structs.replace(event, broken_off=True)
+
+
+def _not_whole(item: ParsedItem, why: Failure | None) -> ParsedItem:
+    """Return an item of a response that is not whole: its calls fail."""
+    if why is None or not isinstance(item, ParsedMessage):
+        return item
+    return msgspec.structs.replace(item, not_whole=why)
 
 
 def record_messages(

@@ -33,6 +33,7 @@ from eventstore.domain.events import (
     ToolRunning,
     require_tool_event_tags,
 )
+from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.statuses import (
     PENDING,
     Approved,
@@ -92,11 +93,16 @@ def check_edit(before: Tool, event: ToolApproved) -> None:
 
 
 def check_startable(tool: Tool) -> None:
-    """Raise an error if the edit in force names another tool, as in a log of an older version.
+    """Raise an error if a call must never start, whatever attempt is asked for.
 
     Raises:
-        IllegalTransition: it does.
+        IllegalTransition: its response was cut off, or the edit in force names another tool, as in
+            a log of an older version.
     """
+    status = tool.status
+    if type(status) is Failed and not tool.attempts and is_of_cut_off_response(status.failure):
+        reason = f"{status.failure.message}, and never is: ask the model again"
+        raise IllegalTransition("Failed", "running", tool.id, reason)
     if tool.edit_names_other_tool:
         raise _renamed(tool, tool.effective_call.name, "running")
 

@@ -27,7 +27,6 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Failed, Pending
-from eventstore.history_import import BROKEN_OFF
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
@@ -58,9 +57,6 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "anthropic"
 """The form of the SDK's messages."""
-
-_CUT_OFF = ("max_tokens", "model_context_window_exceeded", "refusal")
-"""Reasons for which a message ended before the model was through; the SDK runs no call of it."""
 
 _RUNNABLE = (BetaFunctionTool, BetaBuiltinFunctionTool)
 _ASYNC_RUNNABLE = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -345,9 +341,7 @@ class _Turn:
         self._untaken = self.chat.record(message, PROVIDER, latency=latency)
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
-            if message.stop_reason in _CUT_OFF:
-                self.chat.fail(tool.id, BROKEN_OFF)
-            elif tool.call.name not in names:
+            if tool.call.name not in names and isinstance(tool.status, Pending):
                 text = f"there is no tool {tool.call.name!r}"
                 self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
         return list(self._untaken)

@@ -19,22 +19,20 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.dispatch import AsyncDispatcher, Dispatcher, Toolbox
+from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.messages import Text
-from eventstore.domain.statuses import Pending
-from eventstore.history_import import BROKEN_OFF
+from eventstore.domain.statuses import Failed, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import RecordedCalls, awaited_chat, blocking_chat
 from eventstore.responses.streams import recording
 
 try:
     from openai import AsyncOpenAI, OpenAI
-    from openai.types.chat import ChatCompletion, ChatCompletionChunk
-    from openai.types.responses import Response, ResponseIncompleteEvent
 except ImportError as error:
     raise missing_extra("openai", error) from error
 
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
 
 _Provider = Literal["openai", "openai-responses"]
-
-_CUT_OFF: Final = ("length", "content_filter")
-"""Finish reasons of a message that ended before the model was through."""
 
 
 class Ledger:
@@ -140,14 +135,12 @@ class RecordedRunner:
                 with recording(
                     answer, loop.chat, loop.provider, requested_at=requested_at
                 ) as stream:
-                    for chunk in stream:
-                        loop.look_at(chunk)
-                        yield chunk
+                    yield from stream
                 calls = stream.tools
             else:
                 calls = loop.record(answer, time.monotonic() - requested_at)
                 yield answer
-            if not calls or loop.ended_early(calls) or _wait(self._dispatcher.dispatch(calls)):
+            if not calls or _ended_early(calls) or _wait(self._dispatcher.dispatch(calls)):
                 return
 
     def until_done(self) -> str | None:
@@ -181,16 +174,13 @@ class AsyncRecordedRunner:
                     answer, self._chat, loop.provider, requested_at=requested_at
                 ) as stream:
                     async for chunk in stream:
-                        loop.look_at(chunk)
                         yield chunk
                 calls = stream.tools
             else:
                 latency = time.monotonic() - requested_at
                 calls = await call(partial(loop.record, answer, latency))
                 yield answer
-            if not calls or await call(partial(loop.ended_early, calls)):
-                return
-            if _wait(await self._dispatcher.dispatch(calls)):
+            if not calls or _ended_early(calls) or _wait(await self._dispatcher.dispatch(calls)):
                 return
 
     async def until_done(self) -> str | None:
@@ -223,7 +213,6 @@ class _Loop:
         if self.streams and provider == "openai":
             self._params.setdefault("stream_options", {"include_usage": True})
         self._calls = RecordedCalls(self.chat, provider)
-        self._cut_off = False
 
     def begins_with_prompt(self) -> bool:
         """Return whether there is something to say before the model is asked."""
@@ -235,25 +224,11 @@ class _Loop:
 
     def request(self) -> JsonObject:
         """Return the next request: the conversation so far, and the host's own parameters."""
-        self._cut_off = False
         return {**self._calls.request(self.provider), **self._params}
 
     def record(self, answer: object, latency: float) -> list[Tool]:
         """Record a response and its calls, before any of them runs."""
-        self.look_at(answer)
         return self.chat.record(answer, self.provider, latency=latency)
-
-    def look_at(self, part: object) -> None:
-        """Notice whether a response, or a chunk of one, says that it was cut off."""
-        self._cut_off = self._cut_off or _is_cut_off(part)
-
-    def ended_early(self, calls: Iterable[Tool]) -> bool:
-        """Return whether the response was cut off; its calls fail."""
-        if self._cut_off:
-            for tool in calls:
-                if isinstance(tool.status, Pending):
-                    self.chat.fail(tool.id, BROKEN_OFF)
-        return self._cut_off
 
     def last_words(self) -> str | None:
         """Return the text of the last response; None if a call of it waits for a decision."""
@@ -269,12 +244,10 @@ def _wait(calls: Iterable[Tool]) -> bool:
     return any(isinstance(tool.status, Pending) for tool in calls)
 
 
-def _is_cut_off(part: object) -> bool:
-    if isinstance(part, Response):
-        return part.status == "incomplete"
-    if isinstance(part, ChatCompletion | ChatCompletionChunk):
-        return any(choice.finish_reason in _CUT_OFF for choice in part.choices)
-    return isinstance(part, ResponseIncompleteEvent)
+def _ended_early(calls: Iterable[Tool]) -> bool:
+    """Return whether the response was cut off: its calls have failed."""
+    failed = (tool.status for tool in calls if isinstance(tool.status, Failed))
+    return any(is_of_cut_off_response(status.failure) for status in failed)
 
 
 def _create(client: OpenAI | AsyncOpenAI, provider: _Provider) -> Any:

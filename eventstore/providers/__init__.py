@@ -8,6 +8,7 @@ A provider is an adapter and a rule book: `register` adds one that is not built 
 
 from __future__ import annotations
 
+from eventstore.domain.finish_reasons import register_finish_reason
 from eventstore.domain.messages import ROLES
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter
 from eventstore.providers.call_count import has_all_results
@@ -78,6 +79,7 @@ __all__ = [
     "plain_text",
     "references_server_call",
     "register",
+    "register_finish_reason",
     "render",
     "request_of",
     "shown_text",

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.failure import Failure
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Part, Text
 
@@ -57,6 +58,8 @@ class ParsedMessage(msgspec.Struct, frozen=True, gc=False):
     """It continues the assistant's message right before it, where there is one."""
     result_count: int = 0
     """How many items before it are results of the same message; `native` has None for each."""
+    not_whole: Failure | None = None
+    """Why none of its calls may run: its response was cut off, or broke off."""
 
 
 class ParsedResult(msgspec.Struct, frozen=True, gc=False):

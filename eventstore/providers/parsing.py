@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from eventstore.domain.failure import Failure
+from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -16,6 +18,7 @@ from eventstore.providers.detection import MESSAGE_PLACE, is_foreign, listed, re
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.parts import as_text
 from eventstore.providers.registry import adapter_of, list_key
+from eventstore.providers.response_facts import finish_reason_of
 from eventstore.providers.sdk_objects import is_json, plain
 
 _FRAME: Final = frozenset(
@@ -105,7 +108,26 @@ def _in_place(
         spoken = (place for item, place in zip(items, places, strict=True) if not _is_silent(item))
         for place in sorted({*range(len(messages))}.difference(spoken), reverse=True):
             _keep_as_text(messages[place], place, items, places)
+    _mark_not_whole(items, places, messages, name)
     return items, places
+
+
+def _mark_not_whole(
+    items: list[ParsedItem], places: Sequence[int], messages: Sequence[Any], name: str
+) -> None:
+    """Mark the items with calls whose response is not whole, as the response says, or one of them.
+
+    See `eventstore.domain.finish_reasons`.
+    """
+    why: dict[int, Failure | None] = {}
+    for item, place in zip(items, places, strict=True):
+        if isinstance(item, ParsedMessage) and item.calls:
+            if place not in why:
+                why[place] = why_not_whole(name, finish_reason_of(messages[place], name))
+            why[place] = why[place] or item.not_whole
+    for number, (item, place) in enumerate(zip(items, places, strict=True)):
+        if isinstance(item, ParsedMessage) and item.calls and why[place] != item.not_whole:
+            items[number] = msgspec.structs.replace(item, not_whole=why[place])
 
 
 def _is_silent(item: ParsedItem) -> bool:

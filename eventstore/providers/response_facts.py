@@ -55,6 +55,11 @@ def model_responded(
     )
 
 
+def finish_reason_of(response: object, provider: str) -> str | None:
+    """Return why a response, or a message of one, ended, as its provider says; None if not said."""
+    return _text(response, adapter_of(provider).response_members.finish_reason)
+
+
 def stated_facts(
     response: object,
     provider: AnyProvider,
@@ -98,6 +103,8 @@ def _text(response: object, paths: tuple[Path, ...]) -> str | None:
     for path in paths:
         for value in found(response, path):
             text = value.value if isinstance(value, Enum) else value
+            if isinstance(value, Enum) and not isinstance(text, str):
+                text = value.name  # the older SDK of Gemini numbers them
             if isinstance(text, str):
                 return text
     return None

@@ -8,7 +8,8 @@ A result answers, in this order:
    a failure; turns later the model has read the failure, and both are kept);
 4. the first later call with its id (the result was logged too early).
 
-An equal repeat is left out. A result that answers no call is kept as a message of role `tool`.
+An equal repeat is left out. A call without a result whose response is not whole (`finish_reasons`)
+fails. A result that answers no call is kept as a message of role `tool`.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def to_events(
         else:
             writer.result(number, item)
     writer.place_early()
+    writer.fail_unanswered()
     return Conversion(writer.events, writer.findings)
 
 
@@ -170,6 +172,7 @@ class _Writer:
         self._index = state.index  # the next call's place in the turn
         self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
+        self._not_whole: list[tuple[int, str, Failure]] = []
         self._early: list[tuple[int, ParsedResult]] = []
         self._placed: list[_Slot | None] = []  # by the results up to here
         self._window = _Window()
@@ -216,8 +219,11 @@ class _Writer:
         elif item.parts or piece:
             events.append(self._added(item, self._turn))
         for call in item.calls:
-            events.append(self._pending(number, self._index, call))
+            asked = self._pending(number, self._index, call)
+            events.append(asked)
             self._index += 1
+            if item.not_whole is not None:
+                self._not_whole.append((number, asked.call_id, item.not_whole))
 
     def _added(
         self, item: ParsedMessage, turn: int | None, results: tuple[str, ...] = ()
@@ -384,6 +390,15 @@ class _Writer:
             else:
                 self._found(number, _ORPHAN, item.id)
                 self.events[number].append(self._orphan(item, item.id))
+
+    def fail_unanswered(self) -> None:
+        """Fail the calls without a result whose response is not whole: none of them may run."""
+        unanswered = {
+            slot.id for slots in self._open.values() for slot in slots if slot.text is None
+        }
+        for number, call_id, why in self._not_whole:
+            if call_id in unanswered:
+                self.events[number].append(ToolFailed(call_id, why))
 
     def _orphan(self, item: ParsedResult, call_id: str | None) -> MessageAdded:
         parts = (*((Text(item.text),) if item.text else ()), *self._shown(item))

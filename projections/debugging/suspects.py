@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from eventstore import RunEnded
+from eventstore.domain.finish_reasons import Ending, ending_of
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
@@ -141,30 +142,13 @@ _CREATES = re.compile(r"(?:create|add|insert|new|copy|duplicate|fork)(?:$|[_.A-Z
 """Tools whose result has an id of its own."""
 _MIN_FILE_LINES = 3
 """Lines of JSON that breaks off which are a part of a file, as a tool was asked for."""
-_CUT_OFF = frozenset(
-    (
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "model_length",
-        "model_context_window_exceeded",
-        "error_limit",
-    )
-)
-"""The finish reasons, in lower case, of a response that is too long."""
-_WITHHELD = frozenset(
-    (
-        "content_filter",
-        "content_filtered",
-        "safety",
-        "recitation",
-        "prohibited_content",
-        "refusal",
-        "guardrail_intervened",
-        "error_toxic",
-    )
-)
-"""The finish reasons, in lower case, of a response that was held back."""
+_ENDINGS: dict[Ending, tuple[str, str]] = {
+    "truncated": ("truncated", "cut off"),
+    "withheld": ("refused", "withheld"),
+    "malformed": ("truncated", "malformed"),
+    "broken": ("truncated", "ended by an error"),
+}
+"""The kind of cause, and its words, of a response that is not whole."""
 
 _MIN_RUN, _LONG_RUN, _LONGER_RUN = 3, 5, 10
 
@@ -318,10 +302,10 @@ class Suspects:
         """Yield the responses that are not whole."""
         last = self._facts.responses[-1][0] if self._facts.responses else 0
         for version, response in self._facts.responses:
-            reason = (response.finish_reason or "").lower()
-            if reason not in _CUT_OFF | _WITHHELD:
+            ending = _ENDINGS.get(ending_of(response.provider, response.finish_reason))
+            if ending is None:
                 continue
-            kind, what = ("truncated", "cut off") if reason in _CUT_OFF else ("refused", "withheld")
+            kind, what = ending
             tokens = f" after {response.usage.output_tokens:,} tokens" if response.usage else ""
             text = f"the model's response was {what}{tokens} ({response.finish_reason})"
             weight = 76 if version == last else 38 + self._recency(version)

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
@@ -287,11 +288,20 @@ def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
 
 
 def _call(item: JsonObject) -> ParsedMessage:
-    call_id = item.get("call_id")
+    call_id, status = item.get("call_id"), item.get("status")
+    finish_reason = status if isinstance(status, str) else None
     call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
     given = call_id if isinstance(call_id, str) and call_id else None
     made = (ParsedCall(given, call),)
-    return ParsedMessage("assistant", (), made, [item], _is_well_formed(item), is_continuation=True)
+    return ParsedMessage(
+        "assistant",
+        (),
+        made,
+        [item],
+        _is_well_formed(item),
+        is_continuation=True,
+        not_whole=why_not_whole("openai-responses", finish_reason),
+    )
 
 
 def _message_item(item: JsonObject) -> Iterator[ParsedMessage]:
