@@ -49,7 +49,7 @@ from eventstore.providers.model import (
 )
 from eventstore.providers.parsing import parse, parse_own
 from eventstore.providers.registry import known_provider, list_key
-from eventstore.providers.response_facts import stated_facts
+from eventstore.providers.response_facts import finish_reason_of, stated_facts
 from eventstore.providers.responses import refuse_fragments, response_place
 from eventstore.providers.sdk_objects import plain
 from eventstore.providers.to_events import Finding, to_events
@@ -332,10 +332,19 @@ class Import:
 
     def extend(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
-        given = map(_plain, listed(messages, list_key(self._provider)))
+        given = map(self._plain, listed(messages, list_key(self._provider)))
         for batch in self._judged(self._batches(given)):
             self._append(batch)
         return self.done
+
+    def _plain(self, message: Any) -> Any:
+        """Return a message as JSON; a response that is not whole keeps what says so."""
+        if isinstance(message, _ITEMS):
+            return message
+        reason = finish_reason_of(message, self._provider)
+        if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
+            return message.model_dump(mode="json", exclude_none=True)
+        return plain(message)
 
     def _batches(self, messages: Iterable[Any]) -> Iterator[list[Any]]:
         batch: list[Any] = []
@@ -527,10 +536,6 @@ class _Tail(msgspec.Struct):
 def _makes_calls(batch: Iterable[_Message]) -> bool:
     items = (item for message in batch for item in message.items)
     return any(isinstance(item, ParsedMessage) and item.calls for item in items)
-
-
-def _plain(message: object) -> Any:
-    return message if isinstance(message, _ITEMS) else plain(message)
 
 
 def _encodable(item: ParsedItem) -> ParsedItem:

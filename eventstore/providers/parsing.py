@@ -43,7 +43,8 @@ def parse(
     result, as the provider wrote it, is a failure; by default, the member `is_error` says so.
     `is_rejection` returns whether a person refused the call. No message raises an error.
     """
-    return _parsed(_plain_list(messages, name), name, is_error, is_rejection)
+    given = [*listed(messages, list_key(name))]
+    return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)
 
 
 def parse_own(
@@ -58,24 +59,22 @@ def parse_own(
     Raises:
         ValueError: the calls, or results, are in another provider's form.
     """
-    given = _plain_list(messages, name)
-    items = _parsed(given, name, is_error, is_rejection)
-    refuse_foreign(given, items, name, place)
+    given = [*listed(messages, list_key(name))]
+    taken = [plain(message) for message in given]
+    items = _parsed(given, taken, name, is_error, is_rejection)
+    refuse_foreign(taken, items, name, place)
     return items
 
 
 def _parsed(
-    given: list[JsonValue],
+    given: list[object],
+    taken: list[JsonValue],
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
 ) -> list[ParsedItem]:
-    messages = iter(given)
+    messages = iter(taken)
     return _in_place(given, messages, messages, name, is_error, is_rejection)[0]
-
-
-def _plain_list(messages: object, name: str) -> list[JsonValue]:
-    return [plain(message) for message in listed(messages, list_key(name))]
 
 
 def parse_in_place(

@@ -137,6 +137,18 @@ def test_the_same_holds_for_a_stream_and_for_the_turn_of_a_framework(chat: Conve
     assert_never_runs(other, "content_filter")
 
 
+def test_an_sdk_s_own_response_is_read_as_its_json_is(chat: Conversation) -> None:
+    """Of it, only the message is stored: the reason stands beside it."""
+    types = pytest.importorskip("openai.types.chat")
+    told = {"created": 1, "model": "m", "object": "chat.completion"}
+    whole = types.ChatCompletion.model_validate(response("openai", "length") | told)
+    chat.record(whole)
+    assert_never_runs(chat, "length")
+    other = Conversation(chat.session, "imported")
+    other.import_messages([whole], "openai")
+    assert_never_runs(other, "length")
+
+
 def test_one_item_that_is_incomplete_cuts_off_its_response(chat: Conversation) -> None:
     """Items of OpenAI Responses have a status of their own, and may come without their response."""
     items = [
