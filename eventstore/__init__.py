@@ -73,6 +73,8 @@ from eventstore.errors import (
     UnhashableArguments,
     UnknownCall,
     UnparsedArguments,
+    UsageUnknown,
+    UsageUnknownWarning,
     VersionConflict,
 )
 from eventstore.store import EventStore
@@ -267,6 +269,8 @@ __all__ = [
     "UsageLimitBreach",
     "UsageLimitExceeded",
     "UsageLimits",
+    "UsageUnknown",
+    "UsageUnknownWarning",
     "VersionConflict",
     "Violation",
     "classify",

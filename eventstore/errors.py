@@ -145,6 +145,28 @@ class UnparsedArguments(EventStoreError, ValueError):
         self.raw = raw
 
 
+class UsageUnknown(EventStoreError):
+    """A limit on tokens or cost cannot be kept: a response does not say what it counts.
+
+    `axis` is the limit's, `version` that of the response.
+    """
+
+    def __init__(self, what: str, axis: str, version: int) -> None:
+        remedy = (
+            "tell it with after_response(..., cost=...), or open the store with prices="
+            if axis == "cost"
+            else "ask for them (OpenAI's streams name them with "
+            'stream_options={"include_usage": True})'
+        )
+        super().__init__(f"{what}: {remedy}; UsageLimits(unknown='warn') goes on without")
+        self.axis = axis
+        self.version = version
+
+
+class UsageUnknownWarning(UserWarning):
+    """A limit on tokens or cost counts without a response; see `UsageLimits.unknown`."""
+
+
 class UnhashableArguments(EventStoreError, ValueError):
     """Arguments that JSON cannot express exactly, so that they have no fingerprint."""
 

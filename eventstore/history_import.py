@@ -28,16 +28,17 @@ from eventstore.domain.events import (
     MessageAdded,
     ModelResponded,
     RunStarted,
+    ToolFailed,
     ToolPending,
 )
 from eventstore.domain.failure import Failure
 from eventstore.domain.fingerprint import content_id
-from eventstore.domain.finish_reasons import BROKEN_OFF, why_not_whole
+from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
-from eventstore.domain.recorded_responses import completion
-from eventstore.errors import ImportConflict
+from eventstore.domain.recorded_responses import completion, tokens_agree, told_after
+from eventstore.errors import ImportConflict, VersionConflict
 from eventstore.providers.compaction import compact
 from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
 from eventstore.providers.model import (
@@ -132,32 +133,75 @@ def record(  # noqa: PLR0913 - each with a default
     items = [compact(i, provider) for i in parse_own(given, provider, None, None, "the message")]
     if broken_off:
         items = [_not_whole(item, BROKEN_OFF) for item in items]
-    place = b""
     facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
-    ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
+    if broken_off and usage and facts is None:  # it was made all the same, and counts
+        facts = ModelResponded(known_provider(provider))
     if event_ids is None and (items or facts):  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]
-    known = [_event_id(place, 0)] if place else ids
+        if place:
+            told = _ToldResponse(conversation_id, items, provider, facts, broken_off, place)
+            told.expected_version = expected_version
+            return Command(conversation_id, told.decide, told.result, exclusive=True)
+    ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
+    said = _Said(conversation_id, items, provider, facts, broken_off)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        events = _in_whole_messages(
-            to_events(items, state, look_up, provider, imported=False).events
-        )
-        if broken_off:
-            events = [_marked_broken_off(event) for event in events]
-        said = len(events)
-        events = [*events, *_not_recorded(facts, state)]
-        if place:
-            return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
+        events = said.events(state, look_up)
         if event_ids is None:
             return events
-        event_ids_as_bytes(ids, said)
-        return IdentifiedEvents(events, [*ids, *map(_id_of_facts, ids[: len(events) - said])])
+        return IdentifiedEvents(events, _ids_with_added(events, ids))
 
     def result(done: PendingAppend) -> list[Tool]:
-        return _recorded_tools(done, conversation_id, known, place)
+        return _recorded_tools(done, conversation_id, ids, b"")
 
-    return Command(conversation_id, decide, result, expected_version, known, exclusive=True)
+    return Command(conversation_id, decide, result, expected_version, ids, exclusive=True)
+
+
+class _Said(msgspec.Struct):
+    """A message that is to be recorded, and what its response says of itself."""
+
+    conversation_id: str
+    items: Sequence[ParsedItem]
+    provider: str
+    facts: ModelResponded | None
+    broken_off: bool
+
+    def events(self, state: ConversationState, look_up: LookUp) -> list[Event]:
+        """Return the events of the message."""
+        made = to_events(self.items, state, look_up, self.provider, imported=False).events
+        events = _in_whole_messages(made)
+        if self.broken_off:
+            events = [_marked_broken_off(event) for event in events]
+        return [*events, *_not_recorded(self.facts, state)]
+
+
+class _ToldResponse(_Said):
+    """A response with an id. It is stored once, if it is told again with nothing said between.
+
+    Its events are stored under ids that name it and its place: so it is known when it comes again.
+    """
+
+    place: bytes
+    expected_version: int | None = None
+    turn: int | None = None
+    """The turn of the response, if the log has it."""
+
+    def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        """Return the events to store; none if the log has them."""
+        self.turn = state.turn if _is_told_again(state, self.place, self.facts) else None
+        if self.turn is not None:
+            return ()
+        if self.expected_version not in (None, state.version):
+            raise VersionConflict(self.expected_version or 0, state.version)
+        events = self.events(state, look_up)
+        here = _place_at(self.place, state.version)
+        return IdentifiedEvents(events, [_event_id(here, n) for n in range(len(events))])
+
+    def result(self, done: PendingAppend) -> list[Tool]:
+        """Return the calls of the response; as they stand now, if it was recorded before."""
+        if self.turn is None:
+            return done.tools()
+        return [tool for tool in done.look_up().values() if tool.turn == self.turn]
 
 
 def record_turn(
@@ -207,15 +251,52 @@ def _not_recorded(
         return ()
     waiting = state.waiting_response(facts)
     if waiting is None:
-        return (facts,)
+        last = state.last_response
+        return (told_after(last and last[1], facts),)
     version, earlier = waiting
     new = completion(earlier, facts, version)
     return () if new is None else (new,)
 
 
-def _id_of_facts(message_id: bytes) -> bytes:
-    """Return the id of what a response says of itself, where the caller named the message's."""
-    return _marked(content_id(b"responded", message_id)[:_PLACE_BYTES]) + bytes(16 - _PLACE_BYTES)
+def _is_told_again(state: ConversationState, place: bytes, facts: ModelResponded | None) -> bool:
+    """Return whether a response is the last one of the conversation, told again."""
+    if state.origin is None:
+        return False
+    version, given = state.origin
+    event_id = bytes.fromhex(given) if isinstance(given, str) else given
+    # Older versions stored a response under its place alone.
+    known = (_event_id(place, 0), _event_id(_place_at(place, version - 1), 0))
+    if event_id not in known or not state.may_be_told_again():
+        return False
+    last = state.last_of_turn
+    return last is None or facts is None or tokens_agree(last, facts)
+
+
+def _place_at(place: bytes, version: int) -> bytes:
+    """Return the place of a response that follows a version of its conversation."""
+    return content_id(place, version.to_bytes(8, "big"))[:_PLACE_BYTES]
+
+
+def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[bytes]:
+    """Return the ids of events, where the caller named those of the message and its calls.
+
+    What a response says of itself, and that a call did not run, are stored beside them.
+    """
+    added = [_is_added(event) for event in events]
+    event_ids_as_bytes(given, len(events) - sum(added))
+    rest = iter(given)
+    return [
+        _event_id(content_id(given[0], number.to_bytes(8, "big"))[:_PLACE_BYTES], 0)
+        if is_added
+        else next(rest)
+        for number, is_added in enumerate(added)
+    ]
+
+
+def _is_added(event: Event) -> bool:
+    if type(event) is ToolFailed:
+        return is_of_cut_off_response(event.failure)
+    return type(event) is ModelResponded
 
 
 def _recorded_tools(

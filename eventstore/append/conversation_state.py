@@ -25,16 +25,28 @@ from eventstore.domain.events import (
     MessageAdded,
     ModelResponded,
     Recorded,
+    RunStarted,
     ToolApproved,
+    ToolCompleted,
     ToolEvent,
+    ToolFailed,
     ToolPending,
     ToolRunning,
     UnknownEvent,
+    UsageLimitBreach,
 )
 from eventstore.domain.fingerprint import parse, render
+from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.lifecycle import check_edit, evolve
-from eventstore.domain.recorded_responses import response_key, says_the_same
-from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
+from eventstore.domain.recorded_responses import could_be_one
+from eventstore.domain.statuses import (
+    Approved,
+    Completed,
+    Failed,
+    Rejected,
+    Running,
+    ToolStatus,
+)
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
     EventStoreError,
@@ -93,13 +105,17 @@ class ConversationState:
 
     __slots__ = (
         "as_of",
+        "breached",
         "conversation_id",
         "index",
         "known",
         "last_response",
+        "moved_on",
         "newest",
         "open",
+        "origin",
         "response_waits",
+        "retried",
         "settled_uncommitted",
         "turn",
         "turn_has_response",
@@ -127,6 +143,14 @@ class ConversationState:
         """Whether that came before its turn, so that the turn is still to be recorded."""
         self.turn_has_response = False
         """Whether no later response can be the last turn's."""
+        self.origin: tuple[int, str | bytes] | None = None
+        """Version and event id of the first event of the last response or turn."""
+        self.moved_on = False
+        """Whether a message came since the last response or turn."""
+        self.retried: set[str] = set()
+        """Calls of the last turn that have failed, and whose next attempt is announced."""
+        self.breached: set[str] = set()
+        """The axes of the usage limits that are breached in this run."""
         self.settled_uncommitted: dict[str, Tool] = {}
         """Calls settled by the transaction that goes on: the log does not show them yet."""
         self.unreadable: tuple[int, UnknownEvent] | None = None
@@ -139,6 +163,8 @@ class ConversationState:
         other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
         other.last_response, other.response_waits = self.last_response, self.response_waits
         other.turn_has_response, other.newest = self.turn_has_response, self.newest
+        other.origin, other.moved_on = self.origin, self.moved_on
+        other.retried, other.breached = self.retried.copy(), self.breached.copy()
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable = self.unreadable
         return other
@@ -163,7 +189,7 @@ class ConversationState:
                 self._evolve(recorded)
             elif type(event) is UnknownEvent:
                 self._note_unreadable(recorded.version, event)
-            self._follow_turn(event, recorded.version)
+            self._follow(event, recorded.version, recorded.event_id)
 
     def _evolve(self, recorded: Recorded) -> None:
         event: Any = recorded.event
@@ -195,10 +221,12 @@ class ConversationState:
         """Take in events that were just stored."""
         for call_id, entry in staged.tools.items():
             self._keep(call_id, entry)
-        for number, event in enumerate(staged.events, version - len(staged.events) + 1):
+        first = version - len(staged.events) + 1
+        stored = zip(staged.events, staged.drafts, strict=True)
+        for number, (event, draft) in enumerate(stored, first):
             if type(event) is UnknownEvent:
                 self._note_unreadable(number, event)
-            self._follow_turn(event, number)
+            self._follow(event, number, draft.event_id)
         if staged.drafts:  # they have one time
             self.newest = max(self.newest, staged.drafts[0].recorded_at)
         self.version = version
@@ -220,6 +248,23 @@ class ConversationState:
         if self.unreadable is None and event.problem is not None:
             self.unreadable = version, event
 
+    def _follow(self, event: Event, version: int, event_id: str | bytes) -> None:
+        """Take in what an event says of turns, responses and limits."""
+        turn, last = self.turn, self.last_response
+        self._follow_turn(event, version)
+        if self.turn > turn or (self.last_response is not last and self.response_waits):
+            self.origin = version, event_id
+            self.retried.clear()
+        kind = type(event)
+        if kind is ToolFailed and event.delay is not None:
+            self.retried.add(event.call_id)
+        elif kind is ToolRunning or kind is ToolCompleted:
+            self.retried.discard(event.call_id)
+        elif kind is UsageLimitBreach:
+            self.breached.add(event.axis)
+        elif kind is RunStarted:
+            self.breached.clear()
+
     # turns: the place of calls and assistant messages
 
     def _follow_turn(self, event: Event, version: int) -> None:
@@ -238,13 +283,16 @@ class ConversationState:
             self._follow_response(event, version)
         else:
             self.turn_is_open = False
+            self.moved_on = self.moved_on or type(event) is MessageAdded
 
     def _begin_turn(self, turn: int) -> None:
         if turn > self.turn:
+            self.moved_on = False
             self.turn_has_response, self.response_waits = self.response_waits, False
 
     def _follow_response(self, event: ModelResponded, version: int) -> None:
         if event.completes is None:
+            self.moved_on = False
             self.last_response = version, event
             self.response_waits = self.turn_has_response or not self.turn_is_open
             self.turn_has_response = True
@@ -255,13 +303,31 @@ class ConversationState:
     def waiting_response(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
         """Return the response whose turn is about to be recorded, if it waits for its turn.
 
-        One with an id is known by it, one without by what it says.
+        See `recorded_responses`.
         """
-        if self.last_response is None or not self.response_waits:
+        last = self.last_response
+        if last is None or not self.response_waits or self.moved_on:
             return None
-        last, key = self.last_response[1], response_key(responded)
-        is_same = key == response_key(last) and (key or says_the_same(last, responded))
-        return self.last_response if is_same else None
+        return last if could_be_one(last[1], responded) else None
+
+    @property
+    def last_of_turn(self) -> ModelResponded | None:
+        """The response that waits for its turn, or that of the last turn."""
+        is_there = self.response_waits or self.turn_has_response
+        return self.last_response[1] if is_there and self.last_response is not None else None
+
+    def may_be_told_again(self) -> bool:
+        """Return whether the last response is still the last word: nobody has answered it.
+
+        A call that failed because its response is not whole is no answer, nor is an attempt that
+        is to be repeated.
+        """
+        if self.moved_on:
+            return False
+        if self.response_waits or not self.index:
+            return True
+        calls = (entry.tool for entry in self.open.values() if entry.tool.turn == self.turn)
+        return any(tool.id in self.retried or _is_unanswered(tool.status) for tool in calls)
 
     def next_turn(self) -> tuple[int, int]:
         """Return turn and index for a call without a turn: in the open turn, or in a new one."""
@@ -432,6 +498,10 @@ def detached_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Any:
         return event
     settled = type(tools[event.call_id].tool.status) in _SETTLED
     return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)
+
+
+def _is_unanswered(status: ToolStatus) -> bool:
+    return type(status) is not Failed or is_of_cut_off_response(status.failure)
 
 
 def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> EventStoreError:

@@ -229,9 +229,10 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     the provider does not say. `latency` is the time from the request to its whole response, in
     microseconds. The messages and calls of the response are events of their own.
 
-    A response is counted once, by its provider and id. With `completes`, the version of the first
-    event of the same response, it is no response of its own: it adds what was not known then, such
-    as the cost, and has nothing that was.
+    A response that is told again is counted once; see `recorded_responses`. With `completes`, the
+    version of the first event of the same response, it is no response of its own: it adds what was
+    not known then, such as the cost, and has nothing that was. With `is_another` it is a response
+    of its own, though the one before it has the same id and says the same.
     """
 
     tag: ClassVar[str] = "model_responded"
@@ -243,6 +244,7 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage | None = None
     latency: int | None = None
     completes: int | None = None
+    is_another: bool = False
 
     def completed_by(self, new: ModelResponded) -> ModelResponded:
         """Return the response with what a later event adds to it."""

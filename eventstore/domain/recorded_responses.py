@@ -1,40 +1,59 @@
 """Which `ModelResponded` events are of the same response, and what a later one adds. Pure.
 
 A response may be told of twice: by `record`, with its message, and by a budget, with its cost.
+Servers repeat ids: a counter to 999, one id for a session, the seconds of a clock. So an id alone
+does not name a response.
 
-1. Two events with the same provider and response id are of the same response. Of events without
-   an id nothing is said here: the caller that records the second one has to know.
-2. The response is counted once, where it was recorded first.
-3. What was not known then is appended as an event that completes the first one (`completes`). The
+1. Two tellings are of one response if they have the same provider and id, do not differ in their
+   tokens, and nothing was said between them: no end of the last open call, no message, no other
+   response. Otherwise the model may have been asked again.
+2. Of those without an id, all that the response says has to be equal, and the caller that records
+   the second one has to know.
+3. The response is counted once, where it was recorded first.
+4. What was not known then is appended as an event that completes the first one (`completes`). The
    event has nothing that was known before, so that a fold may add it to what it has.
-4. What was known stays: a second cost, or a second latency, changes nothing.
+5. What was known stays: a second cost, or a second latency, changes nothing.
+6. Another response that could be taken for the one before it is stored with `is_another`.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.usage import Usage
 
-if TYPE_CHECKING:
-    from eventstore.domain.events import Recorded
-
 
 def response_key(responded: ModelResponded) -> tuple[str | None, str] | None:
-    """Return what names a response, its provider and id; None if it has no id."""
+    """Return what its provider names a response by, and the provider; None if it has no id."""
     given = responded.response_id
     return None if given is None else (responded.provider, given)
 
 
-def says_the_same(one: ModelResponded, other: ModelResponded) -> bool:
-    """Return whether two events could be of one response: both its words and its tokens agree.
+def is_told_again(one: ModelResponded, other: ModelResponded) -> bool:
+    """Return whether two events that have an id are of one response, with nothing between them.
 
     Cost and latency are not compared: the caller tells them, and not the response.
     """
-    return _of_the_response(one) == _of_the_response(other)
+    key = response_key(one)
+    return key is not None and key == response_key(other) and tokens_agree(one, other)
+
+
+def could_be_one(one: ModelResponded, other: ModelResponded) -> bool:
+    """Return whether two events are of one response, if nothing was said between them.
+
+    Without an id both their words and their tokens are equal.
+    """
+    if response_key(one) is None:
+        return _of_the_response(one) == _of_the_response(other)
+    return is_told_again(one, other)
+
+
+def told_after(last: ModelResponded | None, responded: ModelResponded) -> ModelResponded:
+    """Return a response that is known not to be the `last` one, marked if it could be."""
+    if last is None or not is_told_again(last, responded):
+        return responded
+    return msgspec.structs.replace(responded, is_another=True)
 
 
 def completion(
@@ -60,51 +79,27 @@ def completion(
     )
 
 
-class RecordedResponses:
-    """The responses of one conversation that have an id, with all that the log knows of each.
-
-    Those without an id are in `unnamed` until `forget_unnamed`, the latest last.
-    """
-
-    def __init__(self) -> None:
-        self.unnamed: list[tuple[int, ModelResponded]] = []
-        self._named: dict[tuple[str | None, str], tuple[int, ModelResponded]] = {}
-
-    def take(self, recorded: Recorded) -> None:
-        """Take in the next event."""
-        event = recorded.event
-        if type(event) is not ModelResponded:
-            return
-        key = response_key(event)
-        if key is None:
-            if event.completes is None:
-                self.unnamed.append((recorded.version, event))
-        elif (known := self._named.get(key)) is None:
-            self._named[key] = recorded.version, event
-        elif event.completes is not None:
-            self._named[key] = known[0], known[1].completed_by(event)
-
-    def find(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
-        """Return the version of a response that the log has, and what is known of it."""
-        key = response_key(responded)
-        if key is not None:
-            return self._named.get(key)
-        alike = (found for found in reversed(self.unnamed) if says_the_same(found[1], responded))
-        return next(alike, None)
-
-    def forget_unnamed(self) -> None:
-        """Let no later response be one of those without an id that came so far."""
-        self.unnamed.clear()
-
-
 def _new_cost(earlier: Usage, later: Usage | None) -> Usage | None:
     if later is None or later.cost is None or earlier.cost is not None:
         return None
     return Usage(cost=later.cost)
 
 
-def _of_the_response(responded: ModelResponded) -> ModelResponded:
+def tokens_agree(one: ModelResponded, other: ModelResponded) -> bool:
+    """Return whether the tokens of two events are the same, where both name them."""
+    ones, others = _tokens(one), _tokens(other)
+    return ones is None or others is None or ones == others
+
+
+def _tokens(responded: ModelResponded) -> Usage | None:
+    """Return the tokens of a response; None where it names none."""
     usage = responded.usage
-    if usage is not None:
-        usage = msgspec.structs.replace(usage, cost=None)
-    return msgspec.structs.replace(responded, usage=usage, latency=None, completes=None)
+    if usage is None or not usage.total_tokens:
+        return None
+    return msgspec.structs.replace(usage, cost=None)
+
+
+def _of_the_response(responded: ModelResponded) -> ModelResponded:
+    return msgspec.structs.replace(
+        responded, usage=_tokens(responded), latency=None, completes=None, is_another=False
+    )

@@ -1,41 +1,84 @@
 """Usage limits: how much a run has used, and whether it may use more. Pure.
 
 1. `RunUsage` is a fold over the log. A run begins with `RunStarted`, or else with the first event.
-2. A response is counted once, by its id, and what is told of it later is added. A call is counted
-   when the model asks for it.
+2. A response is counted once, and what is told of it later is added. A call is counted when the
+   model asks for it.
 3. `UsageLimits.breach` compares the two. It sees no clock: the time is passed to it.
+4. What is not known cannot be compared. `UsageLimits.unknown_usages` names the responses that a
+   limit on tokens or cost counts without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from eventstore.domain.events import (
+    MessageAdded,
     ModelResponded,
     Recorded,
     RunStarted,
     ToolPending,
     UsageLimitBreach,
 )
+from eventstore.domain.response_turns import ResponseTurns
 from eventstore.domain.usage import Usage
 
 _MICROSECONDS = 1_000_000
+_CHOICES = ("raise", "warn", "ignore")
+AXES = (
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "tool_calls",
+    "cost",
+    "seconds",
+)
+"""What a limit may be set on."""
+
+
+_TOKENS = ("input_tokens", "output_tokens", "total_tokens")
+
+
+class UnknownUsage(msgspec.Struct, frozen=True):
+    """A response of which a limit on `axis` does not know what it counts.
+
+    `version` is that of its event. With `broke_off`, its stream ended before it could say so.
+    """
+
+    axis: str
+    version: int
+    model: str | None = None
+    broke_off: bool = False
+
+    def __str__(self) -> str:
+        """Say which limit cannot be kept, and why."""
+        why = "names no tokens" if self.axis in _TOKENS else "has no known cost"
+        if self.broke_off:
+            why = "broke off before it named its tokens"
+        of_model = "" if self.model is None else f" of {self.model}"
+        response = f"the response{of_model} at version {self.version}"
+        return f"the limit of {self.axis} cannot be kept: {response} {why}"
 
 
 class RunUsage:
     """What the last run of a conversation has used.
 
     `usage` is the sum of all its responses, `started_at` in microseconds since 1970 UTC (None
-    before the first event), `breaches` those that were recorded.
+    before the first event), `breaches` those that were recorded. The responses whose tokens or cost
+    are not known, by their versions, are `unknown_tokens` and `unknown_costs`; `broken_off` has the
+    versions of those whose stream broke off.
     """
 
     def __init__(self) -> None:
         self.started_at: int | None = None
+        self._turns = ResponseTurns()
+        self._breaks_off = False
         self._start()
 
     def _start(self) -> None:
@@ -44,7 +87,9 @@ class RunUsage:
         self.tool_calls = 0
         self.usage = Usage()
         self.breaches: list[UsageLimitBreach] = []
-        self._responses: set[tuple[str | None, str]] = set()
+        self.unknown_tokens: dict[int, ModelResponded] = {}
+        self.unknown_costs: dict[int, ModelResponded] = {}
+        self.broken_off: set[int] = set()
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in the events of one conversation, in their order."""
@@ -58,15 +103,14 @@ class RunUsage:
             case RunStarted():
                 self._start()
                 self.started_at = recorded.recorded_at
-            case ModelResponded(completes=int(), usage=usage):
-                self.usage += usage or Usage()
-            case ModelResponded() as responded if not self.has_response(responded):
-                self.requests += 1
-                self.usage += responded.usage or Usage()
-                if responded.response_id is not None:
-                    self._responses.add((responded.provider, responded.response_id))
-            case ToolPending(imported=False):
-                self.tool_calls += 1
+            case ModelResponded() as responded:
+                self._add_response(recorded.version, responded)
+            case ToolPending() as asked:
+                self._turns.follow(asked)
+                self.tool_calls += not asked.imported
+            case MessageAdded() as said:
+                self._turns.follow(said)
+                self._breaks_off = said.broken_off
             case UsageLimitBreach() as breach:
                 self.breaches.append(breach)
             case _:
@@ -74,10 +118,34 @@ class RunUsage:
         if self.started_at is None:
             self.started_at = recorded.recorded_at
 
-    def has_response(self, responded: ModelResponded) -> bool:
-        """Return whether the run has the response already, by its provider and id."""
-        given = responded.response_id
-        return given is not None and (responded.provider, given) in self._responses
+    def _add_response(self, version: int, responded: ModelResponded) -> None:
+        if responded.completes is None:
+            if self._turns.knows(responded):
+                return
+            self._turns.add_response(responded, version)
+            self.requests += 1
+            self._note_unknown(version, responded)
+            if self._breaks_off:
+                self.broken_off.add(version)
+            self._breaks_off = False
+        else:
+            self._turns.complete(responded)
+            self._note_known(responded.completes, responded.usage or Usage())
+        self.usage += responded.usage or Usage()
+
+    def _note_unknown(self, version: int, responded: ModelResponded) -> None:
+        """Keep a response that does not say its tokens, or whose cost nobody knows."""
+        usage = responded.usage or Usage()
+        if not usage.total_tokens:
+            self.unknown_tokens[version] = responded
+        if usage.cost is None:
+            self.unknown_costs[version] = responded
+
+    def _note_known(self, version: int, usage: Usage) -> None:
+        if usage.total_tokens:
+            self.unknown_tokens.pop(version, None)
+        if usage.cost is not None:
+            self.unknown_costs.pop(version, None)
 
     def seconds(self, now: int) -> Decimal:
         """Return the seconds since the run began; `now` is in microseconds since 1970 UTC."""
@@ -90,6 +158,10 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
     `requests` to the model, `tool_calls` that it may ask for, tokens of prompts (`input_tokens`),
     answers (`output_tokens`) and both (`total_tokens`), `cost` in the currency of the usages, and
     `seconds` since the run began. A value that is reached is allowed, one beyond it is a breach.
+
+    A limit on tokens or cost cannot be kept where a response names no tokens, or has no known cost.
+    `unknown` says what happens then: "raise" `UsageUnknown`, "warn" with a `UsageUnknownWarning`,
+    or "ignore" it. Of a stream that broke off nobody can know it: with "raise" that is a warning.
     """
 
     requests: int | None = None
@@ -99,10 +171,13 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: int | None = None
     cost: Decimal | None = None
     seconds: float | None = None
+    unknown: Literal["raise", "warn", "ignore"] = "raise"
 
     def __post_init__(self) -> None:
         """Refuse limits that are not numbers; a cost may be given as any number."""
-        for axis in self.__struct_fields__:
+        if self.unknown not in _CHOICES:
+            raise ValueError(f"unknown is {self.unknown!r}: pass one of {', '.join(_CHOICES)}")
+        for axis in AXES:
             limit: object = getattr(self, axis)
             if limit is None:
                 continue
@@ -124,6 +199,17 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
             if limit is not None and observed > (most := Decimal(str(limit))):
                 return UsageLimitBreach(axis, most, observed)
         return None
+
+    def unknown_usages(self, used: RunUsage) -> list[UnknownUsage]:
+        """Return the responses of the run that a limit on tokens or cost counts without."""
+        tokens = next((axis for axis in _TOKENS if getattr(self, axis) is not None), None)
+        found = [] if tokens is None else [(tokens, each) for each in used.unknown_tokens.items()]
+        if self.cost is not None:
+            found += [("cost", each) for each in used.unknown_costs.items()]
+        return [
+            UnknownUsage(axis, version, responded.model, version in used.broken_off)
+            for axis, (version, responded) in found
+        ]
 
     def _observed(
         self, used: RunUsage, now: int, *, requesting: bool

@@ -7,79 +7,181 @@
         budget.after_response(response, "openai")
 
 What is used is read from the log, so that a limit holds across restarts and processes. A breach is
-recorded, once per axis and run, and raised.
+recorded, once per axis and run, and raised. What a limit cannot know is told, too: see
+`UsageLimits.unknown`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
+from eventstore.append.commands import Command
+from eventstore.append.pending_append import PendingAppend
 from eventstore.clock import system_clock
 from eventstore.domain.agent_errors import UsageLimitExceeded
 from eventstore.domain.codec import encode
-from eventstore.domain.events import UsageLimitBreach
-from eventstore.domain.recorded_responses import RecordedResponses, completion
+from eventstore.domain.events import ModelResponded, UsageLimitBreach
+from eventstore.domain.recorded_responses import (
+    completion,
+    could_be_one,
+    response_key,
+    told_after,
+)
+from eventstore.errors import UsageUnknown, UsageUnknownWarning
 from eventstore.policies.prices import priced
 from eventstore.policies.usage_limits import RunUsage, UsageLimits
 from eventstore.providers.response_facts import model_responded
 
 if TYPE_CHECKING:
     from decimal import Decimal
-    from uuid import UUID
 
     from eventstore.aio.conversation import AsyncConversation
+    from eventstore.append.conversation_state import ConversationState
+    from eventstore.append.tool_fold import LookUp
     from eventstore.conversation import Conversation
-    from eventstore.domain.events import ModelResponded, Recorded
+    from eventstore.domain.events import Event, Recorded
     from eventstore.providers.registry import AnyProvider
 
 
 class _Meter:
-    """What a run has used so far, and what is to be recorded of it."""
+    """What a run has used so far, and what is to be recorded of it.
 
-    def __init__(self, limits: UsageLimits, clock: Callable[[], int]) -> None:
+    A response that it is told of may be recorded already:
+
+    1. It is one that was recorded since the request before, and not told of since. So `record` and
+       `after_response` may both tell of it, in any order, also for several requests at a time.
+    2. It was recorded before the meter began, and is the last word of the conversation: another
+       process told of it, and stopped. That cannot be said of one without an id, once a request
+       was made.
+    """
+
+    def __init__(self, conversation_id: str, limits: UsageLimits, clock: Callable[[], int]) -> None:
         self.limits = limits
         self.used = RunUsage()
         self.version = 0
+        self._conversation_id = conversation_id
         self._clock = clock
-        self._responses = RecordedResponses()
+        self._is_new = True
+        self._recent: dict[int, ModelResponded] = {}
+        self._told: set[tuple[str | None, str]] = set()
+        self._told_since_request: set[tuple[str | None, str]] = set()
+        self._has_asked = False
+        self._warned: set[tuple[str, int]] = set()
 
     def take(self, recorded: Recorded) -> None:
         """Take in the next event."""
         self.used.apply(recorded)
-        self._responses.take(recorded)
         self.version = recorded.version
+        event = recorded.event
+        if type(event) is not ModelResponded or self._is_new:
+            return
+        if event.completes is None:
+            self._recent[recorded.version] = event
+        elif event.completes in self._recent:
+            earlier = self._recent[event.completes]
+            self._recent[event.completes] = earlier.completed_by(event)
+
+    def is_read(self) -> None:
+        """Take in that the log was read to its end."""
+        self._is_new = False
 
     def next_request(self) -> None:
         """Take in that a request follows: an equal response that comes then is another one."""
-        self._responses.forget_unnamed()
+        self._forget(self._told_since_request)
+        self._told_since_request = set()
+        self._has_asked = True
 
-    def to_record(self, responded: ModelResponded) -> ModelResponded | None:
-        """Return what the log does not have of a response: all, what is new, or None."""
-        known = self._responses.find(responded)
-        if known is None:
-            return responded
-        version, earlier = known
-        return completion(earlier, responded, version)
+    def telling(self, responded: ModelResponded) -> Command[None]:
+        """Return the append of what the log does not have of a response."""
+        key = response_key(responded)
+        may_be_last = not self._has_asked if key is None else key not in self._told
+        if key is not None:
+            self._told.add(key)
+            self._told_since_request.add(key)
+        found = self._found(responded)
+        if found is not None:
+            return self._completing(*found, responded)
 
-    def breach(self, *, requesting: bool) -> UsageLimitBreach | None:
-        """Return the limit that is breached, or None."""
-        return self.limits.breach(self.used, self._clock(), requesting=requesting)
+        def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+            last = state.last_response
+            if last is None:
+                return (responded,)
+            version, event = last
+            if may_be_last and state.may_be_told_again() and could_be_one(event, responded):
+                new = completion(event, responded, version)
+                return () if new is None else (new,)
+            return (told_after(event, responded),)
 
-    def is_recorded(self, breach: UsageLimitBreach) -> bool:
-        """Return whether a breach of its axis is in the log of this run."""
-        return any(breach.axis == recorded.axis for recorded in self.used.breaches)
+        return Command(self._conversation_id, decide, _nothing)
 
+    def _completing(
+        self, version: int, earlier: ModelResponded, responded: ModelResponded
+    ) -> Command[None]:
+        """Return the append of what is new of a response, once for all processes that add it."""
+        new = completion(earlier, responded, version)
+        if new is None:
+            return Command(self._conversation_id, lambda _, __: (), _nothing)
+        name = f"{self._conversation_id}\n{encode(new).decode()}"
+        ids = [uuid5(NAMESPACE_URL, name).bytes]
+        return Command(
+            self._conversation_id, lambda _, __: (new,), _nothing, None, ids, exclusive=True
+        )
 
-def _ids_of(new: ModelResponded, conversation_id: str) -> list[UUID] | None:
-    """Return the id under which something new is stored once, also by processes at the same time.
+    def is_told(self) -> None:
+        """Take in that a response was told of: an equal one without an id is another one."""
+        self._forget(())
+        self._has_asked = True
 
-    A whole response has none: it is counted once, by its own id.
-    """
-    if new.completes is None:
+    def check(self, *, requesting: bool) -> UsageLimitBreach | None:
+        """Return the limit that is breached, or None.
+
+        Raises:
+            UsageUnknown: a limit cannot be kept.
+        """
+        breach = self.limits.breach(self.used, self._clock(), requesting=requesting)
+        if breach is None and self.limits.unknown != "ignore":
+            self._tell_unknown()
+        return breach
+
+    def recording(self, breach: UsageLimitBreach) -> Command[None]:
+        """Return the append of a breach, unless one of its axis is in the log of this run."""
+
+        def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
+            return () if breach.axis in state.breached else (breach,)
+
+        return Command(self._conversation_id, decide, _nothing)
+
+    def _found(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
+        """Return the version of a response that was recorded since the request before."""
+        for version, event in reversed(self._recent.items()):
+            if could_be_one(event, responded):
+                return version, event
         return None
-    return [uuid5(NAMESPACE_URL, f"{conversation_id}\n{encode(new).decode()}")]
+
+    def _forget(self, keys: Collection[tuple[str | None, str]]) -> None:
+        """Forget the recent responses that have one of these keys, or none."""
+        self._recent = {
+            version: event
+            for version, event in self._recent.items()
+            if (key := response_key(event)) is not None and key not in keys
+        }
+
+    def _tell_unknown(self) -> None:
+        """Tell of the responses that a limit counts without, each once where that is a warning."""
+        for unknown in self.limits.unknown_usages(self.used):
+            if self.limits.unknown == "raise" and not unknown.broke_off:
+                raise UsageUnknown(str(unknown), unknown.axis, unknown.version)
+            place = unknown.axis, unknown.version
+            if place not in self._warned:
+                self._warned.add(place)
+                warnings.warn(str(unknown), UsageUnknownWarning, stacklevel=5)
+
+
+def _nothing(_: PendingAppend) -> None:
+    """Return nothing: the meter reads the log."""
 
 
 class UsageBudget:
@@ -96,13 +198,14 @@ class UsageBudget:
         clock: Callable[[], int] = system_clock,
     ) -> None:
         self._chat = chat
-        self._meter = _Meter(limits, clock)
+        self._meter = _Meter(chat.id, limits, clock)
 
     @property
     def used(self) -> RunUsage:
         """What the run has used, by the log of this moment."""
         for recorded in self._chat.events(after=self._meter.version):
             self._meter.take(recorded)
+        self._meter.is_read()
         return self._meter.used
 
     def before_request(self) -> None:
@@ -110,7 +213,10 @@ class UsageBudget:
 
         Raises:
             UsageLimitExceeded: the request would go beyond a limit; do not make it.
+            UsageUnknown: a limit cannot be kept, because a response does not say what it counts.
         """
+        _ = self.used
+        self._meter.next_request()
         self._check(requesting=True)
 
     def after_response(
@@ -128,25 +234,25 @@ class UsageBudget:
         it. A response that is recorded already, as by `Conversation.record`, is not counted again:
         only what was not known of it is stored, such as its cost (`ModelResponded.completes`).
 
-        One without an id is taken for the one that was recorded since `before_request`, or since
-        the response before it, if they say the same.
+        One that says the same as one before `before_request` is another response, whatever its id.
+        One without an id is taken for the one that was recorded since then, or since the response
+        before it.
 
         Raises:
             UsageLimitExceeded: the run is beyond a limit; the response is recorded.
+            UsageUnknown: a limit cannot be kept; the response is recorded.
         """
         stated = model_responded(response, provider, latency=latency, cost=cost)
         responded = priced(stated, self._chat.session.prices)
         _ = self.used
-        if (new := self._meter.to_record(responded)) is not None:
-            self._chat.append(new, event_ids=_ids_of(new, self._chat.id))
+        self._chat.session.run(self._meter.telling(responded))
+        _ = self.used
+        self._meter.is_told()
         self._check(requesting=False)
 
     def _check(self, *, requesting: bool) -> None:
-        _ = self.used
-        self._meter.next_request()
-        if breach := self._meter.breach(requesting=requesting):
-            if not self._meter.is_recorded(breach):
-                self._chat.append(breach)
+        if breach := self._meter.check(requesting=requesting):
+            self._chat.session.run(self._meter.recording(breach))
             raise UsageLimitExceeded(breach)
 
 
@@ -161,16 +267,19 @@ class AsyncUsageBudget:
         clock: Callable[[], int] = system_clock,
     ) -> None:
         self._chat = chat
-        self._meter = _Meter(limits, clock)
+        self._meter = _Meter(chat.id, limits, clock)
 
     async def used(self) -> RunUsage:
         """Return what the run has used, by the log of this moment."""
         async for recorded in self._chat.events(after=self._meter.version):
             self._meter.take(recorded)
+        self._meter.is_read()
         return self._meter.used
 
     async def before_request(self) -> None:
         """Check the limits; see `UsageBudget.before_request`."""
+        await self.used()
+        self._meter.next_request()
         await self._check(requesting=True)
 
     async def after_response(
@@ -185,14 +294,12 @@ class AsyncUsageBudget:
         stated = model_responded(response, provider, latency=latency, cost=cost)
         responded = priced(stated, self._chat.session.blocking.prices)
         await self.used()
-        if (new := self._meter.to_record(responded)) is not None:
-            await self._chat.append(new, event_ids=_ids_of(new, self._chat.id))
+        await self._chat.session.run(self._meter.telling(responded))
+        await self.used()
+        self._meter.is_told()
         await self._check(requesting=False)
 
     async def _check(self, *, requesting: bool) -> None:
-        await self.used()
-        self._meter.next_request()
-        if breach := self._meter.breach(requesting=requesting):
-            if not self._meter.is_recorded(breach):
-                await self._chat.append(breach)
+        if breach := self._meter.check(requesting=requesting):
+            await self._chat.session.run(self._meter.recording(breach))
             raise UsageLimitExceeded(breach)

@@ -29,6 +29,7 @@ from eventstore import (
     Usage,
     UsageLimitBreach,
 )
+from eventstore.domain.response_turns import ResponseTurns
 from projections.debugging.error_results import error_text
 from projections.projection import fingerprint_of
 
@@ -102,6 +103,7 @@ class LogFacts:
         self.assistant_messages: list[int] = []
         self.messages: list[tuple[int, str]] = []
         self.responses: list[tuple[int, ModelResponded]] = []
+        self._turns = ResponseTurns()
         self.breaches: list[tuple[int, UsageLimitBreach]] = []
         self.started: list[Recorded] = []
         self.ended: Recorded | None = None
@@ -126,6 +128,7 @@ class LogFacts:
 
     def _message(self, recorded: Recorded, event: MessageAdded) -> None:
         version, role = recorded.version, event.role
+        self._turns.follow(event)
         if role == "tool":
             self._stray(version, event)
             return
@@ -147,8 +150,11 @@ class LogFacts:
 
     def _responded(self, recorded: Recorded, event: ModelResponded) -> None:
         if event.completes is None:
-            self.responses.append((recorded.version, event))
+            if not self._turns.knows(event):
+                self._turns.add_response(event, recorded.version)
+                self.responses.append((recorded.version, event))
             return
+        self._turns.complete(event)
         for place in reversed(range(len(self.responses))):
             version, response = self.responses[place]
             if version == event.completes:
@@ -167,6 +173,7 @@ class LogFacts:
 
     def _pending(self, recorded: Recorded, event: ToolPending) -> None:
         call = event.call
+        self._turns.follow(event)
         if call.id and call.id not in self.calls:
             self.calls[call.id] = CallFacts(
                 call.id,

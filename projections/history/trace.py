@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventstore import HookAnswer, ModelResponded, ToolsOffered
+from eventstore.domain.response_turns import ResponseTurns
 from projections.history.entries import Entry
-from projections.response_turns import ResponseTurns
 
 
 class Trace:
@@ -52,6 +52,8 @@ class Trace:
         if event.completes is not None:
             if (whole := self._response_turns.complete(event)) is not None:
                 self.responses[whole[0]] = whole[1]
+            return
+        if self._response_turns.knows(event):
             return
         turn = self._response_turns.add_response(event, version)
         if turn is not None:

@@ -249,7 +249,7 @@ turns = _state_table(
 """The last turn of each conversation, for the response that may follow."""
 
 responses = _state_table("responses", ("key",), _hash("key"))
-"""The responses that were counted and have an id."""
+"""The ids of responses that older versions counted. Nothing is added; a rebuild removes them."""
 
 FRAMEWORK_TABLES = (checkpoints, parked)
 """The tables that every projection has rows in. Without its checkpoint no worker adds any."""

@@ -2,17 +2,17 @@
 
 1. Memory counts the responses since the last commit alone. A commit adds these counts to the rows.
 2. A conversation's last turn has a row, because its response may follow in a later batch.
-3. A response that has an id leaves a row, by which it is known when it comes again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from eventstore import ModelResponded, Recorded
+from eventstore import Recorded
+from eventstore.domain.response_turns import ResponseTurns
 from projections.projector import schema
 from projections.projector.checkpoint import Totals
 from projections.projector.conversations_table import StoredConversation
@@ -20,15 +20,9 @@ from projections.projector.queries import Row, insert_rows, select_keys, select_
 from projections.projector.schema import key_of, storable
 from projections.projector.statistics_rows import StoredDurations, encode_text
 from projections.projector.table_projection import ProjectedLane
-from projections.response_turns import ResponseTurns
 from projections.statistics.durations import Durations
 from projections.statistics.usage import UsageReport, UsageStatistics, usage_report
-from projections.statistics.usage_counters import (
-    ConversationUsage,
-    ResponseId,
-    UsageCounter,
-    id_of,
-)
+from projections.statistics.usage_counters import ConversationUsage, UsageCounter
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -43,11 +37,10 @@ Place: TypeAlias = tuple[str, str]
 class StoredTurn(ConversationUsage, gc=False):
     """The last turn of a conversation, and its responses since the last commit.
 
-    `row` is the body of its row, `stored` are those of the known responses that have a row.
+    `row` is the body of its row.
     """
 
     row: str | None = None
-    stored: set[ResponseId] = msgspec.field(default_factory=set[ResponseId])
 
 
 class _TurnBody(msgspec.Struct, gc=False, omit_defaults=True):
@@ -80,7 +73,8 @@ class StoredUsage(UsageStatistics):
         conversations: dict[str, StoredConversation],
         events: Sequence[Recorded],
     ) -> None:
-        """Load the last turns of the conversations, and the responses that come again."""
+        """Load the last turns of the conversations."""
+        del events
         older: dict[int, StoredTurn] = {}
         for name in conversations.keys() - self._turns.keys():
             conversation = conversations[name]
@@ -88,8 +82,7 @@ class StoredUsage(UsageStatistics):
             self._turns[name] = turn
             if conversation.is_stored:
                 older[conversation.number] = turn
-        wanted = self._wanted(conversations, events)
-        if not older and not wanted:
+        if not older:
             return
         columns = ("conversation", "body")
         with lane.reading() as connection:
@@ -97,28 +90,6 @@ class StoredUsage(UsageStatistics):
                 connection, schema.turns, columns, lane.key, "conversation", older
             ):
                 _load_turn(older[number], body)
-            for (key,) in select_keys(
-                connection, schema.responses, ("key",), lane.key, "key", wanted
-            ):
-                turn, response_id = wanted[bytes(key)]
-                turn.known.add(response_id)
-                turn.stored.add(response_id)
-
-    def _wanted(
-        self, conversations: Mapping[str, StoredConversation], events: Iterable[Recorded]
-    ) -> dict[bytes, tuple[StoredTurn, ResponseId]]:
-        """Return the responses that may be stored, by their keys."""
-        wanted: dict[bytes, tuple[StoredTurn, ResponseId]] = {}
-        responded = [recorded for recorded in events if type(recorded.event) is ModelResponded]
-        for recorded in responded:
-            event: Any = recorded.event
-            name = recorded.conversation_id
-            turn, response_id = self._turns[name], id_of(event)
-            # All responses of a conversation that has no row yet are in memory.
-            is_in_memory = not conversations[name].is_stored or response_id in turn.known
-            if response_id is not None and not is_in_memory:
-                wanted[_key(name, response_id)] = turn, response_id
-        return wanted
 
     # storing
 
@@ -132,7 +103,6 @@ class StoredUsage(UsageStatistics):
         self._breaches.clear()
         self._store_counters(connection, lane.key, changed)
         self._store_turns(connection, lane.key, changed)
-        self._store_responses(connection, lane.key, changed)
 
     def _store_counters(
         self, connection: Connection, at: Row, changed: Iterable[StoredConversation]
@@ -184,22 +154,6 @@ class StoredUsage(UsageStatistics):
                 turn.row = body
         insert_rows(connection, schema.turns, new)
         update_rows(connection, schema.turns, others)
-
-    def _store_responses(
-        self, connection: Connection, at: Row, changed: Iterable[StoredConversation]
-    ) -> None:
-        new: list[Row] = []
-        for conversation in changed:
-            turn = self._turns[conversation.id]
-            new += [at | {"key": _key(conversation.id, one)} for one in turn.known - turn.stored]
-            turn.known.clear()
-            turn.stored.clear()
-        insert_rows(connection, schema.responses, new)
-
-
-def _key(conversation_id: str, response_id: ResponseId) -> bytes:
-    provider, number = response_id
-    return key_of(conversation_id, number, *([] if provider is None else [provider]))
 
 
 def _load_turn(turn: StoredTurn, row: str) -> None:

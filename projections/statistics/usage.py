@@ -121,7 +121,7 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 class UsageStatistics(Projection):
-    """The usage so far; `result()` sums it up. Memory grows with the responses that have an id.
+    """The usage so far; `result()` sums it up.
 
     `prices` is a price table for responses that were recorded without their cost.
     """
@@ -157,7 +157,7 @@ class UsageStatistics(Projection):
         if event.completes is not None:
             self._complete(chat, event, event.completes)
             return
-        if chat.knows(event):
+        if chat.turns.knows(event):
             return
         response, estimate = self._priced(event)
         if estimate is not None:

@@ -6,16 +6,12 @@ The projector stores them as JSON: a field's name must not change.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TypeAlias
 
 import msgspec
 
 from eventstore import ModelResponded, Usage
-from projections.response_turns import ResponseTurns
+from eventstore.domain.response_turns import ResponseTurns
 from projections.statistics.durations import Durations
-
-ResponseId: TypeAlias = tuple[str | None, str]
-"""The provider of a response, and the id that it gave."""
 
 
 class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
@@ -69,7 +65,7 @@ class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
 class ConversationUsage(msgspec.Struct, gc=False):
     """The responses of one conversation, up to a version of it.
 
-    `tools` are those that the last turn has asked for, `known` the responses that have an id.
+    `tools` are those that the last turn has asked for.
     `estimates` are the costs that a price table has told, by the versions of the responses.
     """
 
@@ -77,7 +73,6 @@ class ConversationUsage(msgspec.Struct, gc=False):
     counter: UsageCounter = msgspec.field(default_factory=UsageCounter)
     turns: ResponseTurns = msgspec.field(default_factory=ResponseTurns)
     tools: set[str] = set()
-    known: set[ResponseId] = set()
     estimates: dict[int, Decimal] = {}
 
     def add_turn(self, turn: int) -> ModelResponded | None:
@@ -85,17 +80,3 @@ class ConversationUsage(msgspec.Struct, gc=False):
         if turn != self.turns.turn:
             self.tools.clear()
         return self.turns.add_turn(turn)
-
-    def knows(self, response: ModelResponded) -> bool:
-        """Return whether a response came before, and note that it has come."""
-        response_id = id_of(response)
-        if response_id is None:
-            return False
-        before = len(self.known)
-        self.known.add(response_id)
-        return len(self.known) == before
-
-
-def id_of(response: ModelResponded) -> ResponseId | None:
-    """Return what tells a response from others; None where it has no id."""
-    return None if response.response_id is None else (response.provider, response.response_id)

@@ -138,6 +138,8 @@ EVENTSTORE = [
     "UsageLimitBreach",
     "UsageLimitExceeded",
     "UsageLimits",
+    "UsageUnknown",
+    "UsageUnknownWarning",
     "VersionConflict",
     "Violation",
     "classify",

@@ -6,6 +6,8 @@
 3. What comes after a user's message cannot belong to the turn before it, nor what comes before it
    to the turn after it. An imported turn has none.
 4. What is added to a response later belongs to its turn, while that is the last one.
+5. A response that is told again, with no turn and no user's words between, is no response of its
+   own (`recorded_responses`). Our own appends never store it; those by hand may.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from eventstore import ModelResponded
+from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolPending
+from eventstore.domain.recorded_responses import is_told_again
 
 _Response: TypeAlias = tuple[int, ModelResponded]
 """A response with its version."""
@@ -37,6 +40,24 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
             self.turn, self.response, self.waiting = turn, self.waiting, None
             self.is_closed = False
         return None if self.response is None else self.response[1]
+
+    def follow(self, event: Event) -> None:
+        """Take in an event that is no response, for those who need no turn."""
+        if type(event) is ToolPending:
+            if event.imported:
+                self.close()
+            elif event.turn is not None:
+                self.add_turn(event.turn)
+        elif type(event) is MessageAdded:
+            if event.role == "user":
+                self.close()
+            elif event.role == "assistant" and event.turn is not None:
+                self.add_turn(event.turn)
+
+    def knows(self, response: ModelResponded) -> bool:
+        """Return whether a response is the last one, told again."""
+        last = self.waiting or (None if self.is_closed else self.response)
+        return last is not None and not response.is_another and is_told_again(last[1], response)
 
     def add_response(self, response: ModelResponded, version: int) -> int | None:
         """Take in a response; return its turn, or None if it belongs to the next one."""
