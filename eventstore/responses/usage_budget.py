@@ -53,9 +53,9 @@ class _Meter:
 
     1. It is one that was recorded since the request before, and not told of since. So `record` and
        `after_response` may both tell of it, in any order, also for several requests at a time.
-    2. It was recorded before the meter began, and is the last word of the conversation: another
-       process told of it, and stopped. That cannot be said of one without an id, once a request
-       was made.
+    2. It is the last word of the conversation, as the log has it: another process told of it, and
+       stopped. Without an id, or where only budgets told of it, that cannot be said once this one
+       has made a request since: the model may have given an equal answer.
     """
 
     def __init__(self, conversation_id: str, limits: UsageLimits, clock: Callable[[], int]) -> None:
@@ -97,7 +97,7 @@ class _Meter:
     def telling(self, responded: ModelResponded) -> Command[None]:
         """Return the append of what the log does not have of a response."""
         key = response_key(responded)
-        may_be_last = not self._has_asked if key is None else key not in self._told
+        is_first = not self._has_asked if key is None else key not in self._told
         if key is not None:
             self._told.add(key)
             self._told_since_request.add(key)
@@ -110,6 +110,7 @@ class _Meter:
             if last is None:
                 return (responded,)
             version, event = last
+            may_be_last = is_first or (key is not None and not state.response_waits)
             if may_be_last and state.may_be_told_again() and could_be_one(event, responded):
                 new = completion(event, responded, version)
                 return () if new is None else (new,)

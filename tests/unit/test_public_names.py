@@ -277,6 +277,7 @@ PROVIDERS = [
     "plain_text",
     "references_server_call",
     "register",
+    "register_finish_reason",
     "render",
     "request_of",
     "shown_text",
