@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from eventstore import (
     Document,
     Event,
+    HookRaised,
     Image,
     MessageAdded,
     ModelResponded,
@@ -265,6 +266,10 @@ def _describe_offered(event: ToolsOffered) -> str:
     return f"iteration {event.iteration}: {offer_text(event)}"
 
 
+def _describe_raised(event: HookRaised) -> str:
+    return f"{event.call_id}: {event}" if event.call_id else str(event)
+
+
 def _describe_breach(event: UsageLimitBreach) -> str:
     return str(event)
 
@@ -294,6 +299,7 @@ def _reason(reason: str | None) -> str:
 
 
 _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
+    HookRaised: _describe_raised,
     MessageAdded: _describe_message,
     ModelResponded: response_text,
     RunEnded: _describe_ended,

@@ -27,6 +27,7 @@ from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import outcome_of
 from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, read, run_tool
 from eventstore.dispatch.failures import FailureRules
+from eventstore.dispatch.host_errors import HostErrors, Raised
 from eventstore.domain.failure import Failure
 from eventstore.domain.recovery import outcome_unknown
 from eventstore.domain.statuses import Failed, Running
@@ -61,6 +62,7 @@ class Execution:
         self.failures = FailureRules(
             options.model_text, options.redact, options.clock, tracebacks=options.tracebacks
         )
+        self.errors = HostErrors(log, self.failures.stored)
 
     def execute(self, batch: Batch, call: DispatchedCall) -> Workflow[None]:
         """Run attempts until one settles the call."""
@@ -121,9 +123,18 @@ class Execution:
         self, batch: Batch, call: DispatchedCall, attempt: StartedAttempt, ran: RunResult
     ) -> Workflow[float | None]:
         """Record a failed attempt; return the seconds to the next one, None if none follows."""
-        failure = self.failures.of_attempt(call.known_definition, ran)
-        delay = self._delay(batch, call, ran, failure)
+        raised: Raised = []
+        failure = self.failures.of_attempt(call.known_definition, ran, raised)
+        unsorted: Exception | None = None
+        try:
+            delay = self._delay(batch, call, ran, failure)
+        except Exception as error:  # noqa: BLE001 - raised when the failure is recorded
+            delay, unsorted = None, error
+            raised.append(("classifier", type(self._options.retry_classifier).__name__, error))
         yield from self._record_failure(call, ran, attempt.failure(failure, delay))
+        yield from self.errors.note_all(raised, call)
+        if unsorted is not None:
+            raise unsorted
         if ran.error is not None and ran.ends_run:
             if batch.stop_reason is not None and batch.stop_reason.aborts_siblings:
                 return None  # a sibling ended the batch, and this call with it
@@ -197,6 +208,7 @@ class Execution:
             answer = yield from call_hook(definition.verify, call.tool, may_block=True)
             outcome = outcome_of(answer, definition.name)
         except Exception as error:  # noqa: BLE001 - the call stays open, and the others go on
+            yield from self.errors.note(error, "verify", definition.name, call)
             batch.verification_errors.append(error)
             return False
         if outcome.found == "done":

@@ -23,6 +23,7 @@ from eventstore.domain.recovery import outcome_unknown
 if TYPE_CHECKING:
     from eventstore.dispatch.effects import RunResult
     from eventstore.dispatch.function_tool import AnyFunctionTool, Classify
+    from eventstore.dispatch.host_errors import Raised
 
 ModelText: TypeAlias = Literal["raw", "kind"] | Callable[[Failure], str]
 """What the model reads of a failure."""
@@ -60,8 +61,10 @@ class FailureRules:
         self._clock = clock
         self._tracebacks = tracebacks
 
-    def of_attempt(self, definition: AnyFunctionTool, ran: RunResult) -> Failure:
-        """Return the failure of an attempt."""
+    def of_attempt(
+        self, definition: AnyFunctionTool, ran: RunResult, raised: Raised | None = None
+    ) -> Failure:
+        """Return the failure of an attempt; `raised` takes what the host's functions raised."""
         if type(ran.result) is Failure:
             return self.stored(ran.result)  # returned by the tool in place of raising
         error = ran.error
@@ -69,7 +72,11 @@ class FailureRules:
             raise TypeError("a result that is not a Failure is not a failed attempt")
         failure = Failure.from_exception(error, with_traceback=self._tracebacks, now=self._clock())
         if definition.classify is not None and not failure.answers_model:
-            failure = _classified(definition.classify, error, failure)
+            try:
+                failure = _classified(definition.classify, error, failure)
+            except Exception as unsorted:  # noqa: BLE001 - the failure is recorded all the same
+                if raised is not None:
+                    raised.append(("classifier", definition.name, unsorted))
         return self.stored(failure, unknown_outcome(error))
 
     def stored(self, failure: Failure, end: str | None = None) -> Failure:
@@ -103,14 +110,11 @@ def _text_of(policy: Callable[[Failure], str], failure: Failure) -> str:
 
 
 def _classified(classify: Classify, error: BaseException, default: Failure) -> Failure:
-    """Return the failure as the tool's own `classify` sees it; `default` if that raises."""
-    try:
-        found = classify(error)
-        if isinstance(found, Failure):
-            return found
-        return replace(default, kind=ErrorKind(found))
-    except Exception:  # noqa: BLE001 - the failure is recorded, whatever `classify` raises
-        return default
+    """Return the failure as the tool's own `classify` sees it."""
+    found = classify(error)
+    if isinstance(found, Failure):
+        return found
+    return replace(default, kind=ErrorKind(found))
 
 
 def _redacted(redact: Redact, failure: Failure) -> Failure:

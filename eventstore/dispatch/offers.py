@@ -16,8 +16,10 @@ from eventstore.dispatch.effects import Workflow, read
 from eventstore.policies.gates import composing, denial_details
 
 if TYPE_CHECKING:
+    from eventstore.dispatch.batch import DispatchedCall
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool
+    from eventstore.dispatch.host_errors import HostErrors
     from eventstore.dispatch.options import DispatcherOptions
     from eventstore.domain.events import Recorded
     from eventstore.policies.gates import DenialPolicy, GateDecision, ToolGateContext
@@ -32,8 +34,10 @@ class ToolOffers:
         options: DispatcherOptions,
         names: tuple[str, ...],
         events: Callable[[], Iterable[Recorded]],
+        errors: HostErrors,
     ) -> None:
         self._log = log
+        self._errors = errors
         self._options = options
         self._names = names
         self._events = events
@@ -76,7 +80,7 @@ class ToolOffers:
         return decision
 
     def denial(
-        self, decision: GateDecision, definition: AnyFunctionTool
+        self, decision: GateDecision, definition: AnyFunctionTool, call: DispatchedCall
     ) -> Workflow[Reject | None]:
         """Return the rejection of a call to a tool that the model could not see, if it could not.
 
@@ -85,12 +89,14 @@ class ToolOffers:
         if decision.allows(definition.name):
             return None
         policy = self._options.denial if definition.denial is None else _own(definition.denial)
-        denial = yield from decision.denying(definition.name, self._options.gates, policy)
+        questions = decision.denying(definition.name, self._options.gates, policy)
+        denial = yield from self._errors.asking_gates(questions, call)
         return None if denial is None else Reject(denial.text, denial.gate, denial.details, "gate")
 
     def _decide(self, context: ToolGateContext) -> Workflow[GateDecision]:
         options = self._options
-        decision = yield from composing(options.gates, context, options.on_all_empty)
+        questions = composing(options.gates, context, options.on_all_empty)
+        decision = yield from self._errors.asking_gates(questions)
         yield from self._log.append(decision.offered)
         return decision
 

@@ -7,6 +7,7 @@
    a person may have decided since it was recorded. If it is still pending, the approver decides.
    Without a decision the call waits.
 4. The arguments of an approved edit are checked as those of the model were.
+5. A hook or an approver that raises decides nothing: see `host_errors`.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ class Preparation:
         if not (yield from self._call_hooks(batch, call)):
             return False
         definition = call.known_definition
-        if _waits_for_decision(call.tool, definition):
+        if (yield from self._waits_for_decision(call, definition)):
             call.tool = yield from self._log.current(call)
-            if _waits_for_decision(call.tool, definition) and not (
+            if (yield from self._waits_for_decision(call, definition)) and not (
                 yield from self._approve(batch, call)
             ):
                 return False
@@ -96,10 +97,24 @@ class Preparation:
             yield from self._fail_unstarted(batch, call, failure)
         return call.has_not_started
 
+    def _waits_for_decision(
+        self, call: DispatchedCall, definition: AnyFunctionTool
+    ) -> Workflow[bool]:
+        try:
+            return _waits_for_decision(call.tool, definition)
+        except Exception as error:
+            name = definition.name
+            yield from self._execution.errors.note(error, "needs_approval", name, call)
+            raise
+
     def _call_hooks(self, batch: Batch, call: DispatchedCall) -> Workflow[bool]:
         for hook in self._options.hooks:
-            answer = yield from call_hook(hook, call.tool, may_block=False)
-            decision = decision_of(answer, name_of(hook))
+            try:
+                answer = yield from call_hook(hook, call.tool, may_block=False)
+                decision = decision_of(answer, name_of(hook))
+            except Exception as error:
+                yield from self._execution.errors.note(error, "hook", name_of(hook), call)
+                raise
             call.hook_answers += (_answer(name_of(hook), decision),)
             if decision is not None:
                 return (yield from self._apply(batch, call, decision, name_of(hook), "hook"))
@@ -109,8 +124,12 @@ class Preparation:
         approver = self._options.approver
         decision = None
         if approver is not None:
-            answer = yield from call_hook(approver, call.tool, may_block=True)
-            decision = decision_of(answer, "the approver")
+            try:
+                answer = yield from call_hook(approver, call.tool, may_block=True)
+                decision = decision_of(answer, "the approver")
+            except Exception as error:
+                yield from self._execution.errors.note(error, "approver", name_of(approver), call)
+                raise
             call.hook_answers += (_answer(name_of(approver), decision, approver=True),)
         if approver is None or decision is None:
             call.waits = True

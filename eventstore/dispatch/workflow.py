@@ -68,8 +68,9 @@ class DispatchWorkflow:
         self.tools = tools
         self.options = options
         self.names = tuple(tools)
-        self.offers = ToolOffers(log, options, self.names, conversation.events)
         self.execution = Execution(log, options, conversation.events)
+        errors = self.execution.errors
+        self.offers = ToolOffers(log, options, self.names, conversation.events, errors)
         self.preparation = Preparation(log, options, self.execution)
 
     def new_batch(self, tools: Iterable[Tool | str], stop_signal: StopSignal) -> Batch:
@@ -151,7 +152,7 @@ class DispatchWorkflow:
             known = self.names if decision is None else decision.visible
             return unknown_tool(call.tool.call.name, known)
         if decision is not None:
-            denial = yield from self.offers.denial(decision, call.definition)
+            denial = yield from self.offers.denial(decision, call.definition, call)
             if denial is not None:
                 return denial
         return invalid_arguments(call.definition, call.tool)

@@ -222,6 +222,28 @@ class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     conflict: dict[str, Any] | None = None
 
 
+class HookRaised(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A function of the host raised when a dispatcher asked it; nothing was decided.
+
+    `asked` is what it was asked as: gate, hook, approver, needs_approval, classifier or verify.
+    `hook` is its name, `failure` what it raised. `call_id` is None where it was asked about the
+    tools to offer. `hooks` and `gates` are the answers of those before it.
+    """
+
+    tag: ClassVar[str] = "hook_raised"
+    schema: ClassVar[int] = 1
+    hook: str
+    asked: str
+    failure: Failure
+    call_id: str | None = None
+    hooks: tuple[HookAnswer, ...] = ()
+    gates: tuple[GateAnswer, ...] = ()
+
+    def __str__(self) -> str:
+        kind = self.failure.exception or self.failure.kind
+        return f"the {self.asked} {self.hook} raised {kind}: {self.failure.message}"
+
+
 class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The model answered a request.
 
@@ -361,6 +383,7 @@ Event = (
     | MessageAdded
     | ModelResponded
     | ToolsOffered
+    | HookRaised
     | UsageLimitBreach
     | RunStarted
     | RunEnded

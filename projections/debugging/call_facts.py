@@ -13,6 +13,7 @@ import msgspec
 
 from eventstore import (
     FunctionCall,
+    HookRaised,
     MessageAdded,
     ModelResponded,
     Recorded,
@@ -161,6 +162,11 @@ class LogFacts:
                 self.responses[place] = version, response.completed_by(event)
                 return
 
+    def _hook_raised(self, recorded: Recorded, event: HookRaised) -> None:
+        call = self.calls.get(event.call_id or "")
+        kind = str(event.failure.kind)
+        self.errors.append(CallError(recorded.version, str(event), kind, call))
+
     def _limit_reached(self, recorded: Recorded, event: UsageLimitBreach) -> None:
         self.breaches.append((recorded.version, event))
 
@@ -270,6 +276,7 @@ class LogFacts:
         ToolRejected: _rejected,
         RunStarted: _run_started,
         RunEnded: _run_ended,
+        HookRaised: _hook_raised,
         UsageLimitBreach: _limit_reached,
     }
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 from eventstore import (
     Conversation,
     Event,
+    HookRaised,
     IllegalTransition,
     MessageAdded,
     ModelResponded,
@@ -174,6 +175,9 @@ class History:
             self._advance_call(version, event, at, fingerprint)
         elif type(event) is ToolsOffered:
             self._trace.add_offer(event, self._entries)
+        elif type(event) is HookRaised:
+            if event.call_id is not None:
+                self._trace.add_raised(event.call_id, event)
         elif type(event) is ModelResponded:
             self._trace.add_response(event, version)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventstore import HookAnswer, ModelResponded, ToolsOffered
+from eventstore import HookAnswer, HookRaised, ModelResponded, ToolsOffered
 from eventstore.domain.response_turns import ResponseTurns
 from projections.history.entries import Entry
 
@@ -38,6 +38,13 @@ class Trace:
     def add_answers(self, call_id: str, answers: tuple[HookAnswer, ...]) -> None:
         """Take in what hooks said of a call before one of its steps."""
         self.answers[call_id] = (*self.answers.get(call_id, ()), answers)
+
+    def add_raised(self, call_id: str, event: HookRaised) -> None:
+        """Take in that a function of the host raised, and what hooks said before it."""
+        kind = event.failure.exception or str(event.failure.kind)
+        reason = f"{kind}: {event.failure.message}"
+        raised = HookAnswer(event.hook, "raised", reason, event.asked == "approver")
+        self.add_answers(call_id, (*event.hooks, raised))
 
     def add_offer(self, event: ToolsOffered, entries: Sequence[Entry]) -> None:
         """Take in an offer, for the last turn or for the next one."""

@@ -20,6 +20,7 @@ from itertools import product
 import msgspec
 
 from eventstore import (
+    HookRaised,
     MessageAdded,
     ModelResponded,
     Recorded,
@@ -38,7 +39,7 @@ from projections.report.bounded import bounded_text
 MAX_TURNS = 150_000
 """Turns that are rendered for a page in all: some seconds' work."""
 
-_NEVER_SHOWN = (ModelResponded, RunEnded, RunStarted, ToolsOffered, UsageLimitBreach)
+_NEVER_SHOWN = (HookRaised, ModelResponded, RunEnded, RunStarted, ToolsOffered, UsageLimitBreach)
 
 _encode = msgspec.json.encode
 

@@ -60,6 +60,7 @@ EVENTSTORE = [
     "GateConflict",
     "GateDecision",
     "HookAnswer",
+    "HookRaised",
     "IllegalTransition",
     "Image",
     "ImportConflict",

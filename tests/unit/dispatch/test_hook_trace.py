@@ -13,7 +13,9 @@ from eventstore import (
     Conversation,
     Defer,
     FunctionTool,
+    GateAnswer,
     HookAnswer,
+    HookRaised,
     OpeningGate,
     Reject,
     RetryPolicy,
@@ -27,7 +29,7 @@ from eventstore import (
 )
 from eventstore.providers import PROVIDERS
 from eventstore.testing import NOON, FrozenClock
-from projections import model_history, replay
+from projections import model_history, replay, why
 
 
 def pay() -> str:
@@ -247,3 +249,91 @@ def test_an_earlier_frame_of_a_replay_shows_its_own_trace(chat: Conversation) ->
     after = frames[-1].history()
     assert "asked: quiet" not in before.explain()
     assert "asked: quiet" in after.explain()
+
+
+def fails(*_: object, **__: object) -> None:
+    """Raise, whatever it is asked."""
+    raise LookupError("no such rule")
+
+
+class FailingGate:
+    """A gate that raises."""
+
+    name = "night"
+
+    def allowlist(self, _: ToolGateContext) -> None:
+        """Raise."""
+        fails()
+
+
+class FailingClassifier:
+    """A classifier that raises."""
+
+    def classify(self, _: object) -> Any:
+        """Raise."""
+        fails()
+
+
+def breaks() -> str:
+    """Fail."""
+    raise ValueError("broken")
+
+
+RETRIED = FunctionTool(breaks, name="pay", retry=RetryPolicy(2, 0.001, 0.001))
+GATES = [OpeningGate(["pay"]), FailingGate()]
+RAISING: dict[str, tuple[dict[str, Any], Any, str, tuple[Any, ...], str]] = {
+    "hook": ({"hooks": [quiet, fails]}, pay, "fails", (HookAnswer("quiet"),), "pending"),
+    "approver": (
+        {"hooks": [quiet], "approver": fails},
+        FunctionTool(pay, needs_approval=True),
+        "fails",
+        (HookAnswer("quiet"),),
+        "pending",
+    ),
+    "needs_approval": (
+        {"hooks": [quiet]},
+        FunctionTool(pay, needs_approval=fails),
+        "pay",
+        (HookAnswer("quiet"),),
+        "pending",
+    ),
+    "gate": ({"gates": GATES}, pay, "night", (GateAnswer("OpeningGate", ("pay",)),), "pending"),
+    "classifier": (
+        {"retry_classifier": FailingClassifier()},
+        RETRIED,
+        "FailingClassifier",
+        (),
+        "failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("asked_as", RAISING)
+def test_a_function_of_the_host_that_raises_is_in_the_log(
+    kind: str, chat: Conversation, asked_as: str
+) -> None:
+    """With what was answered before it; the error reaches the caller, and the call is as it was."""
+    options, tool, name, before, status = RAISING[asked_as]
+    call = chat.request("pay", {}, "1")
+    with pytest.raises(LookupError, match="no such rule"):
+        make(kind, chat, [tool], **options).dispatch([call])
+    events = [recorded.event for recorded in chat.events()]
+    (raised,) = (event for event in events if isinstance(event, HookRaised))
+    assert (raised.hook, raised.asked, raised.failure.message) == (name, asked_as, "no such rule")
+    assert (*raised.hooks, *raised.gates) == before
+    assert raised.call_id == (None if asked_as == "gate" else "1")
+    assert chat.tool("1").status.name.lower() == status
+    text = f"the {asked_as} {name} raised LookupError: no such rule"
+    assert text in str(why(chat.events()))
+    assert text in [frame.line(None) for frame in replay(chat.events())][-1]
+    if raised.call_id:
+        assert f"{name}: raised (LookupError: no such rule)" in model_history(chat).explain()
+
+
+def test_the_classifier_of_a_tool_that_raises_is_in_the_log(kind: str, chat: Conversation) -> None:
+    """The failure is recorded as it is without it, and the run goes on."""
+    tool = FunctionTool(breaks, classify=fails)
+    (done,) = make(kind, chat, [tool]).dispatch([chat.request("breaks")])
+    assert done.status.name == "Failed"
+    (raised,) = (r.event for r in chat.events() if isinstance(r.event, HookRaised))
+    assert (raised.hook, raised.asked) == ("breaks", "classifier")

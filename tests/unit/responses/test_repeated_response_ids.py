@@ -166,7 +166,7 @@ def test_responses_of_requests_at_a_time_are_told_of_in_any_order(store: EventSt
 
 def test_a_response_that_was_recorded_by_an_older_version_is_known(store: EventStore) -> None:
     """Its events are stored under what it says alone."""
-    from eventstore.history_import import _event_id, _PLACE_BYTES
+    from eventstore.history_import import _PLACE_BYTES, _event_id
     from eventstore.providers.parsing import parse_own
     from eventstore.providers.responses import response_place
 
