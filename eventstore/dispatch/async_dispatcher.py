@@ -5,7 +5,7 @@
 2. Async tools, gates, hooks and approvers run in the task that dispatches them. Other tools,
    approvers and `verify` run in threads, so that they do not block the event loop.
 3. A thread cannot be cancelled. After a cancel or a timeout it is left to run, and its result is
-   still recorded.
+   still recorded. If the loop is closed under its task, the thread records the result itself.
 4. When an error closes a batch, the closing steps run to their end, also if the task is cancelled
    again.
 
@@ -59,8 +59,8 @@ class AsyncDispatcher(DispatcherSetup["AsyncConversation", AsyncToolGate]):
     (`AsyncToolGate`).
 
     Functions that are not async run in threads, which cannot be cancelled: after a cancel or a
-    timeout they are left to run, and their results are still recorded. A cancel that comes while a
-    step is recorded takes effect after it.
+    timeout they are left to run, and their results are still recorded, also where the event loop
+    was closed meanwhile. A cancel that comes while a step is recorded takes effect after it.
     """
 
     _awaits_gates = True
@@ -101,6 +101,8 @@ class AsyncDispatcher(DispatcherSetup["AsyncConversation", AsyncToolGate]):
             await asyncio.sleep(0)  # a task that is cancelled already starts nothing
             return await self._drive(workflow)
         except BaseException as error:
+            if _is_abandoned(error):
+                raise
             try:
                 await self._drive(self._workflow.close(batch, error), ignore_cancel=True)
             except Exception as unclosed:  # noqa: BLE001 - the first error is raised
@@ -128,7 +130,9 @@ class AsyncDispatcher(DispatcherSetup["AsyncConversation", AsyncToolGate]):
                     cancel = None if ignore_cancel else cancel
                 else:
                     answer, error = await self._perform(effect), None
-            except BaseException as raised:  # noqa: BLE001 - the workflow decides
+            except BaseException as raised:
+                if _is_abandoned(raised):
+                    raise
                 answer, error = None, raised
 
     async def _finish_step(
@@ -177,7 +181,9 @@ class AsyncDispatcher(DispatcherSetup["AsyncConversation", AsyncToolGate]):
                 return RunResult(await effect.function())
             value = await _run_in_thread(effect.function, effect.on_late_result)
             return RunResult(await value if hasattr(value, "__await__") else value)
-        except BaseException as error:  # noqa: BLE001 - the workflow decides
+        except BaseException as error:
+            if _is_abandoned(error):
+                raise
             return RunResult(error=error, cancelled=_is_cancelled())
 
     async def _run_tool_within(self, seconds: float, effect: RunTool) -> RunResult:
@@ -248,6 +254,19 @@ def _cancelled_before(
     return None, cancel
 
 
+def _is_abandoned(error: BaseException) -> bool:
+    """Return whether a coroutine is thrown away, because its loop was closed: it cannot await."""
+    import asyncio
+
+    if not isinstance(error, GeneratorExit):
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
 def _is_cancelled() -> bool:
     """Return whether the current task was asked to end."""
     import asyncio
@@ -289,8 +308,21 @@ def _error_of(task: asyncio.Task[BaseException | None]) -> BaseException | None:
     return None if task.cancelled() else task.result()
 
 
+def _hand_over(
+    loop: asyncio.AbstractEventLoop,
+    result: RunResult,
+    resolve: Callable[[RunResult], None],
+    record_late: Callable[[RunResult], None],
+) -> None:
+    """Give the result of a thread to its loop; if that is closed, record it here."""
+    try:
+        loop.call_soon_threadsafe(resolve, result)
+    except RuntimeError:  # no task waits any more, and no future can be set
+        record_late(result)
+
+
 async def _run_in_thread(
-    function: Callable[[], Any], on_late_result: Callable[[Any], None] | None = None
+    function: Callable[[], Any], on_late_result: Callable[[Any], None] = lambda _: None
 ) -> Any:
     """Run a function in a thread, and return its result; on a cancel the thread is left to run.
 
@@ -301,9 +333,12 @@ async def _run_in_thread(
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[RunResult] = loop.create_future()
 
+    def record_late(result: RunResult) -> None:
+        if result.error is None:
+            on_late_result(result.result)
+
     def handle_late(result: RunResult) -> None:
-        if on_late_result is not None and result.error is None:
-            background_thread(partial(on_late_result, result.result)).start()
+        background_thread(partial(record_late, result)).start()
 
     def resolve(result: RunResult) -> None:
         if ended.done():
@@ -311,14 +346,7 @@ async def _run_in_thread(
         else:
             ended.set_result(result)
 
-    def work() -> None:
-        result = result_of(function)
-        try:
-            loop.call_soon_threadsafe(resolve, result)
-        except RuntimeError:  # the loop is closed, and the task that waited is cancelled
-            resolve(result)
-
-    background_thread(work).start()
+    background_thread(lambda: _hand_over(loop, result_of(function), resolve, record_late)).start()
     try:
         result = await ended
     except asyncio.CancelledError:

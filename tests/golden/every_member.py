@@ -17,6 +17,7 @@ from eventstore import (
     FunctionResponse,
     GateAnswer,
     HookAnswer,
+    HookRaised,
     Image,
     MessageAdded,
     ModelResponded,
@@ -237,6 +238,17 @@ COMPLETING = ModelResponded(
     provider="openai", response_id="chatcmpl-1", usage=Usage(cost=Decimal("0.0042")), completes=9
 )
 
+ANOTHER = ModelResponded(provider="openai", response_id="17", is_another=True)
+
+HOOK_RAISED = HookRaised(
+    hook="limit",
+    asked="hook",
+    failure=FAILURE,
+    call_id="call_asked",
+    hooks=HOOKS,
+    gates=(GateAnswer(gate="night", allow=("search",)),),
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -246,5 +258,7 @@ LATER: tuple[Event, ...] = (
     BREACH,
     FORKED,
     COMPLETING,
+    ANOTHER,
+    HOOK_RAISED,
 )
 """Events with the members that came after the first golden log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import itertools
 import threading
 import time
@@ -577,6 +578,29 @@ def test_a_result_that_comes_after_the_timeout_is_recorded(
     (tool,) = chat.tools.values()
     assert tool.status.name == status
     assert tags(chat)[:3] == ["pending", "running", "failed"]
+
+
+def test_a_result_that_comes_after_the_loop_is_closed_is_recorded(chat: Conversation) -> None:
+    """Its task was neither cancelled nor awaited to its end; the thread records the result."""
+    begun, slow = threading.Event(), Slow()
+
+    def pay() -> Any:
+        begun.set()
+        return slow()
+
+    call = chat.request("pay")
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(AsyncDispatcher(awaited(chat), [pay]).dispatch([call]))
+    loop.run_until_complete(asyncio.wait_for(loop.run_in_executor(None, begun.wait), 60))
+    loop.close()
+    assert chat.tool(call.id).status.name == "Running"
+    slow.end()
+    threads_ended()
+    assert chat.tool(call.id).status.name == "Completed"
+    assert not task.done()
+    del task
+    gc.collect()  # nothing is raised where the task is thrown away
+    assert tags(chat) == ["pending", "running", "completed"]
 
 
 def test_a_result_that_comes_after_the_store_is_closed_is_lost() -> None:

@@ -13,6 +13,7 @@ from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
     GateAnswer,
+    HookRaised,
     MessageAdded,
     ModelResponded,
     RunEnded,
@@ -51,6 +52,7 @@ EVENTS = [
     ToolsOffered(0, ("a", "b"), ("a",), (GateAnswer("g", ("a",)), GateAnswer("h")), {"kind": "x"}),
     ModelResponded("openai", "gpt-5", "r1", "stop", Usage(9, 8, 7, 6, Decimal("0.50")), 5),
     ModelResponded("openai", "gpt-5", "r1", usage=Usage(cost=Decimal("0.50")), completes=7),
+    HookRaised("limit", "hook", Failure(ErrorKind.INTERNAL, "no such rule"), "c1"),
     UsageLimitBreach("cost", Decimal("0.50"), Decimal("0.51")),
     RunStarted("agent", "parent", "call"),
     RunEnded("error", FAILURE),
