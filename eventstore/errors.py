@@ -151,16 +151,8 @@ class UsageUnknown(EventStoreError):
     `axis` is the limit's, `version` that of the response.
     """
 
-    def __init__(self, what: str, axis: str, version: int) -> None:
-        remedy = (
-            "tell it with after_response(..., cost=...), or open the store with prices="
-            if axis == "cost"
-            else "ask for them (OpenAI's streams name them with "
-            'stream_options={"include_usage": True})'
-        )
-        super().__init__(f"{what}: {remedy}; UsageLimits(unknown='warn') goes on without")
-        self.axis = axis
-        self.version = version
+    axis: str = ""
+    version: int = 0
 
 
 class UsageUnknownWarning(UserWarning):

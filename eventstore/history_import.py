@@ -37,7 +37,7 @@ from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response,
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
-from eventstore.domain.recorded_responses import completion, tokens_agree, told_after
+from eventstore.domain.recorded_responses import another_after, completion, tokens_agree
 from eventstore.errors import ImportConflict, VersionConflict
 from eventstore.providers.compaction import compact
 from eventstore.providers.detection import MESSAGE_PLACE, listed, refuse_foreign
@@ -139,9 +139,9 @@ def record(  # noqa: PLR0913 - each with a default
     if event_ids is None and (items or facts):  # a response may say nothing at all
         place = response_place(message, items, provider)[:_PLACE_BYTES]
         if place:
-            told = _ToldResponse(conversation_id, items, provider, facts, broken_off, place)
-            told.expected_version = expected_version
-            return Command(conversation_id, told.decide, told.result, exclusive=True)
+            recording = _NamedResponse(conversation_id, items, provider, facts, broken_off, place)
+            recording.expected_version = expected_version
+            return Command(conversation_id, recording.decide, recording.result, exclusive=True)
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
     said = _Said(conversation_id, items, provider, facts, broken_off)
 
@@ -175,7 +175,7 @@ class _Said(msgspec.Struct):
         return [*events, *_not_recorded(self.facts, state)]
 
 
-class _ToldResponse(_Said):
+class _NamedResponse(_Said):
     """A response with an id. It is stored once, if it is told again with nothing said between.
 
     Its events are stored under ids that name it and its place: so it is known when it comes again.
@@ -188,7 +188,7 @@ class _ToldResponse(_Said):
 
     def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         """Return the events to store; none if the log has them."""
-        self.turn = state.turn if _is_told_again(state, self.place, self.facts) else None
+        self.turn = state.turn if _repeats_last(state, self.place, self.facts) else None
         if self.turn is not None:
             return ()
         if self.expected_version not in (None, state.version):
@@ -252,13 +252,13 @@ def _not_recorded(
     waiting = state.waiting_response(facts)
     if waiting is None:
         last = state.last_response
-        return (told_after(last and last[1], facts),)
+        return (another_after(last and last[1], facts),)
     version, earlier = waiting
     new = completion(earlier, facts, version)
     return () if new is None else (new,)
 
 
-def _is_told_again(state: ConversationState, place: bytes, facts: ModelResponded | None) -> bool:
+def _repeats_last(state: ConversationState, place: bytes, facts: ModelResponded | None) -> bool:
     """Return whether a response is the last one of the conversation, told again."""
     if state.origin is None:
         return False
@@ -266,7 +266,7 @@ def _is_told_again(state: ConversationState, place: bytes, facts: ModelResponded
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
     # Older versions stored a response under its place alone.
     known = (_event_id(place, 0), _event_id(_place_at(place, version - 1), 0))
-    if event_id not in known or not state.may_be_told_again():
+    if event_id not in known or not state.may_be_repeated():
         return False
     last = state.last_of_turn
     return last is None or facts is None or tokens_agree(last, facts)

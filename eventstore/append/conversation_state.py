@@ -316,8 +316,8 @@ class ConversationState:
         is_there = self.response_waits or self.turn_has_response
         return self.last_response[1] if is_there and self.last_response is not None else None
 
-    def may_be_told_again(self) -> bool:
-        """Return whether the last response is still the last word: nobody has answered it.
+    def may_be_repeated(self) -> bool:
+        """Return whether the last response is still the last word: it has no answer.
 
         A call that failed because its response is not whole is no answer, nor is an attempt that
         is to be repeated.

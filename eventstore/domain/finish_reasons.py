@@ -7,7 +7,7 @@ The rule:
    wrote.
 2. A reason is looked up as its provider writes it, then in any provider's list, whatever its
    case: servers with another's API hand on their own words.
-3. A reason that nobody lists is not known to be whole, so that no call of the response runs.
+3. A reason that no list has is not known to be whole, so that no call of the response runs.
    `eventstore.providers.register_finish_reason` adds it.
 4. A response that gives no reason is whole, as far as is known. A stream that gives none broke off.
 

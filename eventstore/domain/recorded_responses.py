@@ -30,7 +30,7 @@ def response_key(responded: ModelResponded) -> tuple[str | None, str] | None:
     return None if given is None else (responded.provider, given)
 
 
-def is_told_again(one: ModelResponded, other: ModelResponded) -> bool:
+def is_repeat(one: ModelResponded, other: ModelResponded) -> bool:
     """Return whether two events that have an id are of one response, with nothing between them.
 
     Cost and latency are not compared: the caller tells them, and not the response.
@@ -46,12 +46,12 @@ def could_be_one(one: ModelResponded, other: ModelResponded) -> bool:
     """
     if response_key(one) is None:
         return _of_the_response(one) == _of_the_response(other)
-    return is_told_again(one, other)
+    return is_repeat(one, other)
 
 
-def told_after(last: ModelResponded | None, responded: ModelResponded) -> ModelResponded:
+def another_after(last: ModelResponded | None, responded: ModelResponded) -> ModelResponded:
     """Return a response that is known not to be the `last` one, marked if it could be."""
-    if last is None or not is_told_again(last, responded):
+    if last is None or not is_repeat(last, responded):
         return responded
     return msgspec.structs.replace(responded, is_another=True)
 

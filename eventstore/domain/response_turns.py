@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolPending
-from eventstore.domain.recorded_responses import is_told_again
+from eventstore.domain.recorded_responses import is_repeat
 
 _Response: TypeAlias = tuple[int, ModelResponded]
 """A response with its version."""
@@ -42,7 +42,7 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
         return None if self.response is None else self.response[1]
 
     def follow(self, event: Event) -> None:
-        """Take in an event that is no response, for those who need no turn."""
+        """Take in an event that is no response, where the response of its turn is not needed."""
         if type(event) is ToolPending:
             if event.imported:
                 self.close()
@@ -57,7 +57,7 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
     def knows(self, response: ModelResponded) -> bool:
         """Return whether a response is the last one, told again."""
         last = self.waiting or (None if self.is_closed else self.response)
-        return last is not None and not response.is_another and is_told_again(last[1], response)
+        return last is not None and not response.is_another and is_repeat(last[1], response)
 
     def add_response(self, response: ModelResponded, version: int) -> int | None:
         """Take in a response; return its turn, or None if it belongs to the next one."""

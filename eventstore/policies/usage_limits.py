@@ -65,6 +65,16 @@ class UnknownUsage(msgspec.Struct, frozen=True):
         response = f"the response{of_model} at version {self.version}"
         return f"the limit of {self.axis} cannot be kept: {response} {why}"
 
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        known = (
+            "tell it with after_response(..., cost=...), or open the store with prices="
+            if self.axis == "cost"
+            else 'ask for them, as with stream_options={"include_usage": True} of OpenAI'
+        )
+        return f"{known}; or go on without, with UsageLimits(unknown='warn')"
+
 
 class RunUsage:
     """What the last run of a conversation has used.
@@ -134,7 +144,7 @@ class RunUsage:
         self.usage += responded.usage or Usage()
 
     def _note_unknown(self, version: int, responded: ModelResponded) -> None:
-        """Keep a response that does not say its tokens, or whose cost nobody knows."""
+        """Keep a response that does not say its tokens, or has no known cost."""
         usage = responded.usage or Usage()
         if not usage.total_tokens:
             self.unknown_tokens[version] = responded
@@ -161,7 +171,7 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     A limit on tokens or cost cannot be kept where a response names no tokens, or has no known cost.
     `unknown` says what happens then: "raise" `UsageUnknown`, "warn" with a `UsageUnknownWarning`,
-    or "ignore" it. Of a stream that broke off nobody can know it: with "raise" that is a warning.
+    or "ignore" it. What a stream that broke off has used cannot be known: with "raise" that is a warning.
     """
 
     requests: int | None = None

@@ -120,12 +120,13 @@ def _mark_not_whole(
     """
     why: dict[int, Failure | None] = {}
     for item, place in zip(items, places, strict=True):
-        if isinstance(item, ParsedMessage) and item.calls:
-            if place not in why:
+        if isinstance(item, ParsedMessage):
+            if item.calls and place not in why:
                 why[place] = why_not_whole(name, finish_reason_of(messages[place], name))
-            why[place] = why[place] or item.not_whole
+            if item.not_whole is not None:
+                why[place] = why.get(place) or item.not_whole
     for number, (item, place) in enumerate(zip(items, places, strict=True)):
-        if isinstance(item, ParsedMessage) and item.calls and why[place] != item.not_whole:
+        if isinstance(item, ParsedMessage) and item.calls and why[place] is not item.not_whole:
             items[number] = msgspec.structs.replace(item, not_whole=why[place])
 
 

@@ -25,10 +25,10 @@ from eventstore.domain.agent_errors import UsageLimitExceeded
 from eventstore.domain.codec import encode
 from eventstore.domain.events import ModelResponded, UsageLimitBreach
 from eventstore.domain.recorded_responses import (
+    another_after,
     completion,
     could_be_one,
     response_key,
-    told_after,
 )
 from eventstore.errors import UsageUnknown, UsageUnknownWarning
 from eventstore.policies.prices import priced
@@ -66,8 +66,8 @@ class _Meter:
         self._clock = clock
         self._is_new = True
         self._recent: dict[int, ModelResponded] = {}
-        self._told: set[tuple[str | None, str]] = set()
-        self._told_since_request: set[tuple[str | None, str]] = set()
+        self._keys: set[tuple[str | None, str]] = set()
+        self._keys_since_request: set[tuple[str | None, str]] = set()
         self._has_asked = False
         self._warned: set[tuple[str, int]] = set()
 
@@ -90,17 +90,17 @@ class _Meter:
 
     def next_request(self) -> None:
         """Take in that a request follows: an equal response that comes then is another one."""
-        self._forget(self._told_since_request)
-        self._told_since_request = set()
+        self._forget(self._keys_since_request)
+        self._keys_since_request = set()
         self._has_asked = True
 
     def telling(self, responded: ModelResponded) -> Command[None]:
         """Return the append of what the log does not have of a response."""
         key = response_key(responded)
-        is_first = not self._has_asked if key is None else key not in self._told
+        is_first = not self._has_asked if key is None else key not in self._keys
         if key is not None:
-            self._told.add(key)
-            self._told_since_request.add(key)
+            self._keys.add(key)
+            self._keys_since_request.add(key)
         found = self._found(responded)
         if found is not None:
             return self._completing(*found, responded)
@@ -111,10 +111,10 @@ class _Meter:
                 return (responded,)
             version, event = last
             may_be_last = is_first or (key is not None and not state.response_waits)
-            if may_be_last and state.may_be_told_again() and could_be_one(event, responded):
+            if may_be_last and state.may_be_repeated() and could_be_one(event, responded):
                 new = completion(event, responded, version)
                 return () if new is None else (new,)
-            return (told_after(event, responded),)
+            return (another_after(event, responded),)
 
         return Command(self._conversation_id, decide, _nothing)
 
@@ -131,7 +131,7 @@ class _Meter:
             self._conversation_id, lambda _, __: (new,), _nothing, None, ids, exclusive=True
         )
 
-    def is_told(self) -> None:
+    def is_recorded(self) -> None:
         """Take in that a response was told of: an equal one without an id is another one."""
         self._forget(())
         self._has_asked = True
@@ -174,7 +174,9 @@ class _Meter:
         """Tell of the responses that a limit counts without, each once where that is a warning."""
         for unknown in self.limits.unknown_usages(self.used):
             if self.limits.unknown == "raise" and not unknown.broke_off:
-                raise UsageUnknown(str(unknown), unknown.axis, unknown.version)
+                error = UsageUnknown(f"{unknown}: {unknown.remedy}")
+                error.axis, error.version = unknown.axis, unknown.version
+                raise error
             place = unknown.axis, unknown.version
             if place not in self._warned:
                 self._warned.add(place)
@@ -248,7 +250,7 @@ class UsageBudget:
         _ = self.used
         self._chat.session.run(self._meter.telling(responded))
         _ = self.used
-        self._meter.is_told()
+        self._meter.is_recorded()
         self._check(requesting=False)
 
     def _check(self, *, requesting: bool) -> None:
@@ -297,7 +299,7 @@ class AsyncUsageBudget:
         await self.used()
         await self._chat.session.run(self._meter.telling(responded))
         await self.used()
-        self._meter.is_told()
+        self._meter.is_recorded()
         await self._check(requesting=False)
 
     async def _check(self, *, requesting: bool) -> None:

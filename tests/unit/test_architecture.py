@@ -88,8 +88,10 @@ FACES = {
 SHARED = {
     "eventstore.domain.anchors",
     "eventstore.domain.credentials",
+    "eventstore.domain.finish_reasons",
     "eventstore.domain.json_types",
     "eventstore.domain.one_line",
+    "eventstore.domain.response_turns",
     "eventstore.domain.recovery",
     "eventstore.domain.times",
 }

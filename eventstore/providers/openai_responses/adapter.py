@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
@@ -288,8 +289,7 @@ def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
 
 
 def _call(item: JsonObject) -> ParsedMessage:
-    call_id, status = item.get("call_id"), item.get("status")
-    finish_reason = status if isinstance(status, str) else None
+    call_id = item.get("call_id")
     call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
     given = call_id if isinstance(call_id, str) and call_id else None
     made = (ParsedCall(given, call),)
@@ -300,8 +300,14 @@ def _call(item: JsonObject) -> ParsedMessage:
         [item],
         _is_well_formed(item),
         is_continuation=True,
-        not_whole=why_not_whole("openai-responses", finish_reason),
+        not_whole=_not_whole(item),
     )
+
+
+def _not_whole(item: JsonObject) -> Failure | None:
+    """Return why no call of the response that an item is of may run: the item is not whole."""
+    status = item.get("status")
+    return why_not_whole("openai-responses", status if isinstance(status, str) else None)
 
 
 def _message_item(item: JsonObject) -> Iterator[ParsedMessage]:
@@ -309,7 +315,15 @@ def _message_item(item: JsonObject) -> Iterator[ParsedMessage]:
     parts, well_formed = _parts(item.get("content")), name == item.get("role")
     well_formed = well_formed and _is_well_formed(item)
     if name == "assistant" and (parts or well_formed):
-        yield ParsedMessage("assistant", parts, (), [item], well_formed, is_continuation=True)
+        yield ParsedMessage(
+            "assistant",
+            parts,
+            (),
+            [item],
+            well_formed,
+            is_continuation=True,
+            not_whole=_not_whole(item),
+        )
     elif parts or well_formed:
         yield ParsedMessage(name, parts, (), item, well_formed)
 

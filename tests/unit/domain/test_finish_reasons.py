@@ -64,7 +64,7 @@ def test_every_value_of_the_installed_sdk_is_listed(provider: str) -> None:
 
 
 def test_a_reason_is_its_providers_own_first_and_then_anybodys() -> None:
-    """Servers with another's API hand on their own words; what nobody lists is unknown."""
+    """Servers with another's API hand on their own words; what no list has is unknown."""
     assert ending_of("openai", "stop") == "whole"
     assert ending_of("openai", "MAX_TOKENS") == ending_of(None, "max_tokens") == "truncated"
     assert ending_of("gemini", "ERROR") == "broken"

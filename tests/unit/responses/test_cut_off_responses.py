@@ -138,10 +138,10 @@ def test_the_same_holds_for_a_stream_and_for_the_turn_of_a_framework(chat: Conve
 
 
 def test_an_sdk_s_own_response_is_read_as_its_json_is(chat: Conversation) -> None:
-    """Of it, only the message is stored: the reason stands beside it."""
+    """The message is stored without its frame, which has the reason."""
     types = pytest.importorskip("openai.types.chat")
-    told = {"created": 1, "model": "m", "object": "chat.completion"}
-    whole = types.ChatCompletion.model_validate(response("openai", "length") | told)
+    frame = {"created": 1, "model": "m", "object": "chat.completion"}
+    whole = types.ChatCompletion.model_validate(response("openai", "length") | frame)
     chat.record(whole)
     assert_never_runs(chat, "length")
     other = Conversation(chat.session, "imported")

@@ -115,8 +115,8 @@ def test_an_equal_response_to_other_words_is_another_one(store: EventStore, way:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_response_told_again_with_nothing_between_is_one(store: EventStore, way: Way) -> None:
-    """Also while one of its calls is open, and by another process; its calls are those it has."""
+def test_a_repeat_with_nothing_between_is_one_response(store: EventStore, way: Way) -> None:
+    """Its calls are those of the log, while one of them is open or is to be repeated."""
     chat = store.conversation("c")
     call = response(call="c1")
     (first,) = tell(chat, call, way, UsageBudget(chat, UsageLimits()))
@@ -151,7 +151,7 @@ def test_a_budget_alone_counts_each_request(store: EventStore) -> None:
     assert_counted(chat, store, 3)
 
 
-def test_responses_of_requests_at_a_time_are_told_of_in_any_order(store: EventStore) -> None:
+def test_responses_of_concurrent_requests_are_recorded_in_any_order(store: EventStore) -> None:
     """Two agents share a budget; each response is recorded, and told of after the other's."""
     chat = store.conversation("c")
     budget = UsageBudget(chat, UsageLimits())
