@@ -342,8 +342,12 @@ class Conversation:
         """Record a provider's message: a dict, or the SDK's own object.
 
         Of a whole response, the message in it is recorded; of a whole request, its list. A response
-        with an id is stored once, however often it is recorded. Returns the calls that it makes
-        (pending) or answers. See `record_messages`, and `recording` for streams.
+        with an id that is recorded again is stored once, unless something was said since: a
+        message, or the end of its last call. Returns the calls that it makes (pending) or answers.
+        See `record_messages`, and `recording` for streams.
+
+        The calls of a response that was cut off or withheld have failed, and never start; see
+        `eventstore.domain.finish_reasons`.
 
         What a whole response says of itself is stored with it, as one `ModelResponded`: its model,
         its id, its finish reason and its tokens. It is the last event. `latency`, the seconds from

@@ -281,7 +281,7 @@ class ConversationState:
             self.turn_is_open = True
         elif type(event) is ModelResponded:
             self._follow_response(event, version)
-        else:
+        elif not _is_of_its_response(event):
             self.turn_is_open = False
             self.moved_on = self.moved_on or type(event) is MessageAdded
 
@@ -498,6 +498,11 @@ def detached_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Any:
         return event
     settled = type(tools[event.call_id].tool.status) in _SETTLED
     return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)
+
+
+def _is_of_its_response(event: Event) -> bool:
+    """Return whether an event comes with its response, which may still tell its tokens."""
+    return type(event) is ToolFailed and is_of_cut_off_response(event.failure)
 
 
 def _is_unanswered(status: ToolStatus) -> bool:

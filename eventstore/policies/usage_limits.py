@@ -171,7 +171,7 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     A limit on tokens or cost cannot be kept where a response names no tokens, or has no known cost.
     `unknown` says what happens then: "raise" `UsageUnknown`, "warn" with a `UsageUnknownWarning`,
-    or "ignore" it. What a stream that broke off has used cannot be known: with "raise" that is a warning.
+    or "ignore" it. What a stream that broke off has used cannot be known: "raise" warns of it.
     """
 
     requests: int | None = None

@@ -129,6 +129,17 @@ def test_a_repeat_with_nothing_between_is_one_response(store: EventStore, way: W
     assert_counted(chat, store, 1)
 
 
+def test_a_response_that_was_cut_off_may_be_recorded_again(store: EventStore) -> None:
+    """Its calls have failed, which is no answer to it; what follows has a response of its own."""
+    chat = store.conversation("c")
+    given = response(call="c1")
+    given["choices"][0]["finish_reason"] = "length"
+    for each in (given, given, response(call="c2"), response(call="c2")):
+        chat.record(each)
+    assert list(chat.tools) == ["c1", "c2"]
+    assert_counted(chat, store, 2)
+
+
 @pytest.mark.parametrize("differs", ["created", "usage"])
 def test_other_facts_make_another_response(store: EventStore, differs: str) -> None:
     """Nothing is between two responses that the log has without their words, as in a budget's."""
