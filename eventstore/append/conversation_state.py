@@ -250,19 +250,20 @@ class ConversationState:
 
     def _follow(self, event: Event, version: int, event_id: str | bytes) -> None:
         """Take in what an event says of turns, responses and limits."""
-        turn, last = self.turn, self.last_response
+        turn = self.turn
         self._follow_turn(event, version)
-        if self.turn > turn or (self.last_response is not last and self.response_waits):
+        is_response = type(event) is ModelResponded and event.completes is None
+        if self.turn > turn or (is_response and self.response_waits):
             self.origin = version, event_id
             self.retried.clear()
-        kind = type(event)
-        if kind is ToolFailed and event.delay is not None:
-            self.retried.add(event.call_id)
-        elif kind is ToolRunning or kind is ToolCompleted:
+        if type(event) is ToolFailed:
+            if event.delay is not None:
+                self.retried.add(event.call_id)
+        elif type(event) is ToolRunning or type(event) is ToolCompleted:
             self.retried.discard(event.call_id)
-        elif kind is UsageLimitBreach:
+        elif type(event) is UsageLimitBreach:
             self.breached.add(event.axis)
-        elif kind is RunStarted:
+        elif type(event) is RunStarted:
             self.breached.clear()
 
     # turns: the place of calls and assistant messages
