@@ -6,7 +6,9 @@ import asyncio
 import math
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from threading import Barrier
 
 import pytest
 
@@ -24,7 +26,10 @@ from eventstore import (
     UsageLimitBreach,
     UsageLimitExceeded,
     UsageLimits,
+    UsageUnknown,
+    UsageUnknownWarning,
     classify,
+    recording,
 )
 from eventstore.testing import FrozenClock
 
@@ -145,6 +150,70 @@ def test_limits_and_usages_that_make_no_sense_are_refused(chat: Conversation) ->
             Usage(**usage)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="provider is None"):
         UsageBudget(chat, UsageLimits()).after_response({})
+
+
+def silent(number: int) -> ModelResponded:
+    """Return a response that names no tokens."""
+    return ModelResponded("openai", "gpt-5", f"r{number}")
+
+
+@pytest.mark.parametrize(
+    ("axis", "response", "why"),
+    [
+        ("total_tokens", silent(1), "names no tokens"),
+        ("input_tokens", responded(cost=Decimal(1)), "names no tokens"),
+        ("cost", responded(input_tokens=5), "has no known cost"),
+    ],
+)
+def test_a_limit_that_cannot_be_kept_raises_an_error(
+    chat: Conversation, axis: str, response: ModelResponded, why: str
+) -> None:
+    """At the first such response and before each request, until the response says more."""
+    budget = UsageBudget(chat, UsageLimits(**{axis: 100}))  # type: ignore[arg-type]
+    UsageBudget(chat, UsageLimits(requests=9)).after_response(response)
+    with pytest.raises(UsageUnknown, match=f"the limit of {axis} cannot be kept: .*{why}") as error:
+        budget.before_request()
+    assert (error.value.axis, error.value.version) == (axis, 1)
+    known = Usage(5, 1, cost=Decimal(1)) if axis != "cost" else Usage(cost=Decimal(1))
+    chat.append(ModelResponded("openai", usage=known, completes=1))
+    budget.before_request()
+
+
+def test_what_an_unknown_usage_means_may_be_chosen(chat: Conversation) -> None:
+    """A warning names each response once; a stream that broke off is never more than that."""
+    warned = UsageBudget(chat, UsageLimits(total_tokens=9, unknown="warn"))
+    for number in range(2):
+        with pytest.warns(UsageUnknownWarning, match=f"at version {number + 1} names no tokens"):
+            warned.after_response(silent(number))
+        warned.before_request()
+    UsageBudget(chat, UsageLimits(total_tokens=9, unknown="ignore")).before_request()
+    other = Conversation(chat.session, "other")
+    chunk = {"choices": [{"index": 0, "delta": {"content": "Let me"}}]}
+    with recording(iter([chunk]), other, "openai") as stream:
+        list(stream)
+    budget = UsageBudget(other, UsageLimits(total_tokens=9, requests=1))
+    with pytest.raises(UsageLimitExceeded):  # it counts as a request, though it has no id
+        budget.before_request()
+    with pytest.warns(UsageUnknownWarning, match="broke off before it named its tokens"):
+        UsageBudget(other, UsageLimits(total_tokens=9)).before_request()
+    with pytest.raises(ValueError, match="unknown is 'no'"):
+        UsageLimits(unknown="no")  # type: ignore[arg-type]
+
+
+def test_budgets_that_meet_a_limit_at_once_record_one_breach(chat: Conversation) -> None:
+    """The append decides on the log as it is then, whatever each budget has read."""
+    chat.append(silent(1))
+    together = Barrier(8)
+
+    def ask(_: int) -> None:
+        budget = UsageBudget(Conversation(chat.session, chat.id), UsageLimits(requests=1))
+        together.wait(60)
+        with pytest.raises(UsageLimitExceeded):
+            budget.before_request()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    assert [recorded.event.tag for recorded in chat.events()][1:] == ["usage_limit_breach"]
 
 
 def test_the_same_holds_with_asyncio() -> None:
