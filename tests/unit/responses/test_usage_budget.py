@@ -179,7 +179,7 @@ def test_a_limit_that_cannot_be_kept_raises_an_error(
     budget.before_request()
 
 
-def test_what_an_unknown_usage_means_may_be_chosen(chat: Conversation) -> None:
+def test_the_answer_to_an_unknown_usage_may_be_chosen(chat: Conversation) -> None:
     """A warning names each response once; a stream that broke off is never more than that."""
     warned = UsageBudget(chat, UsageLimits(total_tokens=9, unknown="warn"))
     for number in range(2):
