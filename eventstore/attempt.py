@@ -17,7 +17,8 @@ import msgspec
 
 from eventstore.append import commands
 from eventstore.clock import system_clock
-from eventstore.domain.failure import ErrorKind, Failure, unknown_outcome, unknown_outcome_of
+from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnparsedArguments

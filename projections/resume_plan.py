@@ -200,12 +200,20 @@ def _reason_of_unknown(action: Action, attempts: tuple[OpenAttempt, ...]) -> str
     return f"{ends}: it may {'run again' if action == 'retry' else 'have taken effect'}"
 
 
+_ENDS = {
+    "timeout": "timed out",
+    "cancelled": "was cancelled",
+    "interrupted": "was interrupted",
+    "in_doubt": "ended in doubt",
+}
+
+
 def _end(attempt: OpenAttempt) -> str:
     subject = f"attempt {attempt.attempt}" if attempt.attempt else "it"
     if attempt.code is None:
         known = "has no recorded end" if attempt.attempt else "was imported without a result"
         return f"{subject} {known}"
-    return f"{subject} {'timed out' if attempt.code == 'timeout' else 'was ' + attempt.code}"
+    return f"{subject} {_ENDS.get(attempt.code, f'ended in doubt ({attempt.code})')}"
 
 
 def resume_plan(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
@@ -33,7 +34,7 @@ from eventstore.domain.events import (
 from eventstore.domain.lifecycle import check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
-from eventstore.domain.statuses import Pending, Running
+from eventstore.domain.statuses import Failed, Pending, Running
 from eventstore.errors import IllegalTransition
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         first, *others = command.decide(state, look_up)
-        return (msgspec.structs.replace(first, hooks=hooks), *others)
+        return (replace(first, hooks=hooks), *others)
 
-    return msgspec.structs.replace(command, decide=decide)
+    return replace(command, decide=decide)
 
 
 def append(
@@ -211,14 +212,8 @@ def start(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if attempt is None and type(tool.status) is Running:
-            raise IllegalTransition(
-                "Running",
-                "running",
-                call_id,
-                f"attempt {tool.attempts} has no recorded end, it may have taken effect; "
-                f"to run it all the same pass attempt={tool.attempts + 1}",
-            )
+        if attempt is None and tool.outcome_is_unknown:
+            raise _in_doubt(tool)
         check_startable(tool)
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
@@ -230,6 +225,22 @@ def start(
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)
 
     return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def _in_doubt(tool: Tool) -> IllegalTransition:
+    status = tool.status
+    if type(status) is Running:
+        why = f"attempt {tool.attempts} has no recorded end"
+    elif type(status) is Failed and status.failure.leaves_doubt:
+        why = f"attempt {tool.attempts} ended in doubt"
+    elif tool.attempts:
+        why = "an attempt before the last one ended in doubt"
+    else:
+        why = "it was imported without a result"
+    reason = (
+        f"{why}, it may have taken effect; to run it all the same pass attempt={tool.attempts + 1}"
+    )
+    return IllegalTransition(status.name, "running", tool.id, reason)
 
 
 def _check_not_paused(tool: Tool, now: int | None) -> None:
@@ -310,7 +321,8 @@ def fail(
 ) -> Command[Tool]:
     """Record that an attempt failed; see `Conversation.fail`. `duration` is in microseconds.
 
-    With `attempt`, only that attempt is failed, and only if no later one has begun.
+    With `attempt`, only that attempt is failed, and only if no later one has begun. A call that
+    failed in doubt is settled by a failure without one.
     """
     failure, wait = failure_of(error), in_microseconds("delay", delay)
 
@@ -323,7 +335,10 @@ def fail(
                 call_id,
                 f"attempt {attempt} is over: look at the last, which is {tool.attempts}",
             )
-        return (ToolFailed(call_id, failure, tool.attempts, duration, wait),)
+        recorded = failure
+        if type(tool.status) is Failed and tool.outcome_is_unknown and not failure.leaves_doubt:
+            recorded = replace(failure, in_doubt=False)  # it settles the doubt
+        return (ToolFailed(call_id, recorded, tool.attempts, duration, wait),)
 
     return Command(conversation_id, decide, PendingAppend.tool)
 

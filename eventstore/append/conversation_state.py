@@ -485,6 +485,7 @@ def detached_copy(tool: Tool) -> Tool:
         tool.decided_at,
         tool.started_at,
         tool.ended_at,
+        tool.in_doubt,
     )
 
 

@@ -29,7 +29,6 @@ from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, re
 from eventstore.dispatch.failures import FailureRules
 from eventstore.dispatch.host_errors import HostErrors, Raised
 from eventstore.domain.failure import Failure
-from eventstore.domain.recovery import outcome_unknown
 from eventstore.domain.statuses import Failed, Running
 from eventstore.errors import EventStoreError
 from eventstore.policies.model_retries import model_retries
@@ -139,7 +138,7 @@ class Execution:
             if batch.stop_reason is not None and batch.stop_reason.aborts_siblings:
                 return None  # a sibling ended the batch, and this call with it
             raise ran.error
-        if delay is None and outcome_unknown(failure) and batch.stop_reason is None:
+        if delay is None and failure.leaves_doubt and batch.stop_reason is None:
             delay = yield from self._delay_if_verified(batch, call, failure, ran.error)
         if delay is None:
             exhausted = yield from self._retries_exhausted(call, failure)
@@ -176,7 +175,7 @@ class Execution:
             return None
         if failure.answers_model or definition.is_fatal(ran.error):
             return None
-        if outcome_unknown(failure) and not definition.idempotent:
+        if failure.leaves_doubt and not definition.idempotent:
             return None
         error = failure if ran.error is None or definition.classify else ran.error
         if self._options.retry_classifier.classify(error) is not RetryClass.TRANSIENT:

@@ -5,8 +5,8 @@
 2. The model's text follows the policy: `"raw"` is the failure's own text, `"kind"` a sentence for
    its kind, which holds nothing that an exception said, and a function returns the text itself. A
    text that was written for the model (`model_message`) is kept, except by a function.
-3. If the outcome is unknown, the code says so, and the model is told that the call may have taken
-   effect.
+3. An attempt that may have taken effect is in doubt (`in_doubt`), and `Failure.model_text` tells
+   the model so, whatever the policy says. A timeout, a cancel and an interruption have codes.
 4. `redact` sees the failure last, before it is stored. Nothing is stored that it did not return.
 """
 
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from eventstore.domain.failure import ErrorKind, Failure, unknown_outcome
-from eventstore.domain.recovery import outcome_unknown
+from eventstore.domain.doubt import says_of_effect, unknown_outcome
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.tool_effect import ToolEffect
 
 if TYPE_CHECKING:
     from eventstore.dispatch.effects import RunResult
@@ -31,8 +32,6 @@ ModelText: TypeAlias = Literal["raw", "kind"] | Callable[[Failure], str]
 Redact: TypeAlias = Callable[[Failure], Failure]
 """Returns the failure to store."""
 
-MAY_HAVE_TAKEN_EFFECT = "This call may have taken effect: check before running it again."
-
 TEXTS_BY_KIND = {
     ErrorKind.TRANSIENT: "The tool failed: a temporary problem. It may work later.",
     ErrorKind.RATE_LIMIT: "The tool failed: too many requests. Wait before the next call.",
@@ -43,6 +42,11 @@ TEXTS_BY_KIND = {
     ErrorKind.INTERNAL: "The tool failed: an internal error.",
 }
 """What the model reads of a failure under the policy `"kind"`."""
+
+
+_REFUSALS = frozenset(ErrorKind) - {ErrorKind.TRANSIENT, ErrorKind.INTERNAL}
+_REFUSING_STATUSES = range(400, 500)
+_REQUEST_TIMEOUT = 408
 
 
 class FailureRules:
@@ -71,23 +75,21 @@ class FailureRules:
         if error is None:
             raise TypeError("a result that is not a Failure is not a failed attempt")
         failure = Failure.from_exception(error, with_traceback=self._tracebacks, now=self._clock())
+        default = failure
         if definition.classify is not None and not failure.answers_model:
             try:
                 failure = _classified(definition.classify, error, failure)
             except Exception as unsorted:  # noqa: BLE001 - the failure is recorded all the same
                 if raised is not None:
                     raised.append(("classifier", definition.name, unsorted))
-        return self.stored(failure, unknown_outcome(error))
+        in_doubt = _in_doubt(definition, error, failure, default)
+        code = unknown_outcome(error) if default.in_doubt else None
+        return self.stored(replace(failure, in_doubt=in_doubt, code=code or failure.code))
 
-    def stored(self, failure: Failure, end: str | None = None) -> Failure:
-        """Return the failure to store; `end` is the code of an attempt of unknown outcome."""
+    def stored(self, failure: Failure) -> Failure:
+        """Return the failure to store."""
         text = self._text(failure)
-        if end is not None:
-            if text is None or text != failure.model_message:
-                explanation = failure.message if text is None else text
-                text = f"{explanation.removesuffix('.')}. {MAY_HAVE_TAKEN_EFFECT}"
-            failure = replace(failure, model_message=text, code=end)
-        elif text != failure.model_message:
+        if text != failure.model_message:
             failure = replace(failure, model_message=text)
         return failure if self._redact is None else _redacted(self._redact, failure)
 
@@ -98,6 +100,36 @@ class FailureRules:
         if policy == "raw" or failure.model_message is not None:
             return failure.model_message
         return TEXTS_BY_KIND[failure.kind]
+
+
+def _in_doubt(
+    definition: AnyFunctionTool, error: BaseException, failure: Failure, default: Failure
+) -> bool | None:
+    """Return what is stored of the doubt that an exception leaves; see `FunctionTool`.
+
+    `default` is the failure without the tool's own `classify`.
+    """
+    if isinstance(error, definition.sure):
+        return False
+    if failure.in_doubt not in (None, default.in_doubt):
+        return failure.in_doubt  # a failure that `classify` made says so itself
+    word = says_of_effect(error)
+    if word and unknown_outcome(error) is not None:
+        return None if definition.effect is ToolEffect.READ_ONLY else True
+    if definition.idempotent or word is False:
+        return None
+    if word is None and definition.effect in (ToolEffect.MUTATING, ToolEffect.DESTRUCTIVE):
+        word = not _was_refused(failure, default)
+    return True if word else None
+
+
+def _was_refused(failure: Failure, default: Failure) -> bool:
+    """Return whether the other side, or the tool itself, said that it did not do what was asked."""
+    if failure.answers_model:
+        return True
+    if failure.http_status in _REFUSING_STATUSES and failure.http_status != _REQUEST_TIMEOUT:
+        return True
+    return failure is not default and failure.kind in _REFUSALS
 
 
 def _text_of(policy: Callable[[Failure], str], failure: Failure) -> str:
@@ -127,6 +159,7 @@ def _redacted(redact: Redact, failure: Failure) -> Failure:
     if not isinstance(stored, Failure):
         text = TEXTS_BY_KIND[failure.kind]
         stored = Failure(failure.kind, f"the failure is not shown: its redaction {end}", text)
-    # A resume, and the dispatcher itself, rely on these codes.
-    keeps_code = outcome_unknown(failure) or failure.answers_model
-    return replace(stored, code=failure.code) if keeps_code else stored
+    # A resume, and the dispatcher itself, rely on these.
+    keeps_code = failure.leaves_doubt or failure.answers_model
+    code = failure.code if keeps_code else stored.code
+    return replace(stored, code=code, in_doubt=failure.in_doubt)

@@ -61,6 +61,10 @@ class FunctionTool(Generic[P, R]):
     - `idempotent`: running it twice has the same effect as once, so that an attempt of unknown
       outcome may be followed by another.
     - `verify`: asks the outside system for the outcome of a `Tool`; returns an `Outcome`.
+    - `sure`: the exceptions after which nothing has taken effect. After any other a "mutating" or
+      "destructive" tool that is not idempotent leaves its call in doubt, unless it surely came
+      before the effect: a refused connection, a refusal by HTTP status, a hint to the model. A tool
+      without an effect does so after a timeout, a lost connection and the like (`doubt`).
     - `classify`: returns the `ErrorKind` of an exception that it raised, or the whole `Failure`.
     - `fatal`: the exceptions by which it ends the run, as it does with `FatalToolError`.
     - `policy`: the failures of this tool that end the run; None means those of the dispatcher.
@@ -95,6 +99,7 @@ class FunctionTool(Generic[P, R]):
         parallel: bool = False,
         idempotent: bool | None = None,
         verify: Callable[[Tool], object] | None = None,
+        sure: ExceptionClasses = (),
         classify: Classify | None = None,
         fatal: ExceptionClasses = (),
         policy: ToolErrorPolicy | None = None,
@@ -119,6 +124,7 @@ class FunctionTool(Generic[P, R]):
         self.parallel = parallel
         self.idempotent = is_read_only if idempotent is None else idempotent
         self.verify = verify
+        self.sure = sure
         self.classify = classify
         self.fatal = fatal
         self.policy = policy
@@ -163,9 +169,12 @@ class FunctionTool(Generic[P, R]):
 
     def _check_error_options(self) -> None:
         name = self.name
-        for cls in self.fatal if isinstance(self.fatal, tuple) else (self.fatal,):
-            if not (isinstance(cls, type) and issubclass(cls, Exception)):
-                raise TypeError(f"fatal of tool {name!r} has {cls!r}: pass classes of exceptions")
+        for option, classes in (("fatal", self.fatal), ("sure", self.sure)):
+            for cls in classes if isinstance(classes, tuple) else (classes,):
+                if not (isinstance(cls, type) and issubclass(cls, Exception)):
+                    raise TypeError(
+                        f"{option} of tool {name!r} has {cls!r}: pass classes of exceptions"
+                    )
         policy, denial = cast("object", self.policy), cast("object", self.denial)
         if policy is not None and not isinstance(policy, ToolErrorPolicy):
             raise TypeError(f"policy of tool {name!r} is {policy!r}: pass a ToolErrorPolicy")

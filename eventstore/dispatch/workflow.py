@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, cast
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason, StopSignal
 from eventstore.dispatch.effects import RunConcurrently, Workflow, read
 from eventstore.dispatch.execution import Execution
-from eventstore.dispatch.failures import MAY_HAVE_TAKEN_EFFECT
 from eventstore.dispatch.offers import ToolOffers
 from eventstore.dispatch.preparation import Preparation
 from eventstore.dispatch.refusals import Refusal, invalid_arguments, over_limit, unknown_tool
@@ -231,6 +230,5 @@ class DispatchWorkflow:
             status = call.tool.status
             if type(status) is Running and status.attempt == call.attempt:
                 message = "the run was cut short while it was under way"
-                text = f"{message}. {MAY_HAVE_TAKEN_EFFECT}"
-                failure = Failure(ErrorKind.INTERNAL, message, text, code="interrupted")
+                failure = Failure(ErrorKind.INTERNAL, message, code="interrupted", in_doubt=True)
                 yield from self.log.fail(call, failure)

@@ -29,7 +29,6 @@ from eventstore.domain.failure import (
     Failure,
     classify,
     storable,
-    unknown_outcome,
 )
 from eventstore.domain.foreign_errors import (
     CAUSES_KEPT,

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec.structs import force_setattr
 
+from eventstore.domain.doubt import (
+    CODES_OF_DOUBT,
+    ENDED_FROM_OUTSIDE,
+    says_of_effect,
+    told_of_doubt,
+    unknown_outcome,
+)
 from eventstore.domain.foreign_errors import (
     ERROR_STATUSES,
     by_class,
@@ -185,27 +192,16 @@ def classify(exception: BaseException) -> ErrorKind:
     return or_none(_classify, exception) or ErrorKind.INTERNAL
 
 
-def unknown_outcome(error: BaseException) -> str | None:
-    """Return the failure code of an error that leaves the outcome unknown, otherwise None."""
-    return unknown_outcome_of(type(error))
-
-
-def unknown_outcome_of(cls: type[BaseException]) -> str | None:
-    """Return the failure code of the errors of a class that leave the outcome unknown, or None."""
-    if issubclass(cls, TimeoutError):
-        return "timeout"
-    if issubclass(cls, KeyboardInterrupt | SystemExit | GeneratorExit):
-        return "interrupted"
-    # compared by name, so that asyncio is not loaded for this
-    return "cancelled" if cls.__name__ == "CancelledError" else None
-
-
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What went wrong in one attempt.
 
     `message` is for operators; the model reads `model_message` instead, if it is set. `code` is
     the other side's own code, or how the attempt was ended (timeout, cancelled, interrupted).
     `retry_after` is the other side's hint in seconds, `exception` the name of the class.
+
+    `in_doubt`: the attempt may have taken effect, or surely has not; None leaves it to the code.
+    `leaves_doubt` has the answer.
+
     Characters that JSON or a database cannot hold (lone surrogates, NUL) are kept as escapes.
     """
 
@@ -217,6 +213,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     retry_after: float | None = None
     exception: str | None = None
     traceback: str | None = None
+    in_doubt: bool | None = None
 
     def __post_init__(self) -> None:
         """Escape the characters that cannot be stored."""
@@ -236,21 +233,32 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ) -> Failure:
         """Make the failure of an exception. It never raises: a broken `classifier` means internal.
 
+        It is in doubt if the exception shows that the attempt may have taken effect (`doubt`): a
+        timeout, a lost connection, an interruption. Of the tool's effect it knows nothing.
+
         The model reads the exception's own `model_message`, if it has one. `now`, in microseconds
         since 1970 UTC, is the time that a date in a Retry-After header counts from.
         """
         name = or_none(_class_name, exc) or "Exception"
         kind = or_none(lambda: ErrorKind(classifier(exc))) or ErrorKind.INTERNAL
+        in_doubt = says_of_effect(exc)
+        end = None if in_doubt is False else or_none(unknown_outcome, exc)
         return cls(
             kind=kind,
             message=or_none(lambda: storable(str(exc))) or name,
             model_message=or_none(_model_message_of, exc),
-            code=or_none(unknown_outcome, exc) or or_none(_code_of, exc, kind),
+            code=end or or_none(_code_of, exc, kind),
             http_status=or_none(status_of, exc),
             retry_after=retry_after_of(exc, now),
             exception=name,
             traceback=or_none(_traceback, exc) if with_traceback else None,
+            in_doubt=True if in_doubt else None,
         )
+
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether the attempt may have taken effect: as the failure says, otherwise by its code."""
+        return self.code in CODES_OF_DOUBT if self.in_doubt is None else self.in_doubt
 
     @property
     def answers_model(self) -> bool:
@@ -269,8 +277,13 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def model_text(self) -> str:
-        """Text that the model reads."""
-        return self.message if self.model_message is None else self.model_message
+        """Text that the model reads: of a failure in doubt it says so."""
+        text = self.model_message
+        if not self.in_doubt:
+            return self.message if text is None else text
+        is_silent = self.code in ENDED_FROM_OUTSIDE or self.message == self.exception
+        said = None if is_silent else self.message
+        return told_of_doubt(said if text is None else text, self.code)
 
 
 # The places of the other side's code in an exception: the last is botocore's.

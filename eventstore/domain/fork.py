@@ -4,8 +4,8 @@
    origin; their times and event ids are the copy's own.
 2. After them a `RunStarted` names the origin and the version of the fork.
 3. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
-   that had not started is rejected, an attempt that was under way fails with the code "forked". An
-   announced next attempt is not announced in the copy.
+   that had not started is rejected; one whose attempt was under way, or has ended in doubt, fails
+   with the code "forked". An announced next attempt is not announced in the copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.lifecycle import evolve
-from eventstore.domain.statuses import Running
+from eventstore.domain.statuses import Failed, Running
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 
@@ -66,16 +66,14 @@ def _apply(tools: dict[str, Tool], event: ToolEvent, recorded: Recorded) -> None
 
 
 def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
-    """Yield the event that closes each open call."""
+    """Yield the event that closes each open call, and each that ended in doubt."""
     belongs = f"belongs to {origin!r}, from which this conversation was forked at version {at}"
     for tool in tools.values():
-        if tool.is_resolved:
-            continue
-        if isinstance(tool.status, Running):
+        if isinstance(tool.status, Running | Failed) and tool.outcome_is_unknown:
             text = f"the attempt {belongs}: its outcome is not known here, and it is not run again"
-            failure = Failure(ErrorKind.PERMANENT, text, code=FORKED)
+            failure = Failure(ErrorKind.PERMANENT, text, code=FORKED, in_doubt=False)
             yield ToolFailed(tool.id, failure, tool.attempts)
-        else:
+        elif not tool.is_resolved:
             yield ToolRejected(tool.id, f"not executed: the call {belongs}", "rule", FORKED)
 
 

@@ -9,7 +9,10 @@
 5. A pause ends an attempt without a result: the call is pending again. A pause until a person
    decides takes back an earlier approval; a pause until a time does not. An approved edit stays in
    force in both cases.
-6. An approved edit changes the arguments of a call and never its tool, so that the call in force
+6. An attempt that may have taken effect leaves its call in doubt (`in_doubt`): one that ended so, or
+   whose end is missing when the next one begins. The call stays so until it completes. A failure
+   that follows a failed call says that the outcome is known now, and that nothing took effect.
+7. An approved edit changes the arguments of a call and never its tool, so that the call in force
    is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
    because a log of an older version may hold one. Such a call is never started.
 """
@@ -54,7 +57,7 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "running": ("Pending", "Approved", "Failed", "Running"),
     "paused": ("Pending", "Approved", "Running"),
     "completed": ("Pending", "Approved", "Running", "Failed"),
-    "failed": ("Pending", "Approved", "Running"),
+    "failed": ("Pending", "Approved", "Running", "Failed"),
 }
 
 _STATUS_CLASSES: dict[str, type[ToolStatus]] = {
@@ -131,6 +134,7 @@ def _pending(
             event.index,
             fingerprint,
             at,
+            in_doubt=event.imported,
         )
     known = tool.call
     if (
@@ -184,6 +188,7 @@ def _running(
         fingerprint=fingerprint or tool.fingerprint,
         started_at=at,
         ended_at=None,
+        in_doubt=tool.outcome_is_unknown,
     )
 
 
@@ -231,18 +236,28 @@ def _completed(
         status=Completed(event.response, event.synthetic, event.by, event.reason),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
+        in_doubt=False,
     )
 
 
 def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: str | None) -> Tool:
     if tool is None or type(tool.status) not in _FAILABLE:
         raise _illegal(tool, event)
+    if type(tool.status) is Failed and not (_settles(event) and tool.outcome_is_unknown):
+        raise _illegal(tool, event)
+    is_under_way = type(tool.status) is Running
     return replace(
         tool,
         status=Failed(event.failure),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
+        in_doubt=event.failure.leaves_doubt or (is_under_way and tool.in_doubt),
     )
+
+
+def _settles(event: ToolFailed) -> bool:
+    """Return whether a failure says that no attempt of its call has taken effect."""
+    return event.failure.in_doubt is False
 
 
 def _rejected(
@@ -256,6 +271,7 @@ def _rejected(
         fingerprint=fingerprint or tool.fingerprint,
         decided_at=at,
         ended_at=at,
+        in_doubt=False,
     )
 
 

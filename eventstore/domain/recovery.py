@@ -28,12 +28,6 @@ from eventstore.domain.tool import Tool
 Action: TypeAlias = Literal["start", "retry", "scheduled", "waiting", "unknown", "done"]
 
 _ATTEMPT_EVENTS = (ToolRunning, ToolPaused, ToolCompleted, ToolFailed, ToolRejected)
-_UNKNOWN_OUTCOME_CODES = frozenset({"cancelled", "interrupted", "timeout"})
-
-
-def outcome_unknown(failure: Failure) -> bool:
-    """Return whether the failed attempt may have taken effect."""
-    return failure.code in _UNKNOWN_OUTCOME_CODES
 
 
 def is_attempt_event(event: object) -> bool:
@@ -45,7 +39,8 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
     """An attempt that may have taken effect: its end is not recorded, or its outcome is unknown.
 
     `arguments` are those really used. `attempt` is 0 and `started_at` None if the start was not
-    recorded; `code` is cancelled, interrupted or timeout if that is how it ended.
+    recorded; `code` is that of the failure with which it ended (cancelled, interrupted, timeout, or
+    the other side's), "in_doubt" where that has none, and None without an end.
     """
 
     attempt: int
@@ -85,9 +80,12 @@ class AttemptTrail:
 
     def _failed(self, tool: Tool, failure: Failure, event: ToolFailed) -> None:
         last = self.attempts.pop() if self.attempts else None
-        if outcome_unknown(failure):
+        if failure.leaves_doubt:
             last = last or OpenAttempt(0, None, tool.effective_call.arguments)
-            self.attempts.append(msgspec.structs.replace(last, code=failure.code))
+            code = failure.code or "in_doubt"
+            self.attempts.append(msgspec.structs.replace(last, code=code))
+        elif not tool.in_doubt:
+            self.attempts.clear()
         if event.delay is not None and tool.ended_at is not None:
             self.due = tool.ended_at + event.delay
 

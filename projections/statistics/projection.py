@@ -30,7 +30,6 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
-from eventstore.domain.recovery import outcome_unknown
 from projections.projection import (
     NO_CALL_ID,
     Anomaly,
@@ -266,7 +265,7 @@ class ErrorStatistics(Projection):
         call.count_first_try_failure()
         call.fingerprint_counter.describe(call.edit or call.asked)
         call.kind = kind = event.failure.kind
-        call.in_doubt = outcome_unknown(event.failure)
+        call.in_doubt = event.failure.leaves_doubt
         self._kind_counter(call, kind).failed(call.asked.name)
         for counter in call.counters:
             counter.failed(kind)
