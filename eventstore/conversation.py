@@ -10,6 +10,7 @@ from eventstore.append import commands
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import NO_RESULT, Attempt, Pauses, checked_pauses, is_pause
 from eventstore.domain.arguments import check_version
+from eventstore.domain.equal_calls import calls_equal_to
 from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.times import microseconds_of
 from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
@@ -83,6 +84,17 @@ class Conversation:
             UnknownCall: the conversation has no such call.
         """
         return self.session.tool(self.id, call_id)
+
+    def equal_calls(
+        self, call: Tool | FunctionCall, *, by: Callable[[Any], object] | None = None
+    ) -> list[Tool]:
+        """Return the other calls that ask for the same: the same tool with equal arguments.
+
+        What counts are the arguments in force; `by` returns of them what the effect is known by (an
+        order's number). In a loop of your own, do not start a call while one of these is `in_doubt`:
+        `reject` it, so that the model learns of the first. A dispatcher does so by itself.
+        """
+        return calls_equal_to(call, self.tools, by)
 
     def follow(
         self,

@@ -78,6 +78,12 @@ class AsyncConversation:
         """Return one call, as it stands in the log now; see `Conversation.tool`."""
         return await self.session.call(lambda: self._blocking.tool(call_id))
 
+    async def equal_calls(
+        self, call: Tool | FunctionCall, *, by: Callable[[Any], object] | None = None
+    ) -> list[Tool]:
+        """Return the other calls that ask for the same; see `Conversation.equal_calls`."""
+        return await self.session.call(lambda: self._blocking.equal_calls(call, by=by))
+
     def follow(
         self,
         after: int | str = 0,

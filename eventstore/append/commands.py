@@ -18,7 +18,9 @@ from eventstore.append.inputs import check_event, failure_of, is_unplaced, times
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
+from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
+    NOT_EXECUTED,
     Event,
     HookAnswer,
     MessageAdded,
@@ -34,7 +36,7 @@ from eventstore.domain.events import (
 from eventstore.domain.lifecycle import check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
-from eventstore.domain.statuses import Failed, Pending, Running
+from eventstore.domain.statuses import Approved, Failed, Pending, Running
 from eventstore.errors import IllegalTransition
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from eventstore.append.conversation_state import ConversationState
     from eventstore.append.tool_fold import LookUp
+    from eventstore.domain.equal_calls import SameEffect
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.times import Moment
@@ -203,16 +206,18 @@ def start(
     attempt: int | None = None,
     now: int | None = None,
     checked: Tool | None = None,
+    effect: SameEffect | None = None,
 ) -> Command[Tool]:
     """Record that an attempt begins; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
-    not started. Neither is one that was edited or started since it was `checked`.
+    not started. Neither is one that was edited or started since it was `checked`. With `effect`, a
+    call that asks for the same as one in doubt is rejected.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if attempt is None and tool.outcome_is_unknown:
+        if attempt is None and tool.in_doubt:
             raise _in_doubt(tool)
         check_startable(tool)
         if now is not None or attempt is None:
@@ -221,8 +226,40 @@ def start(
             raise IllegalTransition(
                 tool.status.name, "running", call_id, "it has changed meanwhile: look at it again"
             )
+        if effect is not None and isinstance(tool.status, Pending | Approved):
+            first = state.in_the_way(tool, effect)
+            if first is not None:
+                return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def _refused(tool: Tool, first: Tool) -> ToolRejected:
+    details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
+    return ToolRejected(tool.id, refusal(first), "rule", EQUAL_CALL, details)
+
+
+def complete_equally(
+    conversation_id: str, call_id: str, first: ToolCompleted
+) -> Command[Tool]:
+    """Record that a call gets the result of an equal one, without an attempt."""
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        response = replace(first.response, id=call_id)
+        reason = f"the result of the call {first.call_id!r}"
+        answer = ToolCompleted(
+            tool.id,
+            response,
+            synthetic=True,
+            lossy=first.lossy,
+            in_parts=first.in_parts,
+            by=EQUAL_CALL,
+            reason=reason,
+        )
+        return (answer,)
 
     return Command(conversation_id, decide, PendingAppend.tool)
 
@@ -336,7 +373,7 @@ def fail(
                 f"attempt {attempt} is over: look at the last, which is {tool.attempts}",
             )
         recorded = failure
-        if type(tool.status) is Failed and tool.outcome_is_unknown and not failure.leaves_doubt:
+        if type(tool.status) is Failed and tool.in_doubt and not failure.leaves_doubt:
             recorded = replace(failure, in_doubt=False)  # it settles the doubt
         return (ToolFailed(call_id, recorded, tool.attempts, duration, wait),)
 

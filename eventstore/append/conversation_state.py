@@ -18,6 +18,7 @@ from eventstore.append.encoding import STEPS, as_stored
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.equal_calls import SameEffect, stands_in_the_way
 from eventstore.domain.events import (
     SCHEMAS,
     TOOL_EVENTS,
@@ -107,6 +108,7 @@ class ConversationState:
         "as_of",
         "breached",
         "conversation_id",
+        "doubtful",
         "index",
         "known",
         "last_response",
@@ -133,6 +135,8 @@ class ConversationState:
         """The ids of all calls."""
         self.open: dict[str, Entry] = {}
         """The calls that are not settled."""
+        self.doubtful: set[str] = set()
+        """The ids of those that stand in the way of an equal one; see `equal_calls`."""
         self.turn = 0
         self.index = 0
         self.turn_is_open = False
@@ -166,7 +170,7 @@ class ConversationState:
         other.origin, other.moved_on = self.origin, self.moved_on
         other.retried, other.breached = self.retried.copy(), self.breached.copy()
         other.settled_uncommitted = self.settled_uncommitted.copy()
-        other.unreadable = self.unreadable
+        other.unreadable, other.doubtful = self.unreadable, self.doubtful.copy()
         return other
 
     # taking in what the log says, and what is being appended
@@ -236,8 +240,13 @@ class ConversationState:
         self.known.add(call_id)
         if type(entry.tool.status) in _SETTLED:
             self.open.pop(call_id, None)
+            self.doubtful.discard(call_id)
         else:
             self.open[call_id] = entry
+            if stands_in_the_way(entry.tool):
+                self.doubtful.add(call_id)
+            else:
+                self.doubtful.discard(call_id)
 
     def _note_damaged(self, recorded: Recorded, why: str) -> None:
         event = recorded.event
@@ -378,6 +387,13 @@ class ConversationState:
             return self.settled_uncommitted[call_id]
         return look_up({call_id})[call_id]
 
+    def in_the_way(self, tool: Tool, effect: SameEffect) -> Tool | None:
+        """Return the call that stands in the way of `tool`, because it asks for the same."""
+        if not self.doubtful:
+            return None
+        others = (self.open[call_id].tool for call_id in sorted(self.doubtful))
+        return effect.in_the_way(tool, others)
+
     def stage(
         self,
         events: Sequence[Event],
@@ -485,7 +501,7 @@ def detached_copy(tool: Tool) -> Tool:
         tool.decided_at,
         tool.started_at,
         tool.ended_at,
-        tool.in_doubt,
+        tool.ended_in_doubt,
     )
 
 

@@ -6,8 +6,6 @@ import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
-from msgspec.structs import replace
-
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import decode
 from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
@@ -69,8 +67,6 @@ def times_at_source(
 def failure_of(error: BaseException | Failure | str) -> Failure:
     """Return the failure to record for an error."""
     if isinstance(error, Failure):
-        if error.leaves_doubt and error.in_doubt is None:
-            return replace(error, in_doubt=True)  # the code says so
         return error
     if isinstance(error, BaseException):
         return Failure.from_exception(error)

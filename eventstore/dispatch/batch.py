@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from eventstore.dispatch.decisions import Reject
-from eventstore.domain.events import HookAnswer
-from eventstore.domain.statuses import Approved, Pending
+from eventstore.domain.events import NOT_EXECUTED, HookAnswer
+from eventstore.domain.statuses import Approved, Pending, Running
 from eventstore.domain.tool import Tool
 
 if TYPE_CHECKING:
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.domain.json_types import JsonObject
-
-NOT_EXECUTED = "tool_call_not_executed"
 
 
 class DispatchedCall:
@@ -111,6 +109,12 @@ class Batch:
         if first is None or (first.error is None and reason.error is not None):
             self.stop_reason = reason
         self.stop_signal.set()
+
+    def is_running(self, tool: Tool) -> bool:
+        """Return whether an attempt of the batch is under way in this call, as the log has it."""
+        return type(tool.status) is Running and any(
+            call.tool.id == tool.id and call.attempt == tool.attempts for call in self.calls
+        )
 
     @property
     def pause(self) -> BaseException | None:

@@ -18,6 +18,7 @@ from eventstore.append import commands
 from eventstore.dispatch.effects import Workflow, read, write
 from eventstore.domain.events import Event, RunEnded
 from eventstore.domain.failure import Failure
+from eventstore.domain.statuses import Running
 from eventstore.errors import EventStoreError, IllegalTransition
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from eventstore.dispatch.after_hooks import FinalResult
     from eventstore.dispatch.batch import DispatchedCall
     from eventstore.dispatch.decisions import Reject
+    from eventstore.domain.equal_calls import SameEffect
+    from eventstore.domain.events import ToolCompleted
     from eventstore.domain.tool import Tool
     from eventstore.policies.termination import ToolErrorTerminal
     from eventstore.session import LogSession
@@ -44,17 +47,20 @@ class CallLog:
         """Append an event that does not concern a call."""
         yield from write(commands.append(self.conversation_id, (event,)))
 
-    def start(self, call: DispatchedCall, now: int) -> Workflow[bool]:
+    def start(
+        self, call: DispatchedCall, now: int, effect: SameEffect | None = None
+    ) -> Workflow[bool]:
         """Start the next attempt; return False if another worker or a decision was first.
 
         A call that was paused, deferred or edited meanwhile is not started either; `now` is in
-        microseconds since 1970 UTC.
+        microseconds since 1970 UTC. With `effect`, one that asks for the same as a call in doubt is
+        rejected.
         """
         before = call.tool
         number = before.attempts + 1
         call.attempt = number
-        command = commands.start(self.conversation_id, before.id, number, now, before)
-        if (yield from self.write(call, command)):
+        command = commands.start(self.conversation_id, before.id, number, now, before, effect)
+        if (yield from self.write(call, command)) and type(call.tool.status) is Running:
             return True
         call.attempt = None
         call.was_edited = call.has_not_started and call.tool.edit != before.edit
@@ -95,6 +101,11 @@ class CallLog:
             reason=final.reason,
         )
         yield from self.write(call, command)
+
+    def complete_equally(self, call: DispatchedCall, first: ToolCompleted) -> Workflow[bool]:
+        """Record that the call gets the result of an equal one."""
+        command = commands.complete_equally(self.conversation_id, call.tool.id, first)
+        return (yield from self.write(call, command))
 
     def fail(self, call: DispatchedCall, failure: Failure) -> Workflow[bool]:
         """Record a failure, unless another worker has started the next attempt."""

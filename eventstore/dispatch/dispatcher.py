@@ -68,6 +68,11 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
     - `tracebacks`: whether failures keep the traceback of the exception. `redact`: a function of
       the `Failure` that returns the one to store.
     - `retry_classifier`: which failures are transient, for tools that have a `RetryPolicy`.
+    - `equal_calls`: what a call gets that asks for the same as an earlier one under another id.
+      While that one is in doubt, "refuse" and "answer" reject it, and the model is told of the
+      first. After the first has completed, "refuse" lets it run, and "answer" gives it the recorded
+      result. "run" runs it always. It is for tools that are neither read-only nor idempotent;
+      `FunctionTool(equal_calls=, equal_by=)` says it of one tool.
     - `max_calls_per_turn`: the calls beyond it are rejected. `max_parallel`: how many calls run
       concurrently.
     - `clock` returns microseconds since 1970 UTC, `chance` a random number from 0 to 1, `sleep`

@@ -21,6 +21,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from eventstore.append.tool_fold import equal_result
 from eventstore.attempt import StartedAttempt, is_pause
 from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
@@ -28,6 +29,7 @@ from eventstore.dispatch.decisions import outcome_of
 from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, read, run_tool
 from eventstore.dispatch.failures import FailureRules
 from eventstore.dispatch.host_errors import HostErrors, Raised
+from eventstore.domain.equal_calls import SameEffect
 from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Failed, Running
 from eventstore.errors import EventStoreError
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.dispatch.options import DispatcherOptions
+    from eventstore.domain.equal_calls import EqualCalls
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
 
@@ -66,8 +69,12 @@ class Execution:
     def execute(self, batch: Batch, call: DispatchedCall) -> Workflow[None]:
         """Run attempts until one settles the call."""
         definition = call.known_definition
+        how = definition.equal_calls_or(self._options.equal_calls)
+        effect = None if how == "run" else SameEffect(definition.equal_by, batch.is_running)
         while batch.stop_reason is None:
-            if not (yield from self._log.start(call, self._options.clock())):
+            if (yield from self._is_answered(call, how)):
+                return
+            if not (yield from self._log.start(call, self._options.clock(), effect)):
                 return
             attempt = StartedAttempt(self._log.conversation_id, call.tool)
             first = (call.tool,) if definition.takes_tool else ()
@@ -93,6 +100,16 @@ class Execution:
             if delay is None:
                 return
             yield Wait(batch, delay)
+
+    def _is_answered(self, call: DispatchedCall, how: EqualCalls) -> Workflow[bool]:
+        """Return whether a call got the result of an equal one that completed."""
+        if how != "answer" or not call.has_not_started:
+            return False
+        key_of = call.known_definition.equal_by
+        first = yield from read(lambda: equal_result(self._events(), call.tool, key_of))
+        if first is None:
+            return False
+        return (yield from self._log.complete_equally(call, first))
 
     def complete(
         self, call: DispatchedCall, found: FinalResult, *, synthetic: bool = False
@@ -212,7 +229,7 @@ class Execution:
             return False
         if outcome.found == "done":
             yield from self.complete(call, FinalResult(outcome.result))
-        elif outcome.found == "failed" and type(call.tool.status) is Running:
+        elif outcome.found == "failed" and isinstance(call.tool.status, Running | Failed):
             yield from self._log.fail(call, self.failures.stored(outcome.failure))
         return outcome.found == "not_done"
 

@@ -16,6 +16,7 @@ from eventstore.dispatch.docstrings import read_docstring
 from eventstore.dispatch.signature import signature_of
 from eventstore.domain.arguments import checked_minimum, is_seconds
 from eventstore.domain.calls import is_tool_name
+from eventstore.domain.equal_calls import EqualCalls, KeyOf, check_equal_calls
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.tool_effect import ToolEffect
 from eventstore.errors import NonResolvedToolError
@@ -65,6 +66,10 @@ class FunctionTool(Generic[P, R]):
       "destructive" tool that is not idempotent leaves its call in doubt, unless it surely came
       before the effect: a refused connection, a refusal by HTTP status, a hint to the model. A tool
       without an effect does so after a timeout, a lost connection and the like (`doubt`).
+    - `equal_calls`: what a call gets that asks for the same as an earlier one of the conversation
+      ("refuse", "answer" or "run"); None means as the dispatcher says, and "run" for a tool that is
+      idempotent or read-only. `equal_by`: returns what the effect of a call is known by, of its
+      arguments (an order's number). Without it all arguments count.
     - `classify`: returns the `ErrorKind` of an exception that it raised, or the whole `Failure`.
     - `fatal`: the exceptions by which it ends the run, as it does with `FatalToolError`.
     - `policy`: the failures of this tool that end the run; None means those of the dispatcher.
@@ -100,6 +105,8 @@ class FunctionTool(Generic[P, R]):
         idempotent: bool | None = None,
         verify: Callable[[Tool], object] | None = None,
         sure: ExceptionClasses = (),
+        equal_calls: EqualCalls | None = None,
+        equal_by: KeyOf | None = None,
         classify: Classify | None = None,
         fatal: ExceptionClasses = (),
         policy: ToolErrorPolicy | None = None,
@@ -125,6 +132,8 @@ class FunctionTool(Generic[P, R]):
         self.idempotent = is_read_only if idempotent is None else idempotent
         self.verify = verify
         self.sure = sure
+        self.equal_calls = equal_calls
+        self.equal_by = equal_by
         self.classify = classify
         self.fatal = fatal
         self.policy = policy
@@ -153,12 +162,18 @@ class FunctionTool(Generic[P, R]):
             )
         if retry is not None and not isinstance(retry, RetryPolicy):
             raise TypeError(f"retry of tool {name!r} is {retry!r}: pass a RetryPolicy")
-        for option, function in (("verify", self.verify), ("classify", self.classify)):
+        for option, function in (
+            ("verify", self.verify),
+            ("classify", self.classify),
+            ("equal_by", self.equal_by),
+        ):
             if function is not None and not callable(function):
                 raise TypeError(f"{option} of tool {name!r} is {function!r}: pass a function")
         limits = cast("object", self.result_limits)
         if limits is not None and not isinstance(limits, ResultLimits):
             raise TypeError(f"result_limits of tool {name!r} is {limits!r}: pass ResultLimits()")
+        if self.equal_calls is not None:
+            check_equal_calls(f"equal_calls of tool {name!r}", self.equal_calls)
         self._check_error_options()
         approval = self.needs_approval
         if not isinstance(approval, bool) and (not callable(approval) or is_async(approval)):
@@ -213,6 +228,12 @@ class FunctionTool(Generic[P, R]):
                 "return True or False"
             )
         return bool(answer)
+
+    def equal_calls_or(self, default: EqualCalls) -> EqualCalls:
+        """Return what an equal call gets; `default` is for tools that must not run twice."""
+        if self.equal_calls is not None:
+            return self.equal_calls
+        return "run" if self.idempotent or self.effect is ToolEffect.READ_ONLY else default
 
     def is_fatal(self, error: BaseException | None) -> bool:
         """Return whether an error that the function raised ends the run."""

@@ -20,6 +20,7 @@ from eventstore.domain.arguments import (
     checked_minimum,
     has_method,
 )
+from eventstore.domain.equal_calls import EqualCalls, check_equal_calls
 from eventstore.domain.events import Recorded
 from eventstore.domain.tool import Tool
 from eventstore.policies.gate_checks import check_gate, check_sync_gate
@@ -57,6 +58,7 @@ class DispatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     tracebacks: bool = False
     redact: Redact | None = None
     retry_classifier: RetryClassifier = msgspec.field(default_factory=DefaultRetryClassifier)
+    equal_calls: EqualCalls = "refuse"
     max_calls_per_turn: int | None = None
     max_parallel: int = 10
     on_all_empty: OnAllEmpty = "open"
@@ -93,6 +95,7 @@ class DispatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
             has_method("classify"),
             "pass a RetryClassifier",
         )
+        check_equal_calls("equal_calls", self.equal_calls)
         if self.max_calls_per_turn is not None:
             checked_minimum("max_calls_per_turn", self.max_calls_per_turn, 0)
         checked_minimum("max_parallel", self.max_parallel, 1)

@@ -16,6 +16,7 @@ from eventstore.dispatch.options import DispatcherOptions, GateContext, Hook, Sl
 from eventstore.dispatch.resume import ResumeWorkflow
 from eventstore.dispatch.threads import resolve_awaitable
 from eventstore.dispatch.workflow import DispatchWorkflow
+from eventstore.domain.equal_calls import EqualCalls
 from eventstore.domain.tool import Tool
 from eventstore.policies.gates import AsyncToolGate, DenialPolicy, OnAllEmpty, ToolGateContext
 from eventstore.policies.retry import DefaultRetryClassifier, RetryClassifier
@@ -52,6 +53,7 @@ class DispatcherSetup(Generic[C, G]):
         tracebacks: bool = False,
         redact: Redact | None = None,
         retry_classifier: RetryClassifier | None = None,
+        equal_calls: EqualCalls = "refuse",
         max_calls_per_turn: int | None = None,
         max_parallel: int = 10,
         on_all_empty: OnAllEmpty = "open",
@@ -76,6 +78,7 @@ class DispatcherSetup(Generic[C, G]):
             tracebacks=tracebacks,
             redact=redact,
             retry_classifier=retry_classifier or DefaultRetryClassifier(),
+            equal_calls=equal_calls,
             max_calls_per_turn=max_calls_per_turn,
             max_parallel=max_parallel,
             on_all_empty=on_all_empty,

@@ -125,6 +125,10 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hooks: tuple[HookAnswer, ...] = ()
 
 
+NOT_EXECUTED = "tool_call_not_executed"
+"""The `kind` in the details of a rejection for the host: the call did not run."""
+
+
 class ToolPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An attempt paused, or a call that has not started was deferred: it waits again.
 

@@ -69,7 +69,7 @@ def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
     """Yield the event that closes each open call, and each that ended in doubt."""
     belongs = f"belongs to {origin!r}, from which this conversation was forked at version {at}"
     for tool in tools.values():
-        if isinstance(tool.status, Running | Failed) and tool.outcome_is_unknown:
+        if isinstance(tool.status, Running | Failed) and tool.in_doubt:
             text = f"the attempt {belongs}: its outcome is not known here, and it is not run again"
             failure = Failure(ErrorKind.PERMANENT, text, code=FORKED, in_doubt=False)
             yield ToolFailed(tool.id, failure, tool.attempts)

@@ -9,7 +9,7 @@
 5. A pause ends an attempt without a result: the call is pending again. A pause until a person
    decides takes back an earlier approval; a pause until a time does not. An approved edit stays in
    force in both cases.
-6. An attempt that may have taken effect leaves its call in doubt (`in_doubt`): one that ended so, or
+6. An attempt that may have taken effect leaves its call in doubt (`ended_in_doubt`): one that ended so, or
    whose end is missing when the next one begins. The call stays so until it completes. A failure
    that follows a failed call says that the outcome is known now, and that nothing took effect.
 7. An approved edit changes the arguments of a call and never its tool, so that the call in force
@@ -134,7 +134,7 @@ def _pending(
             event.index,
             fingerprint,
             at,
-            in_doubt=event.imported,
+            ended_in_doubt=event.imported,
         )
     known = tool.call
     if (
@@ -188,7 +188,7 @@ def _running(
         fingerprint=fingerprint or tool.fingerprint,
         started_at=at,
         ended_at=None,
-        in_doubt=tool.outcome_is_unknown,
+        ended_in_doubt=tool.in_doubt,
     )
 
 
@@ -236,14 +236,14 @@ def _completed(
         status=Completed(event.response, event.synthetic, event.by, event.reason),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
-        in_doubt=False,
+        ended_in_doubt=False,
     )
 
 
 def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: str | None) -> Tool:
     if tool is None or type(tool.status) not in _FAILABLE:
         raise _illegal(tool, event)
-    if type(tool.status) is Failed and not (_settles(event) and tool.outcome_is_unknown):
+    if type(tool.status) is Failed and not (_settles(event) and tool.in_doubt):
         raise _illegal(tool, event)
     is_under_way = type(tool.status) is Running
     return replace(
@@ -251,7 +251,7 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         status=Failed(event.failure),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
-        in_doubt=event.failure.leaves_doubt or (is_under_way and tool.in_doubt),
+        ended_in_doubt=event.failure.leaves_doubt or (is_under_way and tool.ended_in_doubt),
     )
 
 
@@ -271,7 +271,7 @@ def _rejected(
         fingerprint=fingerprint or tool.fingerprint,
         decided_at=at,
         ended_at=at,
-        in_doubt=False,
+        ended_in_doubt=False,
     )
 
 

@@ -84,7 +84,7 @@ class AttemptTrail:
             last = last or OpenAttempt(0, None, tool.effective_call.arguments)
             code = failure.code or "in_doubt"
             self.attempts.append(msgspec.structs.replace(last, code=code))
-        elif not tool.in_doubt:
+        elif not tool.ended_in_doubt:
             self.attempts.clear()
         if event.delay is not None and tool.ended_at is not None:
             self.due = tool.ended_at + event.delay

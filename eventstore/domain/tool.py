@@ -42,7 +42,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `attempts` counts the starts. `edit` is the approved edit, which stays in force. `fingerprint`
     is that of the call in force. The times (`requested_at`, `decided_at`, `started_at`, `ended_at`)
     are those of the first request, the decision, the last start and the last end, in microseconds
-    since 1970 UTC. `in_doubt` says that an attempt which is over may have taken effect.
+    since 1970 UTC. `ended_in_doubt` says that an attempt which is over may have taken effect.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     decided_at: int | None = None
     started_at: int | None = None
     ended_at: int | None = None
-    in_doubt: bool = False
+    ended_in_doubt: bool = False
 
     def _repr_html_(self) -> str:
         """Return the call as a notebook shows it: its text, with nothing of it read as markup."""
@@ -90,7 +90,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return type(self.status) in (Completed, Failed, Rejected)
 
     @property
-    def outcome_is_unknown(self) -> bool:
+    def in_doubt(self) -> bool:
         """Whether the call may have taken effect, and nothing in the log says whether it has.
 
         It is started again by the number of its next attempt alone. An attempt under way is one
@@ -98,8 +98,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """
         status = self.status
         if type(status) is Failed:
-            return self.in_doubt or status.failure.leaves_doubt
-        return self.in_doubt or type(status) is Running
+            return self.ended_in_doubt or status.failure.leaves_doubt
+        return self.ended_in_doubt or type(status) is Running
 
     @property
     def effective_call(self) -> FunctionCall:

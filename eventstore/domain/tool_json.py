@@ -49,7 +49,7 @@ class ToolFields(TypedDict):
     decided_at: int | None
     started_at: int | None
     ended_at: int | None
-    in_doubt: bool
+    ended_in_doubt: bool
 
 
 class _Call(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -112,7 +112,7 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     decided_at: int | None = None
     started_at: int | None = None
     ended_at: int | None = None
-    in_doubt: bool = False
+    ended_in_doubt: bool = False
 
 
 class _Part(msgspec.Struct, tag_field="type", tag="Tool"):
@@ -146,7 +146,7 @@ def encode(**fields: Unpack[ToolFields]) -> bytes:
             decided_at=fields["decided_at"],
             started_at=fields["started_at"],
             ended_at=fields["ended_at"],
-            in_doubt=fields["in_doubt"],
+            ended_in_doubt=fields["ended_in_doubt"],
         )
     )
 
@@ -177,7 +177,7 @@ def decode(data: str | bytes) -> ToolFields:
         decided_at=read.decided_at,
         started_at=read.started_at,
         ended_at=read.ended_at,
-        in_doubt=read.in_doubt,
+        ended_in_doubt=read.ended_in_doubt,
     )
 
 

@@ -261,6 +261,9 @@ class ErrorStatistics(Projection):
     def _count_failure(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolFailed
     ) -> None:
+        if call.status == "Failed":
+            self._count_settlement(call, recorded, event)
+            return
         self._record_duration(call, recorded, event.duration)
         call.count_first_try_failure()
         call.fingerprint_counter.describe(call.edit or call.asked)
@@ -273,6 +276,15 @@ class ErrorStatistics(Projection):
             counter.not_applicable += event.failure.is_not_applicable
         # The call may stay failed for good: keep what a retry or a late answer needs, and no more.
         call.status, call.asked, call.edit = "Failed", call.tool_counter.name_only, None
+
+    def _count_settlement(self, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
+        """Count a failed call whose outcome is known now: nothing took effect."""
+        if not (call.in_doubt and event.failure.in_doubt is False):
+            self._note_illegal(recorded, event, call)
+            return
+        call.in_doubt = False
+        for counter in call.counters:
+            counter.lost -= 1
 
     def _record_duration(self, call: LiveCall, recorded: Recorded, duration: int | None) -> None:
         """Record how long an attempt took: as measured, otherwise by the times in the log."""
@@ -288,7 +300,7 @@ class ErrorStatistics(Projection):
         "running": (_count_start, ("Pending", "Approved", "Failed", "Running")),
         "paused": (_count_pause, ("Pending", "Approved", "Running")),
         "completed": (_count_completion, ("Pending", "Approved", "Running", "Failed")),
-        "failed": (_count_failure, ("Pending", "Approved", "Running")),
+        "failed": (_count_failure, ("Pending", "Approved", "Running", "Failed")),
     }
 
     # the counters

@@ -717,7 +717,7 @@ def test_an_attempt_may_begin_in_one_hook_and_end_in_another(chat: Conversation)
     assert first.arguments == {"order": 7}
     with pytest.raises(IllegalTransition):
         chat.begin(call.id)
-    first.fail(ConnectionError("down"))
+    first.fail(ConnectionRefusedError("down"))
     second = chat.begin(call.id)
     second.complete("paid")
     with pytest.raises(IllegalTransition):

@@ -74,7 +74,7 @@ class Flaky:
     def __init__(self, times: int, error: Any = None) -> None:
         self.left = times
         self.runs = 0
-        self.error = error or ConnectionError("reset")
+        self.error = error or ConnectionRefusedError("refused")
 
     def __call__(self) -> int:
         """Fail, or return the number of calls."""
@@ -944,7 +944,7 @@ def test_a_terminal_failure_ends_the_retry_waits_of_siblings(kind: str, chat: Co
     announced = threading.Event()
 
     def flaky() -> None:
-        raise ConnectionError("reset")
+        raise ConnectionRefusedError("refused")
 
     def bad() -> None:
         while "failed" not in tags(chat):

@@ -27,7 +27,8 @@ from eventstore import (
     ToolErrorTerminal,
     ToolFailed,
 )
-from eventstore.dispatch.failures import MAY_HAVE_TAKEN_EFFECT, TEXTS_BY_KIND
+from eventstore.dispatch.failures import TEXTS_BY_KIND
+from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from projections import model_history
 from projections.history.options import Collapse
 
@@ -144,7 +145,7 @@ def test_a_redaction_cannot_hide_that_the_outcome_is_unknown(kind: str, chat: Co
     (done,) = make(kind, chat, [tool], redact=redact).dispatch([call])
     assert (done.attempts, failure_of(chat, call.id)) == (
         1,
-        Failure(ErrorKind.TRANSIENT, "hidden", code="timeout"),
+        Failure(ErrorKind.TRANSIENT, "hidden", code="timeout", in_doubt=True),
     )
 
 
@@ -235,7 +236,7 @@ def test_a_timeout_says_so_to_the_model(kind: str, chat: Conversation) -> None:
     async def stuck() -> None:
         await asyncio.Event().wait()
 
-    tool = FunctionTool(stuck, timeout=0.01)
+    tool = FunctionTool(stuck, timeout=0.01, equal_calls="run")
     texts = []
     for policy in ("raw", "kind"):
         call = chat.request("stuck")

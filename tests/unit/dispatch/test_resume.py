@@ -44,8 +44,8 @@ class Bank:
         return self.found
 
     def tool(self, **options: Any) -> FunctionTool:
-        """Return the tool that pays."""
-        return FunctionTool(self.pay, takes_tool=True, **options)
+        """Return the tool that pays; the calls of these tests have equal arguments."""
+        return FunctionTool(self.pay, takes_tool=True, equal_calls="run", **options)
 
 
 def resuming(kind: str, chat: Conversation, *tools: Any, **options: Any) -> Driven:
@@ -139,7 +139,7 @@ def test_an_announced_retry_is_made_when_it_is_due(
     chat.request("pay", call_id="late")
     for call_id, delay in (("late", 2), ("soon", 30)):
         chat.start(call_id)
-        chat.fail(call_id, ConnectionError("reset"), delay=delay)
+        chat.fail(call_id, ConnectionRefusedError("down"), delay=delay)
     clock.advance(10)
     bank, waits = Bank(), Waits()
     resuming(kind, chat, bank.tool(), clock=clock, sleep=waits).resume()
@@ -155,7 +155,7 @@ def test_a_clock_set_back_does_not_lengthen_the_wait(
     """No wait is longer than the policy allows."""
     chat.request("pay", call_id="a")
     chat.start("a")
-    chat.fail("a", ConnectionError("reset"), delay=2)
+    chat.fail("a", ConnectionRefusedError("down"), delay=2)
     clock.advance(-86_400)
     bank, waits = Bank(), Waits()
     tool = bank.tool(retry=RetryPolicy(3, 1, 5))
@@ -167,8 +167,8 @@ def test_attempts_before_the_crash_count(kind: str, chat: Conversation) -> None:
     """The maximum of the policy is for the call, not for the process."""
     chat.request("bad", call_id="a")
     chat.start("a")
-    chat.fail("a", ConnectionError("reset"), delay=1)
-    bad = FunctionTool(raising(ConnectionError("reset")), "bad", retry=RetryPolicy(2))
+    chat.fail("a", ConnectionRefusedError("down"), delay=1)
+    bad = FunctionTool(raising(ConnectionRefusedError("down")), "bad", retry=RetryPolicy(2))
     resuming(kind, chat, bad).resume()
     assert chat.tools["a"].attempts == 2
 

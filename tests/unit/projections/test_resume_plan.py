@@ -24,7 +24,7 @@ from eventstore import (
     ToolRejected,
     ToolRunning,
 )
-from eventstore.domain.recovery import OpenAttempt, outcome_unknown
+from eventstore.domain.recovery import OpenAttempt
 from projections.resume_plan import ResumePlan, resume_plan
 
 
@@ -150,7 +150,7 @@ def test_an_interrupted_attempt_may_have_taken_effect(code: str) -> None:
 
 def test_a_failure_with_another_code_is_known() -> None:
     """A code of the other side shows that it answered."""
-    assert not outcome_unknown(Failure(ErrorKind.TRANSIENT, "x", code="ECONNREFUSED"))
+    assert not Failure(ErrorKind.TRANSIENT, "x", code="ECONNREFUSED").leaves_doubt
     assert sorted_out(resume_plan(log(pending(), ToolRunning("a", 1), failed("E42"))))["done"]
 
 

@@ -1,0 +1,150 @@
+"""A call that asks for the same as one in doubt does not simply run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.dispatchers import answers, make
+
+from eventstore import AsyncEventStore, Conversation, FunctionTool
+from eventstore.domain.tool import Tool
+
+
+class Bank:
+    """The outside system."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    def refund(self, order: int, note: str = "") -> str:
+        """Refund an order."""
+        self.paid.append(order)
+        return f"refunded {order}{note}"
+
+
+def in_doubt(chat: Conversation, order: int = 8) -> Tool:
+    """Return a call that was started and has no end."""
+    return chat.start(chat.request("refund", {"order": order}).id)
+
+
+def ran(kind: str, chat: Conversation, arguments: dict[str, Any], **options: Any) -> int:
+    """Return how often the tool ran for a new call."""
+    bank, dispatcher_options = Bank(), {}
+    if "for_all" in options:
+        dispatcher_options["equal_calls"] = options.pop("for_all")
+    tool = FunctionTool(bank.refund, **options)
+    call = chat.request("refund", arguments)
+    make(kind, chat, [tool], **dispatcher_options).dispatch([call])
+    return len(bank.paid)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "runs"),
+    [
+        ({"order": 8}, {}, 0),
+        ({"order": 8}, {"effect": "mutating"}, 0),
+        ({"order": 8}, {"for_all": "answer"}, 0),
+        ({"order": 8}, {"for_all": "run"}, 1),
+        ({"order": 8}, {"equal_calls": "run"}, 1),
+        ({"order": 8}, {"effect": "read_only"}, 1),
+        ({"order": 8}, {"idempotent": True}, 1),
+        ({"order": 8}, {"idempotent": True, "equal_calls": "refuse"}, 0),
+        ({"order": 9}, {}, 1),
+        ({"order": 8, "note": "!"}, {}, 1),
+        ({"order": 8, "note": "!"}, {"equal_by": lambda arguments: arguments["order"]}, 0),
+        ({"order": 9}, {"equal_by": lambda arguments: arguments["order"]}, 1),
+        ({"order": 9}, {"equal_by": lambda _: None}, 1),
+    ],
+)
+def test_an_equal_call_waits_for_the_first(
+    kind: str, chat: Conversation, arguments: dict[str, Any], options: dict[str, Any], runs: int
+) -> None:
+    """It is refused, the model is told of the first, and what is equal is for the tool to say."""
+    first = in_doubt(chat)
+    assert ran(kind, chat, arguments, **options) == runs
+    if not runs:
+        *_, second = chat.tools.values()
+        assert (second.status.name, second.attempts) == ("Rejected", 0)
+        assert f"{first.id!r}, which may have taken effect" in answers(chat)[second.id]
+
+
+@pytest.mark.parametrize(
+    ("how", "runs", "text"), [("refuse", 1, "refunded 8"), ("answer", 0, "as before")]
+)
+def test_after_a_known_end_it_runs_or_is_answered(
+    kind: str, chat: Conversation, how: str, runs: int, text: str
+) -> None:
+    """The recorded result is given as what it is: no tool ran."""
+    chat.complete(in_doubt(chat).id, "as before")
+    assert ran(kind, chat, {"order": 8}, for_all=how) == runs
+    *_, second = chat.tools.values()
+    assert answers(chat)[second.id] == text
+    assert second.status.synthetic is (not runs)  # type: ignore[union-attr]
+
+
+def test_what_counts_are_the_arguments_that_run(kind: str, chat: Conversation) -> None:
+    """An edit of a person makes a call equal to another one."""
+    in_doubt(chat)
+    bank = Bank()
+    call = chat.request("refund", {"order": 7})
+    chat.approve(call.id, {"order": 8})
+    (done,) = make(kind, chat, [bank.refund]).dispatch([call.id])
+    assert (bank.paid, done.status.name) == ([], "Rejected")
+
+
+def test_a_fork_does_not_forget_what_its_origin_began(kind: str, chat: Conversation) -> None:
+    """Only the origin knows the outcome, and the copy does not try again."""
+    in_doubt(chat)
+    copy = chat.fork(chat.version, "copy")
+    assert ran(kind, copy, {"order": 8}) == 0
+
+
+def test_equal_calls_of_one_turn_run_after_one_another(kind: str, chat: Conversation) -> None:
+    """The first has its end before the second begins; beside each other both are under way here."""
+    bank = Bank()
+    for parallel in (False, True):
+        calls = [chat.request("refund", {"order": 8}) for _ in range(3)]
+        tool = FunctionTool(bank.refund, parallel=parallel)
+        done = make(kind, chat, [tool]).dispatch(calls)
+        assert [tool.status.name for tool in done] == ["Completed"] * 3
+    assert len(bank.paid) == 6
+
+
+def test_after_a_timeout_the_second_of_one_turn_is_refused(kind: str, chat: Conversation) -> None:
+    """The first ended in doubt a moment ago."""
+
+    def refund(order: int) -> None:
+        raise TimeoutError("no answer")
+
+    calls = [chat.request("refund", {"order": 8}) for _ in range(2)]
+    done = make(kind, chat, [refund]).dispatch(calls)
+    assert [tool.status.name for tool in done] == ["Failed", "Rejected"]
+
+
+def test_a_loop_by_hand_asks(chat: Conversation) -> None:
+    """The calls that ask for the same are returned, with whether they are in doubt."""
+    first = in_doubt(chat)
+    second = chat.request("refund", {"order": 8})
+    third = chat.request("refund", {"order": 9})
+    assert [(each.id, each.in_doubt) for each in chat.equal_calls(second)] == [(first.id, True)]
+    assert chat.equal_calls(third) == []
+    same_tool = chat.equal_calls(third, by=lambda _: "any")
+    assert [each.id for each in same_tool] == [first.id, second.id]
+
+    async def awaited() -> list[Tool]:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("c")
+            await chat.request("refund", {"order": 8})
+            return await chat.equal_calls(await chat.request("refund", {"order": 8}))
+
+    assert len(asyncio.run(awaited())) == 1
+
+
+def test_a_word_that_is_none_is_refused(chat: Conversation) -> None:
+    """The error names the value and the remedy."""
+    with pytest.raises(TypeError, match="equal_calls is 'skip': pass 'refuse', 'answer' or 'run'"):
+        make("threads", chat, [], equal_calls="skip")
+    with pytest.raises(TypeError, match="equal_calls of tool 'refund' is 'skip'"):
+        FunctionTool(Bank().refund, equal_calls="skip")  # type: ignore[arg-type]
