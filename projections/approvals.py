@@ -15,9 +15,11 @@ from eventstore import (
     Rejected,
     Tool,
     ToolPending,
+    UnknownEvent,
     evolve,
 )
 from eventstore.domain.one_line import one_line
+from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.projection import TOOL_EVENTS, Projection
 
@@ -33,7 +35,7 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
     A call that paused has had `attempts`. `until` is the time at which a deferred call may start
     without a decision, in microseconds since 1970 UTC; `reason` says why a call paused or was
-    deferred.
+    deferred. `in_doubt`: an attempt of it may have taken effect, so that it cannot simply be started.
     """
 
     conversation_id: str
@@ -46,6 +48,7 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
     attempts: int = 0
     until: int | None = None
     reason: str | None = None
+    in_doubt: bool = False
 
     @classmethod
     def of(cls, conversation_id: str, tool: Tool) -> PendingApproval:
@@ -63,6 +66,7 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
             attempts=tool.attempts,
             until=waits.until,
             reason=waits.reason,
+            in_doubt=tool.in_doubt,
         )
 
     def __str__(self) -> str:
@@ -70,7 +74,8 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
             quoted_name, (self.name, self.call_id, self.conversation_id)
         )
         call = f"{one_line(name, 32)}({arguments_text(self.call, 60)})"
-        return f"{conversation_id} {call_id}: {call}"
+        doubt = " (in doubt: it may have taken effect)" if self.in_doubt else ""
+        return f"{conversation_id} {call_id}: {call}{doubt}"
 
     @property
     def call(self) -> FunctionCall:
@@ -92,6 +97,9 @@ class PendingApprovals(Projection):
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
+        if type(event) is UnknownEvent:
+            self._doubt_calls(recorded, event)
+            return
         if type(event) not in TOOL_EVENTS or not event.call_id:
             return
         key = recorded.conversation_id, event.call_id
@@ -109,6 +117,13 @@ class PendingApprovals(Projection):
             del self._unsettled[key]
         else:
             self._unsettled[key] = after
+
+    def _doubt_calls(self, recorded: Recorded, event: UnknownEvent) -> None:
+        """Take in that a step of a call cannot be read; see `unreadable_steps`."""
+        name = recorded.conversation_id
+        tools = {of: tool for (other, of), tool in self._unsettled.items() if other == name}
+        for tool in left_in_doubt(event, recorded.fingerprint, tools):
+            self._unsettled[name, tool.id] = tool
 
     @property
     def approvals(self) -> list[PendingApproval]:

@@ -2,7 +2,8 @@
 
 1. An event moves its call along the table of transitions (`evolve`).
 2. An event that the table forbids changes nothing. It is noted as an anomaly.
-3. An event that comes again or late changes nothing either: a log that is delivered twice gives
+3. A step that cannot be read leaves its call in doubt (`unreadable_steps`).
+4. An event that comes again or late changes nothing either: a log that is delivered twice gives
    the same tools as one that is delivered once.
 """
 
@@ -12,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from eventstore import Recorded, Tool, ToolPending, UnknownEvent, evolve
-from projections.formatting import NotebookText, quoted_name, table
+from eventstore.domain.unreadable_steps import left_in_doubt
+from projections.formatting import NotebookText, quoted_name, status_text, table
 from projections.projection import (
     NO_CALL_ID,
     TOOL_EVENTS,
@@ -55,6 +57,8 @@ class CurrentTools(NotebookText, Projection):
             if kind not in TOOL_EVENTS:
                 if kind is UnknownEvent:
                     self._note(recorded, event.problem)
+                    for tool in left_in_doubt(event, recorded.fingerprint, stream.tools):
+                        stream.tools[tool.id] = tool
                 continue
             call_id = event.call.id if kind is ToolPending else event.call_id
             if not call_id:
@@ -74,7 +78,7 @@ class CurrentTools(NotebookText, Projection):
         rows: list[list[str | int]] = []
         for conversation_id, tool in self.calls():
             names = map(quoted_name, (conversation_id, tool.id, tool.call.name))
-            rows.append([*names, tool.status.name.lower(), tool.attempts])
+            rows.append([*names, status_text(tool), tool.attempts])
         return "\n".join(table(heads, rows, left=heads[:-1])) or "no calls"
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:

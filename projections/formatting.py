@@ -10,7 +10,7 @@ from html import escape
 
 import msgspec
 
-from eventstore import FunctionCall, HookAnswer, ModelResponded, ToolsOffered, Usage
+from eventstore import FunctionCall, HookAnswer, ModelResponded, Tool, ToolsOffered, Usage
 from eventstore.domain.one_line import one_line
 
 _PLAIN_NAME = re.compile(r"[\w.:/@+#|-]+")
@@ -227,3 +227,8 @@ def display_width(text: str) -> int:
 def _combines(character: str) -> bool:
     is_within_syllable = "\u1160" <= character <= "\u11ff"  # Hangul's later letters
     return is_within_syllable or unicodedata.category(character) in _WITHOUT_WIDTH
+
+
+def status_text(tool: Tool) -> str:
+    """Return the status of a call in small letters, and whether a past attempt is in doubt."""
+    return tool.status.name.lower() + (", in doubt" if tool.ended_in_doubt else "")

@@ -167,6 +167,8 @@ class ResumePlan(NotebookText, Projection):
 
 def _reason(action: Action, tool: Tool) -> str:
     status = tool.status
+    if action == "unknown":
+        return "a step of it cannot be read: it may have taken effect"
     if type(status) is Completed:
         return "it completed"
     if type(status) is Rejected:

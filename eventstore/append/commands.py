@@ -241,9 +241,7 @@ def _refused(tool: Tool, first: Tool) -> ToolRejected:
     return ToolRejected(tool.id, refusal(first), "rule", EQUAL_CALL, details)
 
 
-def complete_equally(
-    conversation_id: str, call_id: str, first: ToolCompleted
-) -> Command[Tool]:
+def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -> Command[Tool]:
     """Record that a call gets the result of an equal one, without an attempt."""
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:

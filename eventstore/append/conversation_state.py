@@ -377,11 +377,14 @@ class ConversationState:
 
         Raises:
             UnknownCall: the conversation has no such call.
+            StoreCorrupt, SchemaTooNew: it has none that can be read, and an event that cannot.
         """
         entry = self.open.get(call_id)
         if entry is not None:
             return entry.tool
         if call_id not in self.known:
+            if self.unreadable is not None:
+                raise _refused_start(self.conversation_id, *self.unreadable)
             raise UnknownCall(call_id, self.conversation_id)
         if call_id in self.settled_uncommitted:
             return self.settled_uncommitted[call_id]

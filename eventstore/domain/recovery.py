@@ -113,7 +113,7 @@ def next_action(
     call waits, except one whose time has come.
     """
     status = tool.status
-    if trail and trail.attempts:
+    if tool.ended_in_doubt or (trail and trail.attempts):
         if is_idempotent is None or not is_idempotent(tool):
             return "unknown"
         if type(status) in (Running, Failed):

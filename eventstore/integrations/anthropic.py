@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from eventstore.aio.conversation import AsyncConversation
@@ -268,6 +269,8 @@ class _RecordedTool(BetaBuiltinFunctionTool):
                 result = self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
                 attempt.fail(_failure(error))
+                if attempt.tool.in_doubt:
+                    return self._turn.answer(attempt.tool)
                 raise
             attempt.complete(plain(result))
             return result
@@ -307,6 +310,8 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
                 result = await self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
                 await attempt.fail(_failure(error))
+                if attempt.tool.in_doubt:
+                    return await call(partial(self._turn.answer, attempt.tool))
                 raise
             await attempt.complete(plain(result))
             return result

@@ -155,6 +155,8 @@ class Ledger:
                 attempt.complete(_value(result, request))
             else:
                 attempt.fail(failure)
+                if attempt.tool.in_doubt and isinstance(result, ToolMessage):
+                    return self._answer(attempt.tool, request)
             return result
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
@@ -182,6 +184,9 @@ class Ledger:
                 await attempt.complete(_value(result, request))
             else:
                 await attempt.fail(failure)
+                if attempt.tool.in_doubt and isinstance(result, ToolMessage):
+                    doubtful = attempt.tool
+                    return await self.call_blocking(lambda: self._answer(doubtful, request))
             return result
 
     # going on
@@ -321,7 +326,8 @@ class Ledger:
     def _is_open(self, tool: Tool, request: ToolCallRequest) -> bool:
         """Return whether a call may run: it has no end, or it is tried again in the same step."""
         again = self._failed_in.get(tool.id) is request.runtime
-        return may_run(tool) or (isinstance(tool.status, Failed) and again)
+        fails_again = isinstance(tool.status, Failed) and again and not tool.in_doubt
+        return may_run(tool) or fails_again
 
     def _failed(
         self, tool: Tool, request: ToolCallRequest, error: Exception

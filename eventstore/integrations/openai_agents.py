@@ -262,6 +262,8 @@ class Ledger(SessionABC):
                     await attempt.fail(validation_failure(failed))
                 elif failed is not None:
                     await attempt.fail(failed)
+                    if attempt.tool.in_doubt:
+                        return shown_text(await self._calls.answer(attempt.tool))
                 else:
                     await attempt.complete(plain(result))
                 return result

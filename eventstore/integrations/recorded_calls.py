@@ -308,8 +308,13 @@ def _id_in_framework(tool: Tool) -> str:
 
 
 def may_run(tool: Tool) -> bool:
-    """Return whether a call may be started: it is pending, and waits for no person; or approved."""
+    """Return whether a call may be started: it is pending, and waits for no person; or approved.
+
+    One that is in doubt may not: an earlier attempt may have taken effect.
+    """
     status = tool.status
+    if tool.in_doubt:
+        return False
     if isinstance(status, Pending):
         return not status.needs_decision
     return isinstance(status, Approved)

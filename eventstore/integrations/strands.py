@@ -156,7 +156,8 @@ class Ledger(Plugin):
             return
         tool = await self._decided(tool, context)
         cycle = context.invocation_state.get("event_loop_cycle_id")
-        tried_again = isinstance(tool.status, Failed) and self._failed_in.get(tool.id) == cycle
+        has_failed = isinstance(tool.status, Failed) and not tool.in_doubt
+        tried_again = has_failed and self._failed_in.get(tool.id) == cycle
         if not (may_run(tool) or tried_again):
             yield ToolResultEvent(await self._answered(tool, context))
             return
@@ -174,6 +175,9 @@ class Ledger(Plugin):
                 elif isinstance(event, ToolResultEvent):
                     await _end(attempt, event)
                     self._failed_in[tool.id] = cycle
+                    if attempt.tool.in_doubt:
+                        answer = await self._answered(attempt.tool, context)
+                        event = ToolResultEvent(answer, exception=event.exception)  # noqa: PLW2901
                 yield event
 
     async def _decided(self, tool: Tool, context: ExecuteToolContext) -> Tool:

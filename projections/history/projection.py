@@ -32,8 +32,10 @@ from eventstore import (
     ToolPending,
     ToolRejected,
     ToolsOffered,
+    UnknownEvent,
     evolve,
 )
+from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
@@ -173,6 +175,8 @@ class History:
             self._add_call(version, event, at, fingerprint)
         elif type(event) in TOOL_EVENTS:
             self._advance_call(version, event, at, fingerprint)
+        elif type(event) is UnknownEvent:
+            self._doubt_calls(version, event, fingerprint)
         elif type(event) is ToolsOffered:
             self._trace.add_offer(event, self._entries)
         elif type(event) is HookRaised:
@@ -273,6 +277,15 @@ class History:
             call.answer = event
         elif type(event) is not ToolApproved:
             call.answer = None
+
+    def _doubt_calls(self, version: int, event: UnknownEvent, fingerprint: str | None) -> None:
+        """Take in that a step of a call cannot be read; see `unreadable_steps`."""
+        tools = {call_id: call.tool for call_id, call in self._calls.items()}
+        for tool in left_in_doubt(event, fingerprint, tools):
+            call = self._calls[tool.id]
+            call.tool = tool
+            call.versions.append(version)
+            self._entry_of_call[tool.id].revision += 1
 
     def _keep_as_text(self, version: int, event: ToolEvent, error: IllegalTransition) -> None:
         """Keep what an event says that the lifecycle has no place for, if it says anything."""

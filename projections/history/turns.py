@@ -27,6 +27,7 @@ from eventstore import (
     ToolCompleted,
     ToolRejected,
 )
+from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from eventstore.domain.json_types import is_json_object
 from eventstore.providers import (
     PROVIDERS,
@@ -253,11 +254,15 @@ def _has_not_run(logged: LoggedCall, *, is_refused: bool) -> bool:
     tool = logged.tool
     if type(tool.status) not in (Pending, Approved):
         return False
+    if tool.ended_in_doubt:
+        return False
     return tool.attempts > 0 or not (is_refused or logged.imported)
 
 
 def _placeholder(logged: LoggedCall, *, is_refused: bool) -> str:
     tool, status = logged.tool, logged.tool.status
+    if tool.ended_in_doubt and not logged.imported and isinstance(status, Pending | Approved):
+        return f"[Outcome unknown: {MAY_HAVE_TAKEN_EFFECT[0].lower()}{MAY_HAVE_TAKEN_EFFECT[1:]}]"
     has_run = "has not run to its end" if tool.attempts else "has not run"
     if type(status) is Approved:
         begun = "not continued" if tool.attempts else "not started"

@@ -122,7 +122,11 @@ def test_an_exception_says_what_it_leaves_open(error: BaseException, word: bool 
         ("aiohttp", lambda m: m.ServerDisconnectedError(), True),
         ("aiohttp", lambda m: m.ConnectionTimeoutError(), False),
         ("urllib3", lambda m: m.exceptions.ProtocolError("reset"), True),
-        ("urllib3", lambda m: m.exceptions.NameResolutionError("h", None, socket.gaierror()), False),
+        (
+            "urllib3",
+            lambda m: m.exceptions.NameResolutionError("h", None, socket.gaierror()),
+            False,
+        ),
         ("botocore.exceptions", lambda m: m.ReadTimeoutError(endpoint_url="x"), True),
         ("botocore.exceptions", lambda m: m.EndpointConnectionError(endpoint_url="x"), False),
         ("psycopg", lambda m: m.OperationalError("server closed the connection"), True),
@@ -291,6 +295,8 @@ def test_an_older_log_reads_as_it_did(chat: Conversation) -> None:
     failure = Failure(ErrorKind.TRANSIENT, "timed out", code="timeout")
     assert failure.leaves_doubt
     assert failure.model_text == "timed out"
-    assert not Failure(ErrorKind.TRANSIENT, "timed out", code="timeout", in_doubt=False).leaves_doubt
+    assert not Failure(
+        ErrorKind.TRANSIENT, "timed out", code="timeout", in_doubt=False
+    ).leaves_doubt
     chat.request("pay")
     assert MAY_HAVE_TAKEN_EFFECT not in str(model_history(chat.events()).render("openai"))
