@@ -91,8 +91,8 @@ class Conversation:
         """Return the other calls that ask for the same: the same tool with equal arguments.
 
         What counts are the arguments in force; `by` returns of them what the effect is known by (an
-        order's number). In a loop of your own, do not start a call while one of these is `in_doubt`:
-        `reject` it, so that the model learns of the first. A dispatcher does so by itself.
+        order's number). In a loop of your own, do not start a call while one of these is
+        `in_doubt`: `reject` it, so that the model learns of the first. A dispatcher does that.
         """
         return calls_equal_to(call, self.tools, by)
 

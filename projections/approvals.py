@@ -35,7 +35,7 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
     A call that paused has had `attempts`. `until` is the time at which a deferred call may start
     without a decision, in microseconds since 1970 UTC; `reason` says why a call paused or was
-    deferred. `in_doubt`: an attempt of it may have taken effect, so that it cannot simply be started.
+    deferred. `in_doubt`: an attempt of it may have taken effect, so that it is not simply started.
     """
 
     conversation_id: str

@@ -156,6 +156,8 @@ class ResumePlan(NotebookText, Projection):
         attempts = tuple(trail.attempts) if trail else ()
         if attempts and action in ("unknown", "retry"):
             reason = _reason_of_unknown(action, attempts)
+        elif action == "unknown":
+            reason = "a step of it cannot be read: it may have taken effect"
         else:
             reason = _reason(action, tool)
         status = tool.status
@@ -167,8 +169,6 @@ class ResumePlan(NotebookText, Projection):
 
 def _reason(action: Action, tool: Tool) -> str:
     status = tool.status
-    if action == "unknown":
-        return "a step of it cannot be read: it may have taken effect"
     if type(status) is Completed:
         return "it completed"
     if type(status) is Rejected:

@@ -21,6 +21,7 @@ import msgspec
 
 from eventstore.domain.arguments import is_seconds
 from eventstore.domain.credentials import without_credentials
+from eventstore.domain.doubt import ENDED_FROM_OUTSIDE, unknown_outcome
 from eventstore.domain.error_envelope import CODES, code_of_status
 from eventstore.domain.events import UsageLimitBreach
 from eventstore.domain.failure import (
@@ -413,7 +414,7 @@ def _of_foreign(exc: BaseException, suggestion: str | None, now: int | None) -> 
     message = _safe_text(exc, failure)
     own = dig(exc, "suggestion")
     suggestion = suggestion or (own if isinstance(own, str) else None)
-    if unknown_outcome(exc) in ("cancelled", "interrupted"):
+    if unknown_outcome(exc) in ENDED_FROM_OUTSIDE:
         return Cancelled(suggestion=suggestion, cause=exc)
     if overflow := overflow_of(exc):
         return ContextOverflow(*overflow, suggestion=suggestion, cause=exc)

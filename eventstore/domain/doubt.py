@@ -39,7 +39,7 @@ _WORDS_OF_ENDS = {
 _HELD = ("reason", "orig")  # where exceptions keep the one that they were made of
 
 
-def told_of_doubt(said: str | None, code: str | None) -> str:
+def text_of_doubt(said: str | None, code: str | None) -> str:
     """Return what the model reads of a call in doubt.
 
     `said` is what the tool or its error said. Without it the model reads how the call ended.

@@ -104,7 +104,7 @@ _CLASSES: tuple[tuple[Sign, str, str], ...] = (
 )
 _BY_CLASS = {(package, name): sign for sign, package, names in _CLASSES for name in names.split()}
 
-# Packages of errors that an operating system or event loop gives, without a word of what they ended.
+# Packages of errors that an operating system or event loop gives, without a word of what ended.
 _SYSTEM = frozenset({"builtins", "socket", "ssl", "asyncio", "concurrent", "anyio", "trio"})
 
 # A gateway had no whole answer of the server behind it; 520 and 524 are Cloudflare's.

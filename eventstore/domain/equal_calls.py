@@ -1,7 +1,7 @@
 """Equal calls: calls of a conversation that ask for the same effect under different ids. Pure.
 
-1. What counts is the call in force, an approved edit included: the same tool with the same arguments.
-   Where the tool has a key of its own (an order's number), the same key is enough.
+1. What counts is the call in force, an approved edit included: the same tool with the same
+   arguments. Where the tool has a key of its own (an order's number), the same key is enough.
 2. A call stands in the way of an equal one while it is in doubt: it may have taken effect. So does
    one that a fork has closed, whose outcome only the origin knows.
 """
@@ -106,6 +106,6 @@ def _key_or_none(key_of: KeyOf, call: FunctionCall) -> object:
 def refusal(first: Tool) -> str:
     """Return what the model reads of a call that did not run because of an equal one."""
     return (
-        f"not executed: it asks for the same as the call {first.id!r}, which may have taken effect: "
-        "check before asking for it again"
+        f"not executed: it asks for the same as the call {first.id!r}, which may have taken "
+        "effect: check before asking for it again"
     )

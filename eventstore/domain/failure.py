@@ -18,7 +18,7 @@ from eventstore.domain.doubt import (
     CODES_OF_DOUBT,
     ENDED_FROM_OUTSIDE,
     says_of_effect,
-    told_of_doubt,
+    text_of_doubt,
     unknown_outcome,
 )
 from eventstore.domain.foreign_errors import (
@@ -283,7 +283,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             return self.message if text is None else text
         is_silent = self.code in ENDED_FROM_OUTSIDE or self.message == self.exception
         said = None if is_silent else self.message
-        return told_of_doubt(said if text is None else text, self.code)
+        return text_of_doubt(said if text is None else text, self.code)
 
 
 # The places of the other side's code in an exception: the last is botocore's.

@@ -9,9 +9,9 @@
 5. A pause ends an attempt without a result: the call is pending again. A pause until a person
    decides takes back an earlier approval; a pause until a time does not. An approved edit stays in
    force in both cases.
-6. An attempt that may have taken effect leaves its call in doubt (`ended_in_doubt`): one that ended so, or
-   whose end is missing when the next one begins. The call stays so until it completes. A failure
-   that follows a failed call says that the outcome is known now, and that nothing took effect.
+6. An attempt that may have taken effect leaves its call in doubt (`ended_in_doubt`): one that ended
+   so, or whose end is missing when the next one begins. The call stays so until it completes. A
+   failure that follows a failed call says that the outcome is known now: nothing took effect.
 7. An approved edit changes the arguments of a call and never its tool, so that the call in force
    is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
    because a log of an older version may hold one. Such a call is never started.

@@ -22,12 +22,12 @@ from eventstore import (
     Part,
     Pending,
     Rejected,
+    Running,
     Text,
     Tool,
     ToolCompleted,
     ToolRejected,
 )
-from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from eventstore.domain.json_types import is_json_object
 from eventstore.providers import (
     PROVIDERS,
@@ -254,25 +254,27 @@ def _has_not_run(logged: LoggedCall, *, is_refused: bool) -> bool:
     tool = logged.tool
     if type(tool.status) not in (Pending, Approved):
         return False
-    if tool.ended_in_doubt:
+    if _is_in_doubt(logged):
         return False
     return tool.attempts > 0 or not (is_refused or logged.imported)
 
 
+def _is_in_doubt(logged: LoggedCall) -> bool:
+    """Return whether a call without an end may have taken effect; imported ones are apart."""
+    tool = logged.tool
+    return type(tool.status) is Running or (tool.ended_in_doubt and not logged.imported)
+
+
 def _placeholder(logged: LoggedCall, *, is_refused: bool) -> str:
     tool, status = logged.tool, logged.tool.status
-    if tool.ended_in_doubt and not logged.imported and isinstance(status, Pending | Approved):
-        return f"[Outcome unknown: {MAY_HAVE_TAKEN_EFFECT[0].lower()}{MAY_HAVE_TAKEN_EFFECT[1:]}]"
+    if _is_in_doubt(logged):
+        begun = f"Started (attempt {tool.attempts}), outcome" if tool.attempts else "Outcome"
+        return f"[{begun} unknown: this call may have taken effect. Check before running it again.]"
     has_run = "has not run to its end" if tool.attempts else "has not run"
     if type(status) is Approved:
         begun = "not continued" if tool.attempts else "not started"
         return f"[Approved, but {begun}: this call {has_run}.]"
-    if type(status) is not Pending:
-        return (
-            f"[Started (attempt {tool.attempts}), outcome unknown: this call may have taken "
-            "effect. Check before running it again.]"
-        )
-    if tool.is_paused:
+    if isinstance(status, Pending) and tool.is_paused:
         until = "a person decides"
         if status.until is not None:
             until = f"{utc_text(status.until)} UTC"

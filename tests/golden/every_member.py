@@ -249,6 +249,12 @@ HOOK_RAISED = HookRaised(
     gates=(GateAnswer(gate="night", allow=("search",)),),
 )
 
+IN_DOUBT = ToolFailed(
+    call_id="call_every",
+    failure=Failure(kind=ErrorKind.TRANSIENT, message="read timed out", in_doubt=True),
+    attempt=2,
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -260,5 +266,6 @@ LATER: tuple[Event, ...] = (
     COMPLETING,
     ANOTHER,
     HOOK_RAISED,
+    IN_DOUBT,
 )
 """Events with the members that came after the first golden log."""

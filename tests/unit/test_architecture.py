@@ -94,6 +94,7 @@ SHARED = {
     "eventstore.domain.response_turns",
     "eventstore.domain.recovery",
     "eventstore.domain.times",
+    "eventstore.domain.unreadable_steps",
 }
 """Modules of which the read side takes every public name."""
 

@@ -328,7 +328,7 @@ def tools(
                 name,
                 tool.id,
                 tool.call.name,
-                tool.status.name,
+                tool.status.name + (" (in doubt)" if tool.ended_in_doubt else ""),
                 tool.attempts,
                 arguments_text(tool.effective_call, width),
             )

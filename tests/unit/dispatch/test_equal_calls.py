@@ -61,7 +61,7 @@ def ran(kind: str, chat: Conversation, arguments: dict[str, Any], **options: Any
 def test_an_equal_call_waits_for_the_first(
     kind: str, chat: Conversation, arguments: dict[str, Any], options: dict[str, Any], runs: int
 ) -> None:
-    """It is refused, the model is told of the first, and what is equal is for the tool to say."""
+    """The call is refused, the model learns of the first, and the tool says what is equal."""
     first = in_doubt(chat)
     assert ran(kind, chat, arguments, **options) == runs
     if not runs:
@@ -84,7 +84,7 @@ def test_after_a_known_end_it_runs_or_is_answered(
     assert second.status.synthetic is (not runs)  # type: ignore[union-attr]
 
 
-def test_what_counts_are_the_arguments_that_run(kind: str, chat: Conversation) -> None:
+def test_the_arguments_that_run_are_compared(kind: str, chat: Conversation) -> None:
     """An edit of a person makes a call equal to another one."""
     in_doubt(chat)
     bank = Bank()

@@ -46,19 +46,19 @@ def test_plan_prompt_and_lists_agree(
     approvals = pending_approvals(store)
     assert [each.call_id for each in approvals if each.in_doubt] == in_doubt
     (turn,) = [turn for turn in model_history(chat.events()).turns if turn.calls]
-    told = [call.id for call in turn.calls if "may have taken effect" in call.answer.text]
-    assert told == in_doubt
+    warned = [call.id for call in turn.calls if "may have taken effect" in call.answer.text]
+    assert warned == in_doubt
 
 
 def test_a_later_end_takes_the_doubt_away(chat: Conversation) -> None:
-    """What happened is known then, whatever the damaged step said."""
+    """The outcome is known then, whatever the damaged step said."""
     chat.append(UnknownEvent("running", 1, '{"call_id":"c1","att'))
     chat.complete("c1", "refunded")
     assert resume_plan(chat.events()).unknown == []
     assert MAY_HAVE_TAKEN_EFFECT not in str(model_history(chat.events()).render("openai"))
 
 
-def test_a_call_whose_request_cannot_be_read_is_told_as_damage(chat: Conversation) -> None:
+def test_a_start_after_an_unreadable_request_names_the_damage(chat: Conversation) -> None:
     """The error does not ask to request the call again."""
     chat.append(UnknownEvent("pending", 1, '{"call":{"name":"ref'))
     with pytest.raises(StoreCorrupt, match="is damaged"):
