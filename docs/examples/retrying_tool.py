@@ -24,7 +24,8 @@ def ask_carrier(number: int) -> str:
 
 def main() -> None:
     """Run the tool until the carrier answers."""
-    tool = FunctionTool(ask_carrier, retry=RetryPolicy(max_attempts=3, initial_backoff=0.01))
+    retry = RetryPolicy(max_attempts=3, initial_backoff=0.01)
+    tool = FunctionTool(ask_carrier, effect="read_only", retry=retry)
     with EventStore.open("sqlite:///retrying_tool.db") as store:
         chat = store.conversation("parcels")
         chat.add_message("user", "Where is parcel 9?")
