@@ -48,6 +48,7 @@ class RecordedFailure(Exception):
         self.status_code = failure.http_status
         self.retry_after = failure.retry_after
         self.model_message = failure.model_message
+        self.in_doubt = failure.leaves_doubt
 
 
 class Divergence(AssertionError):

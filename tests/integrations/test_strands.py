@@ -54,7 +54,7 @@ def test_a_retry_by_a_hook_is_another_attempt(tmp_path: Path) -> None:
         """Find an order."""
         runs.append(number)
         if len(runs) == 1:
-            raise ConnectionError("carrier down")
+            raise ConnectionRefusedError("carrier down")
         return f"order {number} is lost"
 
     def retry(event: AfterToolCallEvent) -> None:

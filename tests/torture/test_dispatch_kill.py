@@ -55,7 +55,7 @@ class Bank:
     def flaky(self, tool: Tool, slow: float) -> str:
         """Fail the first time; pay the second."""
         if tool.attempts == 1:
-            raise ConnectionError("reset")
+            raise ConnectionRefusedError("refused")
         return self.pay(tool, slow)
 
     def payments(self) -> Counter[str]:

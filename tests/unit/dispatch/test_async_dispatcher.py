@@ -376,7 +376,7 @@ def test_a_cancel_during_the_wait_makes_no_last_attempt(chat: Conversation) -> N
             waiting.set()
             await asyncio.Event().wait()
 
-        spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(5, 60, 60))
+        spec = FunctionTool(raising(ConnectionRefusedError()), "bad", retry=RetryPolicy(5, 60, 60))
         dispatcher = AsyncDispatcher(awaited(chat), [spec], sleep=sleep)
         await cancelled_once(dispatcher.dispatch([chat.request("bad")]), waiting)
         begun.append(1)
@@ -694,7 +694,7 @@ def test_waits_may_be_awaited(chat: Conversation) -> None:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 1, 1))
+    spec = FunctionTool(raising(ConnectionRefusedError()), "bad", retry=RetryPolicy(2, 1, 1))
     dispatcher = AsyncDispatcher(awaited(chat), [spec], sleep=sleep, chance=lambda: 1.0)
     asyncio.run(dispatcher.dispatch([chat.request("bad")]))
     assert waits == [1.0]
@@ -702,7 +702,9 @@ def test_waits_may_be_awaited(chat: Conversation) -> None:
 
 def test_a_short_wait_passes(chat: Conversation) -> None:
     """The dispatcher waits by itself if the host gives no `sleep`."""
-    spec = FunctionTool(raising(ConnectionError()), "bad", retry=RetryPolicy(2, 0.001, 0.001))
+    spec = FunctionTool(
+        raising(ConnectionRefusedError()), "bad", retry=RetryPolicy(2, 0.001, 0.001)
+    )
     asyncio.run(AsyncDispatcher(awaited(chat), [spec]).dispatch([chat.request("bad")]))
     Dispatcher(chat, [spec]).dispatch([chat.request("bad")])
     assert [tool.attempts for tool in chat.tools.values()] == [2, 2]

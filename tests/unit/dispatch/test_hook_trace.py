@@ -153,7 +153,7 @@ def test_only_hooks_leave_a_trace(kind: str, chat: Conversation) -> None:
     """Without hooks nothing is added, and an attempt that follows a failure asks nobody again."""
     make(kind, chat, [pay]).dispatch([chat.request("pay")])
     assert asked(chat) == []
-    errors = [ConnectionError("reset"), ConnectionError("reset")]
+    errors = [ConnectionRefusedError("refused"), ConnectionError("reset")]
 
     def flaky() -> str:
         if errors:

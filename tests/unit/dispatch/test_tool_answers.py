@@ -142,7 +142,7 @@ def booking(most: int | None) -> FunctionTool[..., str]:
 
     def book(day: str) -> str:
         if day == "lost":
-            raise ConnectionResetError("lost")
+            raise ConnectionRefusedError("lost")
         if not day[:4].isdigit():
             raise ModelRetry(HINT)
         return "booked"

@@ -51,7 +51,7 @@ class Flaky:
         """Ask where a parcel is."""
         self.tries += 1
         if self.tries == 1:
-            raise ConnectionError("no answer")
+            raise ConnectionRefusedError("no answer")
         return f"parcel {number} is in Lyon"
 
     def refund(self, number: int) -> str:
@@ -128,7 +128,8 @@ def test_a_run_replays_to_the_same_prompts() -> None:
 FAILURES = [
     Failure(ErrorKind.AUTH, "expired", exception="PermissionError"),
     Failure(ErrorKind.RATE_LIMIT, "slow", http_status=429, retry_after=2.5, exception="a.b.Limit"),
-    Failure(ErrorKind.TRANSIENT, "late", code="timeout", exception="TimeoutError"),
+    Failure(ErrorKind.TRANSIENT, "late", code="timeout", exception="TimeoutError", in_doubt=True),
+    Failure(ErrorKind.TRANSIENT, "lost", exception="x.Lost", in_doubt=True),
     Failure(ErrorKind.VALIDATION, "bad", model_message="pass a number", exception="x.Bad"),
 ]
 
