@@ -76,7 +76,7 @@ def test_a_retry_by_middleware_is_another_attempt(chat: Conversation) -> None:
         """Find an order at the second try."""
         tries.append(number)
         if len(tries) == 1:
-            raise ConnectionError("carrier down")
+            raise ConnectionRefusedError("carrier down")
         return "found"
 
     script = [Said("", (("flaky", '{"number": 7}', "a"),)), Said(DONE)]
