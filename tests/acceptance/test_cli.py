@@ -1480,7 +1480,7 @@ def test_the_demo_tells_the_whole_story(run: Command) -> None:
     before, out, after = os.times(), run("demo").stdout, os.times()
     assert after.children_user - before.children_user < 10
     for reported in (
-        "attempt 1 failed (TimeoutError",
+        "attempt 1 failed (ConnectionRefusedError",
         "(attempt 2)",
         "approved by ann with amount=49.0",
         "rejected by ann",

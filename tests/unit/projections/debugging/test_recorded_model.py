@@ -72,7 +72,7 @@ def test_a_whole_run_plays_again_without_model_and_tools(
         while len(model):
             asked.append(model_history(again.events()))
             response = model.respond(asked[-1].render("openai") if provider == "openai" else None)
-            again.record_messages(response, provider)
+            again.record_messages(response, provider, imported=False)
             run_tools(again, tools["find"])
     assert [each.render("openai") for each in asked[:1]] == [prompts[0].render("openai")]
     if provider == "openai":
