@@ -139,8 +139,8 @@ def test_a_log_keeps_the_first_completion_after_retries(chat: Conversation) -> N
     first = chat.request("search", {"q": "rig"})
     chat.start(first.id)
     chat.fail(first.id, TimeoutError("timeout"))
-    for call, hits in ((first, 1), (chat.request("search", {"q": "rig"}), 99)):
-        chat.start(call.id)
+    for call, attempt, hits in ((first, 2, 1), (chat.request("search", {"q": "rig"}), 1, 99)):
+        chat.start(call.id, attempt=attempt)
         chat.complete(call.id, {"hits": hits})
     entries = history_entries(chat.events())
     assert [entry.retry_class for entry in entries] == [RetryClass.TRANSIENT, None, None]

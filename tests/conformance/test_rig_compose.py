@@ -268,7 +268,7 @@ def test_trace_of_a_hook_that_fails(chat: Conversation) -> None:
     with pytest.raises(LookupError, match="no budget service"):
         Dispatcher(chat, [lookup], hooks=hooks).dispatch([tool])
     assert asked == ["first"]
-    assert tags(chat) == ["pending"]
+    assert tags(chat) == ["pending", "hook_raised"]
 
 
 # --- registry.rs

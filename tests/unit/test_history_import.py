@@ -184,7 +184,7 @@ def test_decisions_after_an_import_are_no_contradiction(chat: Conversation) -> N
     """A call that was imported open may be decided and run here; its result is not doubled."""
     chat.import_messages(HISTORY[:2])
     chat.approve("a", by="ann")
-    with chat.running("a") as attempt:
+    with chat.running("a", attempt=1) as attempt:
         attempt.complete("here")
     chat.import_messages(HISTORY[:5])
     assert [event.tag for event in events(chat)] == [
@@ -418,7 +418,7 @@ def test_an_imported_rejection_of_a_started_call_is_recorded_as_its_failure(
 ) -> None:
     """If the call has its result, the rejection is recorded as text."""
     chat.import_messages([piece("m", use("a"))], "anthropic")
-    chat.start("a")
+    chat.start("a", attempt=1)
     if failed:
         chat.fail("a", "no")
     no = answer("a", content=REFUSED, is_error=True)

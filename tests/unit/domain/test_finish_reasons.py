@@ -69,8 +69,8 @@ def test_a_reason_is_its_providers_own_first_and_then_anybodys() -> None:
     assert ending_of("openai", "MAX_TOKENS") == ending_of(None, "max_tokens") == "truncated"
     assert ending_of("gemini", "ERROR") == "broken"
     assert ending_of("openai", None) == ending_of("acme", "") == "whole"
-    assert ending_of("acme", "hand_off") == "unknown"
-    register_finish_reason("acme", "hand_off", whole=True)
-    assert (ending_of("acme", "hand_off"), ending_of("openai", "hand_off")) == ("whole", "unknown")
+    assert ending_of("acme", "parley") == "unknown"
+    register_finish_reason("acme", "parley", whole=True)
+    assert (ending_of("acme", "parley"), ending_of("openai", "parley")) == ("whole", "unknown")
     with pytest.raises(ValueError, match="reason is ''"):
         register_finish_reason("acme", "", whole=True)
