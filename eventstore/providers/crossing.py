@@ -19,13 +19,11 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Opaque, Part, Text
 from eventstore.providers.model import Change, Turn
+from eventstore.providers.own_texts import DONE, THOUGHT
 from eventstore.providers.parts import REASONING_KINDS, foreign_text, kind_of, members_of
 
 Reasoning: TypeAlias = Literal["drop", "note"]
 """What becomes of another provider's reasoning: it is left out, or told in a note."""
-
-DONE: Final = "[Note, not said by the assistant: tools of {} did this while it answered.]"
-THOUGHT: Final = "[Note, not said by the assistant: it thought this before it went on.]"
 
 
 def crossed(

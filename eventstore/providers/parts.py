@@ -44,9 +44,6 @@ REASONING_KINDS: Final = frozenset(
 )
 """Parts that hold what the model thought."""
 
-STOPPED: Final = "[The conversation stopped here: nothing was said after the message above.]"
-"""What a user's message says where a request would end with the assistant's words."""
-
 UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google documents for a call whose thought signature is not known."""
 

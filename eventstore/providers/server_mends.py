@@ -10,7 +10,8 @@ from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.model import Change, Rendered
-from eventstore.providers.parts import STOPPED, UNSIGNED, members_of
+from eventstore.providers.own_texts import STOPPED
+from eventstore.providers.parts import UNSIGNED, members_of
 
 
 def mend_for_server(rendered: Rendered, list_key: str, codes: Collection[str]) -> None:

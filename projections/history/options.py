@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, TypeAlias, TypedDict, cast, get_args
 
 import msgspec
 
-from eventstore import ResultLimits
+from eventstore import ResultLimits, Tool
 from eventstore.providers import LaterSystem, Reasoning
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.token_counter import TokenCounter
@@ -16,6 +16,7 @@ OpenCalls: TypeAlias = Literal["answer", "raise", "drop"]
 Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
 
 Results: TypeAlias = Literal["whole", "shorten"]
+NeedsApproval: TypeAlias = Callable[[Tool], bool]
 
 SHARE_OF_A_RESULT = 4
 """A shortened result takes one in so many of the tokens of a window, at most."""
@@ -51,6 +52,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `model`: what is known of this model or server is kept to; see `render`.
     - `reasoning`: what another provider's model thought is left out ("drop"), or told in a note of
       the user's ("note").
+    - `needs_approval`: whether a person has to decide on a call that has not started; the model is
+      told so.
 
     Raises:
         ValueError: an option makes no sense.
@@ -70,6 +73,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     later_system: LaterSystem = "keep"
     model: str | None = None
     reasoning: Reasoning = "drop"
+    needs_approval: NeedsApproval | None = None
 
     def __post_init__(self) -> None:
         _require_one_of("open_calls", self.open_calls, _OPEN_CALLS)
@@ -84,6 +88,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_positive("since", self.since, "a version (1 or more)")
         _require_positive("max_tokens", self.max_tokens, "1 or more")
         _require_counter(self.count_tokens, self.max_tokens)
+        _require_function("needs_approval", self.needs_approval)
         if self.pinned != ():
             _require_versions("pinned", self.pinned)
         _require_text("summary", self.summary)
@@ -120,6 +125,7 @@ class HistoryKeywords(TypedDict, total=False):
     later_system: LaterSystem
     model: str | None
     reasoning: Reasoning
+    needs_approval: NeedsApproval | None
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
@@ -161,6 +167,11 @@ def _require_counter(count_tokens: object, max_tokens: int | None) -> None:
         raise ValueError(f"count_tokens is {count_tokens!r}: pass a function from text to a number")
     if count_tokens is not None and max_tokens is None:
         raise ValueError("count_tokens has no effect without max_tokens: pass both")
+
+
+def _require_function(name: str, function: object) -> None:
+    if function is not None and not callable(function):
+        raise ValueError(f"{name} is {function!r}: pass a function of a call, or None")
 
 
 def _require_text(name: str, value: object) -> None:

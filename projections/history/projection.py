@@ -40,7 +40,13 @@ from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entry, LoggedCall, Repair
 from projections.history.model_history import KeptView, ModelHistory, history_to_show
-from projections.history.options import Collapse, HistoryOptions, OpenCalls, Results
+from projections.history.options import (
+    Collapse,
+    HistoryOptions,
+    NeedsApproval,
+    OpenCalls,
+    Results,
+)
 from projections.history.token_counter import TokenCounter
 from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
@@ -68,6 +74,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     later_system: LaterSystem = "keep",
     model: str | None = None,
     reasoning: Reasoning = "drop",
+    needs_approval: NeedsApproval | None = None,
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
 
@@ -76,7 +83,9 @@ def model_history(  # noqa: PLR0913 - each with a default
     the events and turns in memory. With `cached=False` all is read again, and nothing is kept.
 
     A call without a result is answered with what the log knows; `open_calls="raise"` refuses
-    instead, `"drop"` leaves the call out. `collapse="failed"` leaves out failed calls that a later
+    instead, `"drop"` leaves the call out. One that has not started is told as one that waits for
+    an approval only where `needs_approval` says so (`Toolbox.needs_approval_for`), because the log
+    does not know which tools need one. `collapse="failed"` leaves out failed calls that a later
     one with the same arguments repeats before the user speaks again, and `"earlier"` does so once
     the user has spoken again: a tool loop keeps its thinking, and its prompts fit the provider's
     cache (`cache_breaks`). `"all"` keeps one call of each fingerprint, as `repair_history` does;
@@ -122,6 +131,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         later_system=later_system,
         model=model,
         reasoning=reasoning,
+        needs_approval=needs_approval,
     )
     if not isinstance(events, Conversation):
         return History().extend(events).last_view(options)
@@ -324,6 +334,7 @@ class History:
         later_system: LaterSystem = "keep",
         model: str | None = None,
         reasoning: Reasoning = "drop",
+        needs_approval: NeedsApproval | None = None,
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
         options = HistoryOptions(
@@ -341,6 +352,7 @@ class History:
             later_system=later_system,
             model=model,
             reasoning=reasoning,
+            needs_approval=needs_approval,
         )
         return self.view_with(options)
 

@@ -43,7 +43,7 @@ class ShownTurns:
         """
         limits = options.limits
         by_tool = dict(limits) if isinstance(limits, Mapping) else limits  # may be changed later
-        asked = (options.open_calls, by_tool, notes)
+        asked = (options.open_calls, by_tool, options.needs_approval, notes)
         last_asked, last = self._last
         known = last if asked == last_asked else []
         shown = [

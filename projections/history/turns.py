@@ -29,6 +29,20 @@ from eventstore import (
     ToolRejected,
 )
 from eventstore.domain.json_types import is_json_object
+from eventstore.domain.own_texts import (
+    APPROVED,
+    APPROVED_AFTER_PAUSE,
+    AWAITING_APPROVAL,
+    DEFERRED,
+    NAMELESS_ORPHAN,
+    NOT_KNOWN_TO_HAVE_RUN,
+    NOT_STARTED,
+    ORPHAN,
+    PAUSED,
+    UNKNOWN_OUTCOME,
+    UNPARSED,
+    UNREADABLE_START,
+)
 from eventstore.providers import (
     PROVIDERS,
     ROLES,
@@ -173,7 +187,7 @@ def _call(
     asked = tool.edit or tool.call
     if tool.edit is not None:
         turn.well_formed = False
-    answer = _answer(logged, is_custom=free_text is not None)
+    answer = _answer(logged, options, is_custom=free_text is not None)
     call = Call(tool.id, asked.name, asked.arguments, answer, tool.provider_call_id, asked.raw)
     if free_text is not None:
         call.free_text = _edited(free_text, tool)
@@ -208,12 +222,12 @@ def _edited(free_text: str, tool: Tool) -> str:
     return result_text(edited)
 
 
-def _answer(logged: LoggedCall, *, is_custom: bool) -> Answer:
+def _answer(logged: LoggedCall, options: HistoryOptions, *, is_custom: bool) -> Answer:
     event = logged.answer
     if event is None:
         is_refused = logged.tool.call.raw is not None and not is_custom
         return Answer(
-            _placeholder(logged, is_refused=is_refused),
+            _placeholder(logged, options, is_refused=is_refused),
             is_error=not _has_not_run(logged, is_refused=is_refused),
         )
     provider, native = event.provider, event.native
@@ -245,8 +259,8 @@ def result_text(result: object) -> str:
 
 def orphan_text(call_id: str | None, text: str) -> str:
     """Return the text that stands for a result that has no place."""
-    of = f"of call {call_id}" if call_id else "of a call"
-    return f"[Result {of} that is not open in this history]\n{text}"
+    head = ORPHAN.format(call_id) if call_id else NAMELESS_ORPHAN
+    return f"{head}\n{text}"
 
 
 def _has_not_run(logged: LoggedCall, *, is_refused: bool) -> bool:
@@ -265,22 +279,29 @@ def _is_in_doubt(logged: LoggedCall) -> bool:
     return type(tool.status) is Running or (tool.ended_in_doubt and not logged.imported)
 
 
-def _placeholder(logged: LoggedCall, *, is_refused: bool) -> str:
+def _placeholder(logged: LoggedCall, options: HistoryOptions, *, is_refused: bool) -> str:
     tool, status = logged.tool, logged.tool.status
-    if _is_in_doubt(logged):
-        begun = f"Started (attempt {tool.attempts}), outcome" if tool.attempts else "Outcome"
-        return f"[{begun} unknown: this call may have taken effect. Check before running it again.]"
-    has_run = "has not run to its end" if tool.attempts else "has not run"
-    if type(status) is Approved:
-        begun = "not continued" if tool.attempts else "not started"
-        return f"[Approved, but {begun}: this call {has_run}.]"
-    if isinstance(status, Pending) and tool.is_paused:
-        until = "a person decides"
-        if status.until is not None:
-            until = f"{utc_text(status.until)} UTC"
-        return f"[{'Paused' if tool.attempts else 'Deferred'} until {until}: this call {has_run}.]"
-    if is_refused:
-        return "[Not executed: its arguments could not be parsed as a JSON object.]"
-    if logged.imported:
-        return "[No result was recorded for this call: whether it ran is not known.]"
-    return "[Awaiting approval: this call has not run.]"
+    if not _is_in_doubt(logged):
+        if type(status) is Approved:
+            return APPROVED_AFTER_PAUSE if tool.attempts else APPROVED
+        if isinstance(status, Pending):
+            return _placeholder_of_pending(logged, status, options, is_refused=is_refused)
+    return UNKNOWN_OUTCOME.format(tool.attempts) if tool.attempts else UNREADABLE_START
+
+
+def _placeholder_of_pending(
+    logged: LoggedCall, status: Pending, options: HistoryOptions, *, is_refused: bool
+) -> str:
+    tool = logged.tool
+    if is_refused and not tool.is_paused:
+        return UNPARSED
+    if status.until is not None:
+        text = PAUSED if tool.attempts else DEFERRED
+        return text.format(f"{utc_text(status.until)} UTC")
+    if tool.attempts:
+        return PAUSED.format("a person decides")
+    if logged.imported and not status.needs_decision:
+        return NOT_KNOWN_TO_HAVE_RUN
+    asks = options.needs_approval
+    waits = status.needs_decision or (asks is not None and asks(tool))
+    return AWAITING_APPROVAL if waits else NOT_STARTED

@@ -845,7 +845,7 @@ def test_prompt_explains_itself(run: Command, store: EventStore) -> None:
     text = run.here("prompt", "chat", "--explain", "--url", run.url).stdout
     assert "──" not in text
     assert "4 turns, 3 calls: 1 change" in text
-    assert "- answered [open-call]: [Awaiting approval" in text
+    assert "- answered [open-call]: [Not started" in text
     assert "\x1b" not in text
     both = run.json("prompt", "chat", "--explain", "--provider", "anthropic", "--url", run.url)
     assert both.keys() == {"arguments", "repairs", "explanation"}

@@ -45,7 +45,7 @@ from eventstore import (
     classify,
     validate,
 )
-from eventstore.dispatch import AsyncDispatcher, Dispatcher, FunctionTool
+from eventstore.dispatch import AsyncDispatcher, Dispatcher, FunctionTool, Toolbox
 from projections import error_statistics, model_history, usage_statistics, why
 
 TRANSIENT, RATE_LIMIT, QUOTA, AUTH, PERMANENT, VALIDATION, INTERNAL = ErrorKind
@@ -398,10 +398,11 @@ def test_a_dispatch_interrupted_for_review_is_no_error(chat: Conversation) -> No
 
     Here the call is open, and says so.
     """
-    dispatcher = Dispatcher(chat, [FunctionTool(lambda: 1, "pay", needs_approval=True)])
-    (tool,) = dispatcher.dispatch([chat.request("pay")])
+    toolbox = Toolbox([FunctionTool(lambda: 1, "pay", needs_approval=True)])
+    (tool,) = Dispatcher(chat, toolbox).dispatch([chat.request("pay")])
     assert tool.is_pending
-    shown = model_history(chat.events()).render("openai")["messages"]
+    waits = toolbox.needs_approval_for
+    shown = model_history(chat, needs_approval=waits).render("openai")["messages"]
     assert "Awaiting approval" in shown[-1]["content"]
 
 

@@ -45,8 +45,8 @@ from eventstore.providers.model import (
     visible_calls,
     visible_turns,
 )
+from eventstore.providers.own_texts import OPENING, STOPPED
 from eventstore.providers.parts import (
-    STOPPED,
     as_text,
     copy_json,
     described,
@@ -67,7 +67,6 @@ _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 128
 TOOL_CHANGES = ("tool_addition", "tool_removal")
-_OPENING: Final = "[The conversation begins here.]"
 
 REASONING = ("thinking", "redacted_thinking")
 _SENT_IN_ORDER = ["role", "content"]
@@ -121,7 +120,7 @@ class AnthropicAdapter(ProviderAdapter):
         pair_server_calls(messages, changes)
         if messages and messages[0]["role"] != "user" and not _is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
-            messages.insert(0, {"role": "user", "content": _OPENING})
+            messages.insert(0, {"role": "user", "content": OPENING})
         arguments: JsonObject = {"messages": messages}
         if any(system):
             arguments = {"system": "\n\n".join(text for text in system if text), **arguments}

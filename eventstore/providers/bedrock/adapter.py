@@ -37,8 +37,8 @@ from eventstore.providers.model import (
     visible_calls,
     visible_turns,
 )
+from eventstore.providers.own_texts import OPENING, STOPPED
 from eventstore.providers.parts import (
-    STOPPED,
     as_text,
     copy,
     described,
@@ -59,7 +59,6 @@ _BLOCKS: Final = "content"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
 _MAX_CACHE_POINTS: Final = 4
-_OPENING: Final = "[The conversation begins here.]"
 EMPTY = "[The result is empty.]"
 DOCUMENT = "[document]"
 TOOL_CHANGES = frozenset({"toolAddition", "toolRemoval"})
@@ -579,7 +578,7 @@ def _add_user(messages: list[JsonObject], turn: Turn, changes: list[Change]) -> 
 def _let_user_begin(messages: list[JsonObject], changes: list[Change]) -> None:
     if messages and messages[0]["role"] != "user":
         changes.append(Change("added", "BE03", "a conversation starts with the user"))
-        messages.insert(0, {"role": "user", "content": [{"text": _OPENING}]})
+        messages.insert(0, {"role": "user", "content": [{"text": OPENING}]})
 
 
 def _cache_point() -> JsonObject:

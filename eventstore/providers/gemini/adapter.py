@@ -41,6 +41,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
+from eventstore.providers.own_texts import OPENING
 from eventstore.providers.parts import (
     UNSIGNED,
     as_text,
@@ -62,7 +63,6 @@ NAME: Final = "gemini"
 _BLOCKS: Final = "parts"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
-OPENING: Final = "[The conversation begins here.]"
 
 _ROLES = {**TURN_ROLES, "function": "user"}
 

@@ -18,6 +18,7 @@ from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.media import Audio, document_of, image_of, plain_image, url_of
 from eventstore.providers.model import Change, ParsedResult, Turn
+from eventstore.providers.own_texts import OPENING, RECEIVED
 from eventstore.providers.parts import (
     as_text,
     copy,
@@ -31,8 +32,6 @@ from eventstore.providers.parts import (
 NAME: Final = "mistral"
 _MAX_ID: Final = 9
 _MAX_NAME: Final = 64
-_OPENING: Final = "[The conversation begins here.]"
-_BRIDGE: Final = "[The results were received.]"
 _AUDIO_STARTS: Final = {"UklGR": "audio/wav", "SUQz": "audio/mp3"}
 """How the base64 of a sound begins, by its format."""
 _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"})
@@ -218,7 +217,7 @@ def _begin_with_user(messages: list[JsonObject], changes: list[Change]) -> None:
     first = messages[0] if messages else {}
     if first.get("role") == "assistant" and (first.get("tool_calls") or len(messages) == 1):
         changes.append(Change("added", "MI02", "a conversation starts with the user"))
-        messages.insert(0, {"role": "user", "content": _OPENING})
+        messages.insert(0, {"role": "user", "content": OPENING})
 
 
 def _bridge_results(messages: list[JsonObject], changes: list[Change]) -> None:
@@ -226,7 +225,7 @@ def _bridge_results(messages: list[JsonObject], changes: list[Change]) -> None:
     for place in range(len(messages) - 1, 0, -1):
         if messages[place]["role"] == "user" and messages[place - 1]["role"] == "tool":
             changes.append(Change("added", "MI03", "the user may not speak right after results"))
-            messages.insert(place, {"role": "assistant", "content": _BRIDGE})
+            messages.insert(place, {"role": "assistant", "content": RECEIVED})
 
 
 def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
@@ -245,7 +244,7 @@ def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
         last["prefix"] = True
     elif last.get("role") == "system":
         changes.append(Change("added", "MI03", "the last message is the user's"))
-        messages.append({"role": "user", "content": _OPENING})
+        messages.append({"role": "user", "content": OPENING})
 
 
 def _message(turn: Turn, changes: list[Change]) -> JsonObject | None:

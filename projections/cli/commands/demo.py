@@ -278,7 +278,7 @@ class Demo:
 
     def prompt(self) -> JsonObject:
         """Return the next prompt, made from the log alone."""
-        history = model_history(self.chat.events())
+        history = model_history(self.chat.events(), needs_approval=_needs_approval)
         when = f"version {self.chat.version}"
         self.story.repairs += [(when, repair) for repair in history.repairs_for("openai")]
         return history.render("openai")
@@ -348,11 +348,15 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def _needs_approval(tool: Tool) -> bool:
+    return tool.call.name in Shop.needs_approval
+
+
 # what the log says afterwards
 
 
 def _close(chat: Conversation, story: Story, *, as_json: bool) -> None:
-    history = model_history(chat.events())
+    history = model_history(chat.events(), needs_approval=_needs_approval)
     prompts = {name: history.render(name) for name in PROVIDERS}
     broken = {name: validate(prompts[name]["messages"], name) for name in PROVIDERS}
     statistics = error_statistics(chat.events())

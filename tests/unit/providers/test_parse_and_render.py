@@ -351,7 +351,7 @@ def test_a_history_from_elsewhere_is_marked_as_such(chat: Conversation) -> None:
     assert marks == [True, False]
     shown = model_history(chat.events()).render("openai")["messages"]
     assert "whether it ran is not known" in shown[1]["content"]
-    assert "Awaiting approval" in shown[3]["content"]
+    assert "Not started" in shown[3]["content"]
 
 
 @pytest.mark.parametrize("messages", [None, 5, "text", {"role": "user", "content": "hi"}, ()])

@@ -25,6 +25,7 @@ from eventstore import (
 )
 from eventstore.domain.calls import FunctionResponse
 from eventstore.providers import AnyProvider
+from eventstore.providers.own_texts import is_own_text
 from projections import History, Repair, model_history
 
 
@@ -52,10 +53,42 @@ def gives(result: Any) -> Callable[[Any], Any]:
     return lambda attempt: attempt.complete(result)
 
 
-def test_a_pending_call_is_answered_as_awaiting_approval(chat: Conversation) -> None:
-    """The call has not run, and that is not an error."""
+def test_only_a_call_that_waits_for_a_person_is_told_as_one(chat: Conversation) -> None:
+    """The log alone does not know which tools need an approval; neither text is an error."""
+    waits, free = chat.request("pay"), chat.request("find")
+    assert answers(chat) == ["[Not started: this call has not run.]"] * 2
+    shown = model_history(chat, needs_approval=lambda tool: tool.call.name == "pay").turns
+    told = {call.id: call.answer.text for turn in shown for call in turn.calls}
+    assert told[waits.id] == "[Awaiting approval: this call has not run.]"
+    assert told[free.id] == "[Not started: this call has not run.]"
+
+
+@pytest.mark.parametrize("needs", [None, lambda tool: True])
+def test_every_placeholder_is_known_when_it_comes_back(chat: Conversation, needs: Any) -> None:
+    """A framework that hands one back as a result has no result, with a note or without."""
     chat.request("f")
-    assert answers(chat) == ["[Awaiting approval: this call has not run.]"]
+    chat.approve(chat.request("f").id)
+    chat.start(chat.request("f").id)
+    chat.defer(chat.request("f").id, until=10**16)
+    for until in (None, 10**16):
+        with chat.running(chat.request("f").id) as attempt:
+            attempt.pause(until)
+    approved = chat.request("f")
+    with chat.running(approved.id) as attempt:
+        attempt.pause()
+    chat.approve(approved.id)
+    chat.request("f", "no object")
+    function = {"name": "f", "arguments": "{}"}
+    called = {"id": "imported", "type": "function", "function": function}
+    chat.record_messages([{"role": "assistant", "content": None, "tool_calls": [called]}])
+    shown = model_history(chat.events(), collapse="none", needs_approval=needs)
+    texts = [call.answer.text for turn in shown.turns for call in turn.calls]
+    assert len(texts) == 9
+    for text in texts:
+        assert is_own_text(text), text
+        assert is_own_text(f"{text}\na note"), text
+    for text in ("refunded", "it said: [Not started: this call has not run.]"):
+        assert not is_own_text(text)
 
 
 def test_an_approved_call_is_answered_as_not_started(chat: Conversation) -> None:

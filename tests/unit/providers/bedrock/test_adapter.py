@@ -18,7 +18,7 @@ from eventstore import (
     validate,
 )
 from eventstore.providers import is_valid, parse
-from eventstore.providers.parts import STOPPED
+from eventstore.providers.own_texts import STOPPED
 from projections import model_history, repair_messages
 
 PIXEL = b"\x89PNG\xff"

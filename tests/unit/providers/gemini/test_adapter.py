@@ -20,7 +20,7 @@ from eventstore import (
     validate,
 )
 from eventstore.providers import Answer, Call, Turn, parse, render
-from eventstore.providers.gemini.adapter import OPENING
+from eventstore.providers.own_texts import OPENING
 from eventstore.providers.parts import UNSIGNED
 from projections import model_history, repair_messages
 

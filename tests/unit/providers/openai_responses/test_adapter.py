@@ -374,7 +374,7 @@ def test_an_edited_custom_call_stays_one(chat: Conversation) -> None:
 def test_an_open_custom_call_is_not_said_to_be_unparsed(chat: Conversation) -> None:
     """Its text need not be JSON: the call waits like any other."""
     chat.record(SHELL, OURS)
-    assert shown(chat)[1]["output"] == "[Awaiting approval: this call has not run.]"
+    assert shown(chat)[1]["output"] == "[Not started: this call has not run.]"
     unparsed = model_history(chat.events()).render("openai")
     assert "parsed" not in str(unparsed)
 
