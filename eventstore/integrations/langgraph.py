@@ -56,9 +56,7 @@ try:
     from langchain_core.runnables import Runnable, RunnableConfig
     from langchain_core.tools import BaseTool, ToolException
     from langgraph.errors import GraphBubbleUp
-    from langgraph.prebuilt import ToolNode
     from langgraph.prebuilt.tool_node import ToolInvocationError
-    from langgraph.types import Command, interrupt
     from pydantic import ValidationError
 
     from eventstore.integrations.langchain_messages import (
@@ -72,6 +70,7 @@ try:
         trailing_words,
         words_of,
     )
+    from eventstore.integrations.langgraph_answers import RecordedToolNode, StepAnswers, step_of
 except ImportError as error:
     raise missing_extra("langgraph", error) from error
 
@@ -79,8 +78,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from langchain_core.callbacks import Callbacks
+    from langgraph.prebuilt import ToolNode
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.pregel import Pregel
+    from langgraph.types import Command
 
     from eventstore.attempt import StartedAttempt
     from eventstore.domain.json_types import JsonObject
@@ -126,8 +127,12 @@ class Ledger:
         return _ModelNode(self, model)
 
     def tool_node(self, tools: Sequence[Any], **options: Any) -> ToolNode:
-        """Return a `ToolNode` whose calls are recorded; `options` are its own."""
-        return ToolNode(
+        """Return a `ToolNode` whose calls are recorded; `options` are its own.
+
+        It ends when its calls have ended, and its interrupts ask one question at a time: that of
+        the first call that waits.
+        """
+        return RecordedToolNode(
             tools,
             wrap_tool_call=self.wrap_tool_call,
             awrap_tool_call=self.awrap_tool_call,
@@ -135,16 +140,28 @@ class Ledger:
         )
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Returned:
-        """Run a call between its start and its end; one that ran before gives its answer."""
-        tool = self._find(request)
+        """Run a call between its start and its end; one that ran before gives its answer.
+
+        In a `ToolNode` of your own it is for one call at a time; `tool_node` runs several.
+        """
+        with step_of(request.runtime.config) as step:
+            return self._run(request, handler, step)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
+        """Run a call; see `wrap_tool_call`."""
+        with step_of(request.runtime.config) as step, step.running():
+            return await self._arun(request, handler, step)
+
+    def _run(self, request: ToolCallRequest, handler: Handler, step: StepAnswers) -> Returned:
+        tool = self._find(request, step)
         if self._asks(tool):
-            tool = self._decide(tool, interrupt(_question(tool)))
+            tool = self._decide(tool, step)
         if not self._is_open(tool, request):
             return self._answer(tool, request)
         with self._chat.running(tool.id, pauses=GraphBubbleUp) as attempt:
             errors = _ToolErrors()
             try:
-                with errors.kept():
+                with errors.kept(), step.of_call(tool, request.runtime.config):
                     result = handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
@@ -159,21 +176,22 @@ class Ledger:
                     return self._answer(attempt.tool, request)
             return result
 
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
-        """Run a call; see `wrap_tool_call`."""
-        tool = await self._found(request)
+    async def _arun(
+        self, request: ToolCallRequest, handler: AsyncHandler, step: StepAnswers
+    ) -> Returned:
+        tool = await self._found(request, step)
         if self._asks(tool):
-            answer, asked = interrupt(_question(tool)), tool
-            tool = await self.call_blocking(lambda: self._decide(asked, answer))
+            asked = tool
+            tool = await self.call_blocking(lambda: self._decide(asked, step))
         if not self._is_open(tool, request):
             return await self.call_blocking(lambda: self._answer(tool, request))
         session = awaited_chat(self.chat).session
         async with running_unchanged(session, self._calls, tool, GraphBubbleUp) as attempt:
             if attempt is None:
-                return await self.awrap_tool_call(request, handler)
+                return await self._arun(request, handler, step)
             errors = _ToolErrors()
             try:
-                with errors.kept():
+                with errors.kept(), step.of_call(tool, request.runtime.config):
                     result = await handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
@@ -282,8 +300,12 @@ class Ledger:
             else:
                 self._chat.reject(tool.id, str(message.text))
 
-    def _find(self, request: ToolCallRequest) -> Tool:
-        """Return the call in the log, with the approval that the graph's going on stands for."""
+    def _find(self, request: ToolCallRequest, step: StepAnswers) -> Tool:
+        """Return the call in the log, with the approval that the answer to its tool stands for.
+
+        Raises:
+            GraphInterrupt: its tool has asked, and the answer is not there.
+        """
         call = request.tool_call
         tool = self._calls.find(str(call["id"]))
         if tool is None:
@@ -291,28 +313,39 @@ class Ledger:
         if not isinstance(tool.status, Pending):
             return tool
         if tool.attempts and tool.status.needs_decision:  # the tool itself interrupts
+            if step.waits(tool):
+                step.ask_again(tool)
             return self._chat.approve(tool.id, reason="the graph went on")
         if _is_edited(tool, request):
             return self._chat.approve(tool.id, call["args"], reason="edited by the host")
         return tool
 
-    async def _found(self, request: ToolCallRequest) -> Tool:
+    async def _found(self, request: ToolCallRequest, step: StepAnswers) -> Tool:
         """Return the same; a call that was just recorded and needs no decision is not read."""
         new = self._calls.take_new(str(request.tool_call["id"]))
         if new is not None and not self._asks(new) and not _is_edited(new, request):
             return new
-        return await self.call_blocking(lambda: self._find(request))
+        return await self.call_blocking(lambda: self._find(request, step))
 
     def _asks(self, tool: Tool) -> bool:
         status = tool.status
         needs = tool.call.name in self._needs_approval
         return isinstance(status, Pending) and (needs or status.needs_decision)
 
-    def _decide(self, tool: Tool, answer: object) -> Tool:
-        """Record the host's answer to an interrupt, if the log has no decision by now."""
-        now = self._calls.find(tool.provider_call_id or tool.id) or tool
+    def _decide(self, tool: Tool, step: StepAnswers) -> Tool:
+        """Record the host's answer for a call, if the log has no decision by now.
+
+        Raises:
+            GraphInterrupt: there is neither an answer nor a decision.
+            ValueError: the answer decides nothing.
+        """
+        now = self._calls.now(tool.id)
         if not isinstance(now.status, Pending):
             return now
+        given = step.approval(tool)
+        if not given:
+            step.ask(tool, _question(tool))
+        (answer,) = given
         decision: dict[str, Any] = answer if isinstance(answer, dict) else {"type": answer}
         if decision["type"] in (True, "approve"):
             return self._chat.approve(tool.id, reason="by the host")

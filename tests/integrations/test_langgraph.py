@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from support.frameworks import required
 required("langgraph.checkpoint.sqlite")
 
 from integrations.langchain_model import ScriptedModel
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command, interrupt
 
-from eventstore import Completed, Conversation, EventStore, Failed, Rejected
+from eventstore import AsyncEventStore, Completed, Conversation, EventStore, Failed, Rejected
 from eventstore.integrations.langgraph import Disagreement, Ledger
 from projections import pending_approvals
 
@@ -145,3 +148,178 @@ def test_the_checkpoint_and_the_log_are_compared(chat: Conversation) -> None:
     assert ledger.disagreements(messages) == [Disagreement("b", None, "Pending")]
     other = Ledger(EventStore.open("sqlite://").conversation("c"))
     assert other.disagreements(messages) == [Disagreement("a", "answered", None)]
+
+
+# answers reach the call that they were asked for
+
+NAMES = ("close", "empty", "lock")
+
+
+class Asked:
+    """A graph whose model calls each tool of `NAMES` once; `ran` are those that took effect."""
+
+    def __init__(self, asks: dict[str, int], *, by: str, awaited: bool) -> None:
+        self.ran: list[str] = []
+        self._asks = asks
+        names = list(asks)
+        self._store: Any = None
+        self.chat: Any = None
+        self._by = by
+        self._awaited = awaited
+        self._script = [Said("", tuple((name, '{"day": "mon"}', name) for name in names))]
+        self._script.append(Said(DONE))
+        self.result: Any = None
+
+    async def begin(self) -> None:
+        """Ask for all calls."""
+        if self._awaited:
+            store = await AsyncEventStore.open("sqlite://")
+            chat: Any = store.conversation("c")
+            self.chat = chat.blocking
+        else:
+            chat = self.chat = EventStore.open("sqlite://").conversation("c")
+        needs = list(self._asks) if self._by == "ledger" else []
+        self.ledger = Ledger(chat, needs_approval=needs)
+        tools = [self._tool(name, asks) for name, asks in self._asks.items()]
+        self.graph = compiled(self.ledger, self._script, *tools)
+        await self.go_on(ASKS)
+
+    async def go_on(self, given: Any) -> None:
+        """Give the graph something."""
+        if self._awaited:
+            self.result = await self.graph.ainvoke(given, THREAD)
+        else:
+            self.result = self.graph.invoke(given, THREAD)
+
+    async def answer(self, answer: object, *, by_id: bool) -> None:
+        """Answer the question that is asked."""
+        (asked,) = self.result["__interrupt__"]
+        await self.go_on(Command(resume={asked.id: answer} if by_id else answer))
+
+    @property
+    def asked(self) -> str | None:
+        """The name of the call whose question is asked."""
+        waiting = self.result.get("__interrupt__")
+        if not waiting:
+            return None
+        name: str = waiting[0].value["name"]
+        return name
+
+    def _tool(self, name: str, asks: int) -> StructuredTool:
+        def run(day: str) -> str:
+            """Do something that cannot be undone."""
+            if self._by == "tool":
+                for number in range(asks):
+                    if interrupt({"name": name, "number": number}) is not True:
+                        return "refused"
+            self.ran.append(name)
+            return f"done on {day}"
+
+        async def arun(day: str) -> str:
+            return run(day)
+
+        return StructuredTool.from_function(run, arun, name=name)
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("by", ["tool", "ledger"])
+def test_an_answer_reaches_its_own_call(by: str, awaited: bool) -> None:
+    """Of two and three calls that wait, those run that were allowed, by value and by id."""
+
+    async def play(answers: dict[str, bool], *, by_id: bool) -> None:
+        scene = Asked(dict.fromkeys(answers, 1), by=by, awaited=awaited)
+        await scene.begin()
+        asked = []
+        while scene.asked is not None:
+            asked.append(scene.asked)
+            await scene.answer(answers[scene.asked], by_id=by_id)
+        assert asked == list(answers)
+        assert sorted(scene.ran) == sorted(name for name, yes in answers.items() if yes)
+
+    for count in (2, 3):
+        for place, given in enumerate(product([True, False], repeat=count)):
+            answers = dict(zip(NAMES, given, strict=False))
+            asyncio.run(play(answers, by_id=place % 2 == 0))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_tool_may_ask_twice_beside_others(awaited: bool) -> None:
+    """Its second question is asked before those of the calls after it, which do not run again."""
+
+    async def play() -> None:
+        scene = Asked({"close": 2, "empty": 1}, by="tool", awaited=awaited)
+        await scene.begin()
+        for answer in (True, True, False):
+            await scene.answer(answer, by_id=False)
+        assert (scene.asked, scene.ran) == (None, ["close"])
+        tags = [r.event.tag for r in scene.chat.events() if r.call_id == "empty"]
+        assert tags == ["pending", "running", "paused", "approved", "running", "completed"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("by", ["tool", "ledger"])
+def test_a_late_answer_starts_no_other_call(by: str, awaited: bool) -> None:
+    """The log decides on the call that was asked about; the host's answer to it is nobody else's."""
+
+    async def play(*, goes_on: bool) -> None:
+        scene = Asked(dict.fromkeys(NAMES, 1), by=by, awaited=awaited)
+        await scene.begin()
+        assert scene.asked == "close"
+        (old,) = scene.result["__interrupt__"]
+        scene.chat.reject("close", "not today", by="grace")
+        if goes_on:
+            await scene.go_on(None)
+            assert scene.asked == "empty"
+            await scene.go_on(Command(resume={old.id: True}))
+        else:
+            await scene.answer(True, by_id=False)
+        assert (scene.asked, scene.ran) == ("empty", [])
+        scene.chat.reject("lock", by="grace")
+        await scene.answer(True, by_id=True)
+        assert (scene.asked, scene.ran) == (None, ["empty"])
+        assert [t.status.name for t in scene.chat.tools.values()] == [
+            "Rejected",
+            "Completed",
+            "Rejected",
+        ]
+
+    asyncio.run(play(goes_on=False))
+    asyncio.run(play(goes_on=True))
+
+
+def test_a_step_ends_when_its_calls_have_ended() -> None:
+    """An interrupt, or an exception, does not leave a call behind that still runs."""
+
+    async def play(*, breaks: bool) -> None:
+        async with await AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("c")
+            began, may_end = asyncio.Event(), asyncio.Event()
+
+            async def pay(number: int) -> str:
+                """Pay; the effect takes a while."""
+                began.set()
+                await may_end.wait()
+                return f"paid {number}"
+
+            async def mail(number: int) -> str:
+                """Leave the step while the other call runs."""
+                await began.wait()
+                asyncio.get_running_loop().call_soon(may_end.set)
+                if breaks:
+                    raise ConnectionError("mail server down")
+                return str(interrupt("may I?"))
+
+            calls = (("pay", '{"number": 7}', "p"), ("mail", '{"number": 7}', "m"))
+            graph = compiled(Ledger(chat), [Said("", calls), Said(DONE)], pay, mail)
+            if breaks:
+                with pytest.raises(ConnectionError):
+                    await graph.ainvoke(ASKS, THREAD)
+            else:
+                assert "__interrupt__" in await graph.ainvoke(ASKS, THREAD)
+            tools = await chat.tools()
+            assert isinstance(tools["p"].status, Completed)
+
+    asyncio.run(play(breaks=False))
+    asyncio.run(play(breaks=True))

@@ -1,0 +1,313 @@
+"""Which call of a step a host's answer is for.
+
+LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `ToolNode` runs all
+calls of a message in one task. The places move as calls end, so no answer is given by place:
+
+1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
+2. Before a question, a note among the task's answers names its call. The checkpoint keeps both. The
+   answer after a note is for the call in the note, whatever the log says of it by then.
+3. The tool of a call sees the answers to its own questions, in a scratchpad of its own.
+4. The note keeps the questions of the other waiting calls. Their tools do not run again before
+   they are answered.
+5. A step ends when the calls that began have ended.
+
+LangGraph has no public way to tell the calls of a task apart. The names of four members of its
+configuration stand here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from langchain_core.runnables.config import set_config_context
+from langgraph.errors import GraphInterrupt
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Interrupt, interrupt
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+    from eventstore.domain.tool import Tool
+
+Kind: TypeAlias = Literal["approval", "tool", "nested"]
+"""Who asks: the ledger, the tool of the call, or a graph that the tool runs."""
+
+_SCRATCHPAD = "__pregel_scratchpad"  # what is known of a task: its answers, and how many it asked
+_SEND = "__pregel_send"
+_RESUME = "__resume__"
+_RESUME_MAP = "__pregel_resume_map"
+_CALL, _KIND, _WAITING = "toolledger_call", "kind", "waiting"  # the members of a note
+
+
+@dataclasses.dataclass
+class _Question:
+    """What a call asks."""
+
+    place: tuple[int, int]
+    call_id: str
+    kind: Kind
+    interrupts: tuple[Interrupt[Any], ...]
+
+
+class StepAnswers:
+    """The answers that one task has got, by call, and the questions that its calls ask now."""
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self._config = config
+        own: dict[str, Any] = config.get("configurable", {})
+        self._pad = own.get(_SCRATCHPAD)
+        self._send: Any = own.get(_SEND)
+        self._resume_map: dict[str, Any] = own.get(_RESUME_MAP) or {}
+        self._answers: dict[tuple[str, Kind], list[Any]] = {}
+        self._waiting: dict[str, tuple[Kind, tuple[Interrupt[Any], ...]]] = {}
+        self._nested: str | None = None  # the call whose graph was asked last
+        self._questions: list[_Question] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._has_ended = False
+        if self._pad is not None:
+            self._read()
+
+    def is_of(self, config: RunnableConfig) -> bool:
+        """Return whether this is the step of a call with this configuration."""
+        return bool(config.get("configurable", {}).get(_SCRATCHPAD) is self._pad)
+
+    # answers
+
+    def approval(self, tool: Tool) -> list[Any]:
+        """Return the host's answer on whether a call may run, or nothing."""
+        return self._answers.get((tool.id, "approval"), [])[-1:]
+
+    def waits(self, tool: Tool) -> bool:
+        """Return whether a call has asked in its tool, and has no answer yet."""
+        return tool.id in self._waiting
+
+    @contextmanager
+    def of_call(self, tool: Tool, config: RunnableConfig) -> Iterator[None]:
+        """Let the tool of a call ask, and see its own answers, in the block."""
+        if self._pad is None:
+            yield
+            return
+        before = config["configurable"]
+        own = list(self._answers.get((tool.id, "tool"), []))
+        asked = 0
+
+        def count() -> int:
+            nonlocal asked
+            asked += 1
+            return asked - 1
+
+        pad = dataclasses.replace(self._pad, interrupt_counter=count, resume=own)
+        if self._nested != tool.id:
+            pad = dataclasses.replace(pad, get_null_resume=lambda consume=False: None)  # noqa: ARG005 - as LangGraph calls it
+        config["configurable"] = {**before, _SCRATCHPAD: pad, _SEND: self._send_others}
+        try:
+            yield
+        except GraphInterrupt as paused:
+            kind: Kind = "tool" if asked > len(own) else "nested"
+            self._ask(tool, kind, paused.args[0])
+            raise
+        finally:
+            config["configurable"] = before
+
+    # questions
+
+    def ask(self, tool: Tool, question: object) -> None:
+        """Ask the host whether a call may run.
+
+        Raises:
+            GraphInterrupt: always.
+        """
+        asked = Interrupt(question)
+        self._ask(tool, "approval", (asked,))
+        raise GraphInterrupt((asked,))
+
+    def ask_again(self, tool: Tool) -> None:
+        """Ask again what the tool of a call has asked, without running it.
+
+        Raises:
+            GraphInterrupt: always.
+        """
+        kind, interrupts = self._waiting[tool.id]
+        self._ask(tool, kind, interrupts)
+        raise GraphInterrupt(interrupts)
+
+    def question(self) -> GraphInterrupt | None:
+        """Return the interrupt that asks the question of the first call; None if none asks."""
+        if not self._questions or self._pad is None:
+            return None
+        first = min(self._questions, key=lambda asked: asked.place)
+        others = {
+            asked.call_id: [asked.kind, asked.interrupts]
+            for asked in self._questions
+            if asked.kind != "approval"
+        }
+        note = {_CALL: first.call_id, _KIND: first.kind, _WAITING: others}
+        answers = self._pad.resume
+        if answers and _is_note(answers[-1]) and answers[-1][_CALL] == first.call_id:
+            answers[-1] = note
+        else:
+            answers.append(note)
+        self._send([(_RESUME, list(answers))])
+        if first.kind == "nested":
+            return GraphInterrupt(first.interrupts)
+        return self._interrupt(first.interrupts[0])
+
+    def _ask(self, tool: Tool, kind: Kind, interrupts: tuple[Interrupt[Any], ...]) -> None:
+        place = (tool.turn or 0, tool.index or 0)
+        self._questions.append(_Question(place, tool.id, kind, tuple(interrupts)))
+
+    def _interrupt(self, asked: Interrupt[Any]) -> GraphInterrupt:
+        """Return an interrupt with the id that LangGraph gives to the task's next question."""
+        pad: Any = self._pad
+        number = len(pad.resume)
+        pad = dataclasses.replace(
+            pad,
+            interrupt_counter=lambda: number,
+            get_null_resume=lambda consume=False: None,  # noqa: ARG005 - as LangGraph calls it
+        )
+        config = cast("RunnableConfig", dict(self._config))
+        config["configurable"] = {**self._config["configurable"], _SCRATCHPAD: pad}
+        try:
+            with set_config_context(config) as context:
+                context.run(_interrupt, asked)
+        except GraphInterrupt as raised:
+            return raised
+        raise AssertionError("LangGraph had an answer to a question that was just asked")
+
+    # the task's own list
+
+    def _read(self) -> None:
+        """Take each answer as that of the call in the note before it; one without is nobody's."""
+        pad: Any = self._pad
+        self._take_new_answer()
+        for place, entry in enumerate(pad.resume):
+            if _is_note(entry):
+                kept = entry[_WAITING]
+                self._waiting = {call: (kind, tuple(each)) for call, (kind, each) in kept.items()}
+                self._nested = entry[_CALL] if entry[_KIND] == "nested" else None
+            elif place and _is_note(before := pad.resume[place - 1]):
+                self._answers.setdefault((before[_CALL], before[_KIND]), []).append(entry)
+                self._waiting.pop(before[_CALL], None)
+        if self._nested is not None and self._is_answered_inside(self._nested):
+            self._waiting.pop(self._nested, None)
+
+    def _take_new_answer(self) -> None:
+        """Take an answer that names no question, if one of this task was asked last."""
+        pad: Any = self._pad
+        last = pad.resume[-1] if pad.resume else None
+        if _is_note(last) and last[_KIND] != "nested":
+            answer = pad.get_null_resume(True)  # noqa: FBT003 - as LangGraph has it
+            if answer is not None:
+                pad.resume.append(answer)
+                self._send([(_RESUME, list(pad.resume))])
+
+    def _is_answered_inside(self, call_id: str) -> bool:
+        """Return whether the graph that a call's tool runs is given an answer."""
+        pad: Any = self._pad
+        kept = self._waiting.get(call_id)
+        asked = () if kept is None else kept[1]
+        return pad.get_null_resume() is not None or any(
+            each.id in self._resume_map for each in asked
+        )
+
+    def _send_others(self, writes: Any) -> None:
+        """Send what a tool writes, without its own list of answers: the task's is another."""
+        others = [write for write in writes if write[0] != _RESUME]
+        if others:
+            self._send(others)
+
+    # the end of a step
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the current task as one that runs a call.
+
+        Raises:
+            asyncio.CancelledError: the step has ended; the call has not begun.
+        """
+        task = asyncio.current_task()
+        if task is None or self._has_ended:
+            raise asyncio.CancelledError
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    async def rest(self) -> None:
+        """Wait until the calls that began have ended; a cancel meanwhile is passed on to them."""
+        self._has_ended = True
+        cancelled: asyncio.CancelledError | None = None
+        while tasks := self._tasks - {asyncio.current_task()}:
+            try:
+                await asyncio.wait(tasks)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                for task in tasks:
+                    task.cancel()
+        if cancelled is not None:
+            raise cancelled
+
+
+_STEP: ContextVar[StepAnswers | None] = ContextVar("toolledger_step", default=None)
+"""The step whose calls run in this context."""
+
+
+@contextmanager
+def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
+    """Give the step of a call: that of its node, or one of its own; its question leaves the block.
+
+    Raises:
+        GraphInterrupt: a call of a step of its own waits.
+    """
+    step = _STEP.get()
+    if step is not None and step.is_of(config):
+        yield step
+        return
+    with _asking(StepAnswers(config)) as step:
+        yield step
+
+
+class RecordedToolNode(ToolNode):
+    """A `ToolNode` that ends when its calls have ended, and asks one question at a time."""
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+        """Run the calls of a message."""
+        with _asking(StepAnswers(config or {})):
+            return super().invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+        """Run the calls of a message."""
+        with _asking(StepAnswers(config or {})) as step:
+            try:
+                return await super().ainvoke(input, config, **kwargs)
+            finally:
+                await step.rest()
+
+
+@contextmanager
+def _asking(step: StepAnswers) -> Iterator[StepAnswers]:
+    token = _STEP.set(step)
+    try:
+        yield step
+    except GraphInterrupt:
+        question = step.question()
+        if question is None:
+            raise
+        raise question from None
+    finally:
+        _STEP.reset(token)
+
+
+def _interrupt(asked: Interrupt[Any]) -> None:
+    schema: Any = asked.response_schema
+    interrupt(asked.value, response_schema=schema)
+
+
+def _is_note(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.keys() == {_CALL, _KIND, _WAITING}
