@@ -295,18 +295,22 @@ def test_a_step_ends_when_its_calls_have_ended() -> None:
     async def play(*, breaks: bool) -> None:
         async with await AsyncEventStore.open("sqlite://") as store:
             chat = store.conversation("c")
-            began, may_end = asyncio.Event(), asyncio.Event()
+            began, other_left = asyncio.Event(), asyncio.Event()
 
             async def pay(number: int) -> str:
-                """Pay; the effect takes a while."""
+                """Pay; the effect takes a while longer than the other call."""
                 began.set()
-                await may_end.wait()
+                await other_left.wait()
+                for _ in range(1000):
+                    await asyncio.sleep(0)
                 return f"paid {number}"
 
             async def mail(number: int) -> str:
                 """Leave the step while the other call runs."""
                 await began.wait()
-                asyncio.get_running_loop().call_soon(may_end.set)
+                task = asyncio.current_task()
+                assert task is not None
+                task.add_done_callback(lambda _: other_left.set())
                 if breaks:
                     raise ConnectionError("mail server down")
                 return str(interrupt("may I?"))
