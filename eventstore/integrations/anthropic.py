@@ -324,7 +324,7 @@ class _Turn:
         self.tools = list(tools)
         self.chat = blocking_chat(ledger.chat)
         self._needs_approval = ledger.needs_approval
-        self._calls = RecordedCalls(self.chat, PROVIDER)
+        self._calls = RecordedCalls(self.chat, PROVIDER, self._needs_approval)
         self._untaken: list[Tool] = []
         self._requested_at = time.monotonic()
 

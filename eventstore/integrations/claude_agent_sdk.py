@@ -89,7 +89,7 @@ class Ledger:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "claude-agent-sdk")
+        self._calls = AsyncRecordedCalls(chat, "claude-agent-sdk", needs_approval)
         self._needs_approval = frozenset(needs_approval)
 
     @property

@@ -89,7 +89,7 @@ class Ledger(BasePlugin):
         if not isinstance(chat, AsyncConversation):
             raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "google-adk")
+        self._calls = AsyncRecordedCalls(chat, "google-adk", needs_approval)
         self._needs_approval = frozenset(needs_approval)
         self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}  # by ADK's ids
         self._signatures: dict[FunctionTool, _Signature] = {}
@@ -334,7 +334,8 @@ class Ledger(BasePlugin):
     ) -> list[tuple[Tool, types.FunctionResponse]]:
         """Return the calls that have no answer in the log, with those that ADK gives."""
         answers = {answer.id: answer for answer in given if answer.id}
-        found = await self._calls.unanswered([*answers])
+        texts = {call_id: _told(answer.response or {}) for call_id, answer in answers.items()}
+        found = await self._calls.unanswered(texts)
         return [(tool, answers[call_id]) for call_id, tool in found.items()]
 
     async def _answered(self, call: Tool) -> dict[str, Any]:
@@ -453,6 +454,11 @@ def _without_minted_ids(content: types.Content) -> types.Content:
             if body is not None and (body.id or "").startswith(_MINTED):
                 body.id = None
     return copy
+
+
+def _told(response: dict[str, Any]) -> str:
+    """Return the text of an answer, as the history gives it to the model."""
+    return "\n".join(str(value) for value in response.values())
 
 
 def _text(content: types.Content | None) -> list[str | None]:

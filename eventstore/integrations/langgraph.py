@@ -115,7 +115,7 @@ class Ledger:
     ) -> None:
         self.chat = chat
         self._chat = blocking_chat(chat)
-        self._calls = RecordedCalls(self._chat, FRAMEWORK)
+        self._calls = RecordedCalls(self._chat, FRAMEWORK, needs_approval)
         self._needs_approval = frozenset(needs_approval)
         self._watched_tools = _WatchedTools()
         self._failed_in: dict[str, object] = {}  # by call: the step in which it failed last
@@ -291,7 +291,8 @@ class Ledger:
     def _record_answers(self, messages: Sequence[BaseMessage]) -> None:
         """Record answers that no tool gave: a refusal by the host, an output that is no tool's."""
         answers = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
-        for call_id, tool in self._calls.unanswered([*answers]).items():
+        texts = {call_id: str(message.text) for call_id, message in answers.items()}
+        for call_id, tool in self._calls.unanswered(texts).items():
             message = answers[call_id]
             if message.status != "error":
                 self._chat.complete(tool.id, message.content, synthetic=True)

@@ -206,13 +206,14 @@ class _Loop:
         self.options = ledger.options
         self.streams = bool(params.get("stream"))
         self._prompt = prompt
-        own = Toolbox(ledger.tools).schemas(provider)
+        toolbox = Toolbox(ledger.tools)
+        own = toolbox.schemas(provider)
         self._params = {**params, "tools": [*own, *params.get("tools", ())]}
         if not self._params["tools"]:
             del self._params["tools"]  # the API refuses an empty list
         if self.streams and provider == "openai":
             self._params.setdefault("stream_options", {"include_usage": True})
-        self._calls = RecordedCalls(self.chat, provider)
+        self._calls = RecordedCalls(self.chat, provider, toolbox.needs_approval_for)
 
     def begins_with_prompt(self) -> bool:
         """Return whether there is something to say before the model is asked."""

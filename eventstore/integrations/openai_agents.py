@@ -206,7 +206,8 @@ class Ledger(SessionABC):
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
         """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
-        for call_id, tool in (await self._calls.unanswered([*items])).items():
+        texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
+        for call_id, tool in (await self._calls.unanswered(texts)).items():
             await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
 
     async def _format_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:

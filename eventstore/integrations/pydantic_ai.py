@@ -234,9 +234,9 @@ class Ledger(AbstractCapability[Any]):
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
         said = [part for message in _after_response(given) for part in message.parts]
         answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}
-        for call_id, tool in (await self._calls.unanswered([*answers])).items():
-            part = answers[call_id]
-            text = part.model_response_str()
+        texts = {call_id: part.model_response_str() for call_id, part in answers.items()}
+        for call_id, tool in (await self._calls.unanswered(texts)).items():
+            part, text = answers[call_id], texts[call_id]
             if part.outcome == "denied" and not tool.attempts:
                 await self.chat.reject(tool.id, text)
             elif part.outcome in ("failed", "retried"):

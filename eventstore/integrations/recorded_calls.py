@@ -11,11 +11,13 @@ The rule for a call that a framework is about to run:
 4. A call of the response that was just recorded is not read before it starts, unless it needs a
    decision: the start is decided on the log as it is then, and refused for a call that has changed.
    That one is read.
+5. What a framework hands back and the library wrote itself is no answer, and nobody's words: a call
+   stays as it is until something happens to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,10 +27,12 @@ from eventstore.append.commands import Command
 from eventstore.conversation import Conversation
 from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.messages import Text
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
 from eventstore.history_import import record_turn
 from eventstore.policies.prices import priced
+from eventstore.providers.own_texts import is_own_text
 from eventstore.providers.registry import list_key
 from projections import model_history
 
@@ -49,15 +53,25 @@ if TYPE_CHECKING:
     from eventstore.providers.registry import AnyProvider
 
 
+NeedsApproval: TypeAlias = "Collection[str] | Callable[[Tool], bool]"
+"""The names of tools, or what says of a call whether a person has to decide on it."""
+
 SelectNew: TypeAlias = Callable[[Sequence[MessageAdded]], Sequence[MessageAdded]]
 """Selects the words to append, of those that are stored since the last response."""
 
 
 class RecordedCalls:
-    """The calls of a conversation: recorded turn by turn, found by the framework's ids."""
+    """The calls of a conversation: recorded turn by turn, found by the framework's ids.
 
-    def __init__(self, chat: Conversation, framework: str) -> None:
+    `needs_approval` names the tools whose calls the model is told to wait for a person, or tells it
+    of a call.
+    """
+
+    def __init__(
+        self, chat: Conversation, framework: str, needs_approval: NeedsApproval = ()
+    ) -> None:
         self.conversation_id = chat.id
+        self._needs_approval = _of_call(needs_approval)
         self._chat = chat
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
@@ -109,7 +123,7 @@ class RecordedCalls:
                     stored = []
                 elif isinstance(event, MessageAdded):
                     stored.append(event)
-            return select(stored)
+            return [event for event in select(stored) if not _is_own(event)]
 
         return Command(self._chat.id, decide, lambda _: None, exclusive=True)
 
@@ -145,12 +159,14 @@ class RecordedCalls:
                 return tool
         return None
 
-    def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
-        """Return which of the framework's ids are calls that have neither begun nor ended.
+    def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
+        """Return the calls that have neither begun nor ended, and get an answer by the framework.
 
-        It reads nothing of the calls that it knows, however many have ended.
+        `answers` are its texts by its ids. The library's own text in the place of a result is none:
+        the framework was shown it. Nothing is read of the calls that are known, however many have
+        ended.
         """
-        call_ids = self.not_ended(call_ids)
+        call_ids = self.not_ended([i for i, text in answers.items() if not is_own_text(text)])
         if not call_ids:
             return {}
         if not self._ids.keys() >= set(call_ids):
@@ -174,7 +190,7 @@ class RecordedCalls:
 
     def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
-        return list(model_history(self._chat).turns)
+        return list(model_history(self._chat, needs_approval=self._needs_approval).turns)
 
     def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
         """Return the messages, or items, to show the model next, of events before a version."""
@@ -184,9 +200,10 @@ class RecordedCalls:
     def request(self, provider: AnyProvider, before: int | None = None) -> JsonObject:
         """Return the part of a request that the log has: the messages, and the system's words."""
         if before is None:
-            return model_history(self._chat).render(provider)
+            history = model_history(self._chat, needs_approval=self._needs_approval)
+            return history.render(provider)
         events = (e for e in self._chat.events() if e.version < before)
-        return model_history(events).render(provider)
+        return model_history(events, needs_approval=self._needs_approval).render(provider)
 
     def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
@@ -200,9 +217,11 @@ class RecordedCalls:
 class AsyncRecordedCalls:
     """`RecordedCalls` for asyncio, of a conversation of an `AsyncEventStore`."""
 
-    def __init__(self, chat: AsyncConversation, framework: str) -> None:
+    def __init__(
+        self, chat: AsyncConversation, framework: str, needs_approval: NeedsApproval = ()
+    ) -> None:
         self._session = chat.session
-        self._calls = RecordedCalls(chat.blocking, framework)
+        self._calls = RecordedCalls(chat.blocking, framework, needs_approval)
         self.know = self._calls.know
 
     async def record(
@@ -243,11 +262,11 @@ class AsyncRecordedCalls:
         """Run a call, unless it has changed since it was read; see `running_unchanged`."""
         return running_unchanged(self._session, self._calls, tool, pauses)
 
-    async def unanswered(self, call_ids: Sequence[str]) -> dict[str, Tool]:
-        """Return which of the framework's ids are calls that have neither begun nor ended."""
-        if not self._calls.not_ended(call_ids):
+    async def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
+        """Return the calls that get an answer by the framework; see `RecordedCalls.unanswered`."""
+        if not self._calls.not_ended([*answers]):
             return {}
-        return await self._session.call(lambda: self._calls.unanswered(call_ids))
+        return await self._session.call(lambda: self._calls.unanswered(answers))
 
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
@@ -301,6 +320,20 @@ def awaited_chat(chat: Conversation | AsyncConversation) -> AsyncConversation:
     if isinstance(chat, Conversation):
         raise TypeError(f"chat is {chat!r}: for asyncio open the log with AsyncEventStore")
     return chat
+
+
+def _of_call(needs_approval: NeedsApproval) -> Callable[[Tool], bool]:
+    if callable(needs_approval):
+        return needs_approval
+    names = frozenset(needs_approval)
+    return lambda tool: tool.call.name in names
+
+
+def _is_own(event: MessageAdded) -> bool:
+    """Return whether words are a text that the library put into a prompt."""
+    return bool(event.parts) and all(
+        isinstance(part, Text) and is_own_text(part.text) for part in event.parts
+    )
 
 
 def _id_in_framework(tool: Tool) -> str:

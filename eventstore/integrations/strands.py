@@ -75,7 +75,7 @@ class Ledger(Plugin):
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves agent(...), too"
             )
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "strands")
+        self._calls = AsyncRecordedCalls(chat, "strands", needs_approval)
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
@@ -119,7 +119,8 @@ class Ledger(Plugin):
         results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
         if results:
             answers = {result["toolUseId"]: result for result in results}
-            for call_id, tool in (await self._calls.unanswered([*answers])).items():
+            texts = {call_id: _text(result) for call_id, result in answers.items()}
+            for call_id, tool in (await self._calls.unanswered(texts)).items():
                 await self._record_answer(tool, answers[call_id])
             return
         said = {"role": message["role"], "content": message["content"]}

@@ -65,7 +65,7 @@ def test_a_call_that_was_just_recorded_runs_without_a_read(tmp_path: Path) -> No
             async with calls.running(await found(calls, call_id)) as attempt:
                 assert attempt is not None
                 await attempt.complete(call_id)
-        assert await calls.unanswered(["a", "b"]) == {}
+        assert await calls.unanswered({"a": "x", "b": "x"}) == {}
         assert reads == []
         assert [tool.attempts for tool in (await chat.tools()).values()] == [1, 1]
         tool = await found(calls, "a")  # the second time it is read
@@ -178,10 +178,10 @@ def test_an_id_that_a_later_response_uses_again_means_its_call(tmp_path: Path) -
         async with calls.running(await found(calls, "a")) as attempt:
             assert attempt is not None
             await attempt.complete("seen")
-        assert await calls.unanswered(["a"]) == {}
+        assert await calls.unanswered({"a": "x"}) == {}
         (second,) = await asked(calls, "r2", "a")
         assert second.id != first.id
-        assert [tool.id for tool in (await calls.unanswered(["a"])).values()] == [second.id]
+        assert [tool.id for tool in (await calls.unanswered({"a": "x"})).values()] == [second.id]
         assert (await found(calls, "a")).id == second.id
 
     play(tmp_path, scene)
@@ -202,7 +202,7 @@ def test_a_call_is_asked_for_unless_it_ended_here(tmp_path: Path, way: str) -> N
             with pytest.raises(type(errors[way])):
                 async with calls.running(await found(calls, "a")):
                     raise errors[way]
-        waits = await calls.unanswered(["a"])
+        waits = await calls.unanswered({"a": "x"})
         assert [*waits] == (["a"] if way == "paused" else [])
         assert (await chat.tool(tool.id)).attempts == 1
 
