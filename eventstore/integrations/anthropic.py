@@ -8,9 +8,12 @@
    runs. A tool runs between the start and the end of an attempt.
 2. The runner's messages are those of the log. A runner without a prompt goes on after a crash, or
    after a decision: the calls of the last turn that may start run first.
-3. A turn with a call of a tool in `needs_approval` ends the run. Its other calls run.
+3. A turn with a call of a tool in `needs_approval`, or of a definition without a function, ends the
+   run. Its other calls run.
 4. The SDK checks arguments inside the tool's own call: refused arguments fail an attempt that has
    begun, with kind `validation`.
+5. The SDK runs no calls of a message that the server paused. They run all the same, and another
+   runner of the SDK goes on from the log.
 
 The SDK does not tell a tool which call it runs: it is the first open one of the turn with this name
 and these arguments.
@@ -19,7 +22,7 @@ and these arguments.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -27,12 +30,13 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.statuses import Failed, Pending
+from eventstore.domain.statuses import Approved, Failed, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
     blocking_chat,
+    is_done,
     may_run,
     shown_text,
     validation_failure,
@@ -92,7 +96,8 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner, as `client.beta.messages.tool_runner` does; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision.
+        Without a prompt it goes on after a crash, or after a decision. It asks nobody, and yields
+        nothing, if the model has had the last word.
 
         Raises:
             TypeError: an `AsyncAnthropic` needs a conversation of an `AsyncEventStore`, or a tool
@@ -125,8 +130,13 @@ class RecordedRunner:
     def __iter__(self) -> Iterator[Any]:
         if self._prompt is not None:
             self._turn.record_prompt(self._prompt)
-        elif self._run_open(self._turn.last()):
+        elif self._turn.is_done() or self._run_open(self._turn.last()):
             return
+        while (yield from self._messages()):
+            pass
+
+    def _messages(self) -> Generator[Any, None, bool]:
+        """Yield the messages of one runner of the SDK; return whether another has to go on."""
         runner = self._client.beta.messages.tool_runner(
             tools=self._tools, **self._turn.params(self._params)
         )
@@ -134,18 +144,26 @@ class RecordedRunner:
         with closing(runner):  # also where a loop over this one is left
             for item in runner:
                 if isinstance(item, BetaMessage):
-                    calls = self._turn.record(item)
+                    message = item
+                    calls = self._turn.record(message)
                     yield item
                 else:
                     yield item
-                    calls = self._turn.record(item.get_final_message())
+                    message = item.get_final_message()
+                    calls = self._turn.record(message)
                 if self._turn.waits(calls):
                     self._run_open(calls)
-                    return
+                    return False
+                if self._turn.leaves_open(message, calls):
+                    return not self._run_open(calls)
                 self._turn.note_request()
+        return False
 
     def until_done(self) -> Any:
-        """Run to the end, or to a call that waits for a decision; return the last message."""
+        """Run to the end, or to a call that waits for a decision; return the last message.
+
+        None: the model was not asked.
+        """
         last = None
         for last in self:  # noqa: B007 - the last one is the result
             pass
@@ -157,7 +175,7 @@ class RecordedRunner:
         for call in self._turn.open(calls):
             if call.call.name in by_name:
                 try:
-                    by_name[call.call.name].call(call.call.arguments)
+                    by_name[call.call.name].run(call)
                 except Exception:
                     if not self._turn.has_failed(call):
                         raise
@@ -191,34 +209,51 @@ class AsyncRecordedRunner:
         prompt = self._prompt
         if prompt is not None:
             await self._call(lambda: self._turn.record_prompt(prompt))
-        elif await self._run_open(await self._call(self._turn.last)):
+        elif await self._call(self._turn.is_done) or await self._run_open(
+            await self._call(self._turn.last)
+        ):
             return
-        params = await self._call(lambda: self._turn.params(self._params))
-        runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
-        self._turn.note_request()
-        try:
-            async for item in runner:
-                if isinstance(item, BetaMessage):
-                    calls = await self._record(item)
-                    yield item
-                else:
-                    yield item
-                    calls = await self._record(await item.get_final_message())
-                if await self._call(lambda: self._turn.waits(calls)):  # noqa: B023 - awaited at once
-                    await self._run_open(calls)
-                    return
-                self._turn.note_request()
-        finally:
-            await runner.close()
+        while True:
+            goes_on = False
+            params = await self._call(lambda: self._turn.params(self._params))
+            runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
+            self._turn.note_request()
+            try:
+                async for item in runner:
+                    if isinstance(item, BetaMessage):
+                        message = item
+                        calls = await self._record(message)
+                        yield item
+                    else:
+                        yield item
+                        message = await item.get_final_message()
+                        calls = await self._record(message)
+                    if await self._call(partial(self._turn.waits, calls)):
+                        await self._run_open(calls)
+                        return
+                    if await self._call(partial(self._turn.leaves_open, message, calls)):
+                        goes_on = not await self._run_open(calls)
+                        break
+                    self._turn.note_request()
+            finally:
+                await runner.close()
+            if not goes_on:
+                return
 
     async def until_done(self) -> Any:
-        """Run to the end, or to a call that waits for a decision; return the last message."""
+        """Run to the end, or to a call that waits for a decision; return the last message.
+
+        None: the model was not asked.
+        """
         last = None
         async for last in self:  # noqa: B007 - the last one is the result
             pass
         if last is None or isinstance(last, BetaMessage):
             return last
         return await last.get_final_message()
+
+    async def _open_ones_wait(self) -> bool:
+        return await self._run_open(await self._call(self._turn.last))
 
     async def _record(self, message: BetaMessage) -> list[Tool]:
         return await self._call(lambda: self._turn.record(message))
@@ -229,7 +264,7 @@ class AsyncRecordedRunner:
         for call in await self._call(lambda: self._turn.open(calls)):
             if call.call.name in by_name:
                 try:
-                    await by_name[call.call.name].call(call.call.arguments)
+                    await by_name[call.call.name].run(call)
                 except Exception:
                     failed = call
                     if not await self._call(lambda: self._turn.has_failed(failed)):  # noqa: B023
@@ -256,14 +291,14 @@ class _RecordedTool(BetaBuiltinFunctionTool):
     def call(self, given: object) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
         try:
-            return self._recorded(given)
+            found = self._turn.take(self.name, given)
+            return self.run(found) if may_run(found) else self._turn.answer(found)
         finally:
             self._turn.note_request()
 
-    def _recorded(self, given: object) -> Any:
-        found = self._turn.take(self.name, given)
-        if not may_run(found):
-            return self._turn.answer(found)
+    def run(self, found: Tool) -> Any:
+        """Run this call, which may start."""
+        given = found.call.arguments
         with self._turn.chat.running(found.id) as attempt:
             try:
                 result = self._tool.call(given if found.edit is None else attempt.arguments)
@@ -295,16 +330,18 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
 
     async def call(self, given: object) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
+        call = self._chat.session.call
         try:
-            return await self._recorded(given)
+            found = await call(lambda: self._turn.take(self.name, given))
+            if may_run(found):
+                return await self.run(found)
+            return await call(lambda: self._turn.answer(found))
         finally:
             self._turn.note_request()
 
-    async def _recorded(self, given: object) -> Any:
-        call = self._chat.session.call
-        found = await call(lambda: self._turn.take(self.name, given))
-        if not may_run(found):
-            return await call(lambda: self._turn.answer(found))
+    async def run(self, found: Tool) -> Any:
+        """Run this call, which may start."""
+        given = found.call.arguments
         async with self._chat.running(found.id) as attempt:
             try:
                 result = await self._tool.call(given if found.edit is None else attempt.arguments)
@@ -324,6 +361,7 @@ class _Turn:
         self.tools = list(tools)
         self.chat = blocking_chat(ledger.chat)
         self._needs_approval = ledger.needs_approval
+        self._runnable = {_name_of(tool) for tool in self.tools if not isinstance(tool, dict)}
         self._calls = RecordedCalls(self.chat, PROVIDER, self._needs_approval)
         self._untaken: list[Tool] = []
         self._requested_at = time.monotonic()
@@ -351,6 +389,10 @@ class _Turn:
                 self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
         return list(self._untaken)
 
+    def is_done(self) -> bool:
+        """Return whether the model has had the last word."""
+        return is_done(self._calls.turns())
+
     def last(self) -> list[Tool]:
         """Return the calls of the last turn."""
         turns, tools = self._calls.turns(), self.chat.tools
@@ -366,6 +408,14 @@ class _Turn:
     def waits(self, calls: list[Tool]) -> bool:
         """Return whether a call waits for a decision."""
         return any(self._waits(self._calls.now(call.id)) for call in calls)
+
+    def leaves_open(self, message: BetaMessage, calls: list[Tool]) -> bool:
+        """Return whether the SDK goes on, or ends, without the calls of a message that may start.
+
+        It runs those of a message that stopped for its tools, and of no other: one that the server
+        paused may have calls, too.
+        """
+        return message.stop_reason != "tool_use" and bool(self.open(calls))
 
     def has_failed(self, call: Tool) -> bool:
         """Return whether a call's failure is recorded."""
@@ -391,13 +441,16 @@ class _Turn:
         return shown_text(answer)
 
     def _waits(self, tool: Tool) -> bool:
-        status = tool.status
-        needs = tool.call.name in self._needs_approval
+        status, name = tool.status, tool.call.name
+        if isinstance(status, Pending | Approved) and name not in self._runnable:
+            return True  # the host answers it
+        needs = name in self._needs_approval
         return isinstance(status, Pending) and (needs or status.needs_decision)
 
 
-def _name_of(tool: Any) -> str:
-    return str(tool["name"]) if isinstance(tool, dict) else str(tool.name)
+def _name_of(tool: Any) -> str | None:
+    """Return a tool's name; a server's set of tools has none."""
+    return tool.get("name") if isinstance(tool, dict) else str(tool.name)
 
 
 def _definition(tool: Any) -> Any:

@@ -33,7 +33,12 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import AsyncRecordedCalls, may_run, shown_text
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    is_done,
+    may_run,
+    shown_text,
+)
 from eventstore.providers.streaming import streamed_response
 
 try:
@@ -113,8 +118,10 @@ class Ledger:
 
         A deferred call goes on with its decision. Any other call of the last turn that had not
         begun has failed with code `not_run`, because Claude Code gives it up: the model may ask
-        again.
+        again. Nothing is done, and no message comes, if the model has had the last word.
         """
+        if is_done(await self._calls.turns()):
+            return
         deferred = await self._settle_last_turn()
         run = self._run(await self._in_session(options))
         async with aclosing(run.messages(run.going_on(deferred=deferred))) as messages:

@@ -38,6 +38,7 @@ from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
     blocking_chat,
+    is_done,
     may_run,
     running_unchanged,
     shown_text,
@@ -219,9 +220,12 @@ class Ledger:
         """Let a graph go on after a crash, or after a decision; `options` go to `invoke`.
 
         It goes on from its checkpoint if that has a step to do, otherwise from the log. The calls
-        of the last turn that may start run first. Then the model is asked.
+        of the last turn that may start run first. Then the model is asked. None if the model has
+        had the last word: nothing is done.
         """
         snapshot = graph.get_state(config or {}) if graph.checkpointer else None
+        if self._is_done(snapshot):
+            return None
         return graph.invoke(self._resumption(snapshot), config, **options)
 
     async def aresume(
@@ -229,6 +233,8 @@ class Ledger:
     ) -> Any:
         """Let a graph go on; see `resume`."""
         snapshot = await graph.aget_state(config or {}) if graph.checkpointer else None
+        if await self.call_blocking(lambda: self._is_done(snapshot)):
+            return None
         given = await self.call_blocking(lambda: self._resumption(snapshot))
         return await graph.ainvoke(given, config, **options)
 
@@ -389,6 +395,11 @@ class Ledger:
             name=request.tool_call["name"],
             status="error" if answer.is_error else "success",
         )
+
+    def _is_done(self, snapshot: Any) -> bool:
+        """Return whether neither the checkpoint nor the log has anything to go on with."""
+        has_step = snapshot is not None and snapshot.next
+        return not has_step and is_done(self._calls.turns())
 
     def _resumption(self, snapshot: Any) -> dict[str, Any] | None:
         if snapshot is not None and snapshot.next:

@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, cast
 
 from langchain_core.runnables.config import set_config_context
 from langgraph.errors import GraphInterrupt
@@ -309,5 +309,5 @@ def _interrupt(asked: Interrupt[Any]) -> None:
     interrupt(asked.value, response_schema=schema)
 
 
-def _is_note(entry: object) -> bool:
+def _is_note(entry: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(entry, dict) and entry.keys() == {_CALL, _KIND, _WAITING}

@@ -28,7 +28,12 @@ from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.messages import Text
 from eventstore.domain.statuses import Failed, Pending
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import RecordedCalls, awaited_chat, blocking_chat
+from eventstore.integrations.recorded_calls import (
+    RecordedCalls,
+    awaited_chat,
+    blocking_chat,
+    is_done,
+)
 from eventstore.responses.streams import recording
 
 try:
@@ -76,7 +81,8 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner over `client.responses.create`; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision.
+        Without a prompt it goes on after a crash, or after a decision. It asks nobody, and yields
+        nothing, if the model has had the last word.
 
         Raises:
             TypeError: an `AsyncOpenAI` needs a conversation of an `AsyncEventStore`.
@@ -125,8 +131,10 @@ class RecordedRunner:
         loop = self._loop
         if loop.begins_with_prompt():
             loop.record_prompt()
-        elif _wait(self._dispatcher.resume()):
-            return
+        else:
+            before = loop.chat.version
+            if _wait(self._dispatcher.resume()) or loop.is_done(before):
+                return
         while True:
             request = loop.request()
             requested_at = time.monotonic()
@@ -163,8 +171,10 @@ class AsyncRecordedRunner:
         loop, call = self._loop, self._chat.session.call
         if loop.begins_with_prompt():
             await call(loop.record_prompt)
-        elif _wait(await self._dispatcher.resume()):
-            return
+        else:
+            before = await self._chat.version
+            if _wait(await self._dispatcher.resume()) or await call(partial(loop.is_done, before)):
+                return
         while True:
             request = await call(loop.request)
             requested_at = time.monotonic()
@@ -218,6 +228,10 @@ class _Loop:
     def begins_with_prompt(self) -> bool:
         """Return whether there is something to say before the model is asked."""
         return self._prompt is not None
+
+    def is_done(self, version: int) -> bool:
+        """Return whether the model has had the last word, and no call has gone on since."""
+        return self.chat.version == version and is_done(self._calls.turns())
 
     def record_prompt(self) -> None:
         """Record what the model is asked."""

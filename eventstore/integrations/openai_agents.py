@@ -21,7 +21,7 @@ import copy
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
@@ -34,6 +34,7 @@ from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    is_done,
     may_run,
     shown_text,
     validation_failure,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from eventstore.domain.json_types import JsonObject
+    from eventstore.providers.model import Turn
 
 PROVIDER: Final = "openai-responses"
 """The form of the SDK's items."""
@@ -98,7 +100,11 @@ class Ledger(SessionABC):
         )
 
     async def run(self, agent: Agent[Any], prompt: str | list[Any], **options: Any) -> RunResult:
-        """Run an agent, as `Runner.run` does; `options` are its own."""
+        """Run an agent, as `Runner.run` does; `options` are its own.
+
+        Raises:
+            ValueError: `session` is another than this ledger.
+        """
         return await Runner.run(self.wrapped(agent), prompt, **self._arguments(options))
 
     def run_streamed(
@@ -107,13 +113,17 @@ class Ledger(SessionABC):
         """Run an agent, as `Runner.run_streamed` does."""
         return Runner.run_streamed(self.wrapped(agent), prompt, **self._arguments(options))
 
-    async def resume(self, agent: Agent[Any], **options: Any) -> RunResult:
+    async def resume(self, agent: Agent[Any], **options: Any) -> RunResult | None:
         """Let an agent go on after a crash, or after a decision.
 
         The calls of the last turn that may start run first. Then the model is asked. A result with
-        `interruptions` waits for a person still.
+        `interruptions` waits for a person still. None if the model has had the last word: nothing
+        is done.
         """
-        await self._prepare_replay()
+        turns = await self._calls.turns()
+        if is_done(turns):
+            return None
+        await self._prepare_replay(turns)
         wrapped, arguments = self.wrapped(agent), self._arguments(options)
         try:
             result = await Runner.run(wrapped, [], **arguments)
@@ -225,6 +235,12 @@ class Ledger(SessionABC):
         return None
 
     def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
+        session = options.pop("session", self)
+        if session is not self:
+            raise ValueError(
+                f"session is {session!r}: the model would be asked without the answers of the log, "
+                "and calls would run again; leave it out, because the ledger is the run's session"
+            )
         config = options.pop("run_config", None) or RunConfig()
         config = replace(config, tool_error_formatter=self._formatter(config.tool_error_formatter))
         return {"session": self, "run_config": config, **options}
@@ -273,18 +289,25 @@ class Ledger(SessionABC):
         copied.on_invoke_tool = invoke
         return copied
 
-    async def _prepare_replay(self) -> None:
-        """Let the next request be answered with the last response, if calls of it are open."""
-        turns = await self._calls.turns()
+    async def _prepare_replay(self, turns: Sequence[Turn]) -> None:
+        """Let the next request be answered with the open calls of the last response, if any are."""
+        last = turns[-1]
         tools = await self.chat.tools()
-        last = turns[-1] if turns else None
-        open_calls = [] if last is None else [tools[call.id] for call in last.calls]
-        if last is None or not any(isinstance(t.status, Pending | Approved) for t in open_calls):
+        open_ids = {
+            call.provider_id or call.id
+            for call in last.calls
+            if isinstance(tools[call.id].status, Pending | Approved)
+        }
+        if not open_ids:
             return
         known = await self._calls.items(PROVIDER, last.version)
-        turn = [i for i in (await self._calls.items(PROVIDER))[len(known) :] if not _is_given(i)]
-        self._resumed_history = [*known, *(item for item in turn if not _is_call(item))]
-        output = [_output_item().validate_python(item) for item in turn if _is_call(item)]
+        history, output = list(known), []
+        for item in (await self._calls.items(PROVIDER))[len(known) :]:
+            if item.get("call_id") not in open_ids:
+                history.append(item)
+            elif _is_call(item):
+                output.append(_output_item().validate_python(item))
+        self._resumed_history = history
         self._replayed = ModelResponse(output=output, usage=Usage(), response_id=None)
 
 

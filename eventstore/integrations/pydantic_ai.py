@@ -237,7 +237,7 @@ class Ledger(AbstractCapability[Any]):
         texts = {call_id: part.model_response_str() for call_id, part in answers.items()}
         for call_id, tool in (await self._calls.unanswered(texts)).items():
             part, text = answers[call_id], texts[call_id]
-            if part.outcome == "denied" and not tool.attempts:
+            if part.outcome == "denied":
                 await self.chat.reject(tool.id, text)
             elif part.outcome in ("failed", "retried"):
                 await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))

@@ -340,6 +340,15 @@ def _id_in_framework(tool: Tool) -> str:
     return tool.provider_call_id or tool.id
 
 
+def is_done(turns: Sequence[Turn]) -> bool:
+    """Return whether there is nothing to go on with: the model has had the last word."""
+    shown = [turn for turn in turns if not turn.hidden]
+    if not shown:
+        return True
+    last = shown[-1]
+    return last.role == "assistant" and all(call.hidden for call in last.calls)
+
+
 def may_run(tool: Tool) -> bool:
     """Return whether a call may be started: it is pending, and waits for no person; or approved.
 

@@ -26,6 +26,7 @@ from eventstore.domain.statuses import Approved, Failed, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    is_done,
     may_run,
     shown_text,
     validation_failure,
@@ -85,16 +86,19 @@ class Ledger(Plugin):
         """Return what was said so far as an agent's `messages`; each call has its answer."""
         return await self._calls.items(PROVIDER)
 
-    async def resume(self, agent: Agent, **options: Any) -> AgentResult:
+    async def resume(self, agent: Agent, **options: Any) -> AgentResult | None:
         """Let an agent go on after a crash, or after a decision; its `messages` become the log's.
 
         The calls of the last turn that may start run first. Then the model is asked. A result with
-        `interrupts` still waits for a person. `options` go to `agent.invoke_async`.
+        `interrupts` still waits for a person. None if the model has had the last word: nothing is
+        done. `options` go to `agent.invoke_async`.
         """
         turns = await self._calls.turns()
+        if is_done(turns):
+            return None
         tools = await self.chat.tools()
         messages = await self.history()
-        last = [tools[call.id].status for call in turns[-1].calls] if turns else []
+        last = [tools[call.id].status for call in turns[-1].calls]
         if any(isinstance(status, Pending | Approved) for status in last):
             messages.pop()  # its answers: strands runs the calls of the last message
         agent.messages[:] = messages
