@@ -361,7 +361,8 @@ class _Turn:
         self.tools = list(tools)
         self.chat = blocking_chat(ledger.chat)
         self._needs_approval = ledger.needs_approval
-        self._runnable = {_name_of(tool) for tool in self.tools if not isinstance(tool, dict)}
+        runnable = (*_RUNNABLE, *_ASYNC_RUNNABLE)
+        self._runnable = {tool.name for tool in self.tools if isinstance(tool, runnable)}
         self._calls = RecordedCalls(self.chat, PROVIDER, self._needs_approval)
         self._untaken: list[Tool] = []
         self._requested_at = time.monotonic()

@@ -55,8 +55,9 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         again = self.record_request(request.messages)
         if again is not None:
             return ModelResponse([again])
+        shown = request.override(messages=self.with_answers(request.messages))
         requested_at = time.monotonic()
-        response = handler(request)
+        response = handler(shown)
         self.record_response(response.result, time.monotonic() - requested_at)
         return response
 
@@ -69,8 +70,10 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         again = await self.call_blocking(lambda: self.record_request(request.messages))
         if again is not None:
             return ModelResponse([again])
+        messages = await self.call_blocking(lambda: self.with_answers(request.messages))
+        shown = request.override(messages=messages)
         requested_at = time.monotonic()
-        response = await handler(request)
+        response = await handler(shown)
         latency = time.monotonic() - requested_at
         await self.call_blocking(lambda: self.record_response(response.result, latency))
         return response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import (
@@ -133,6 +133,24 @@ def shown_response(turn: Turn) -> AIMessage:
             for call in calls
         ],
     )
+
+
+def with_answers(
+    messages: Sequence[AnyMessage], missing: Collection[str], turns: Sequence[Turn]
+) -> list[AnyMessage]:
+    """Return messages with what `turns` have as the answers to the `missing` calls."""
+    answers = {
+        call_id: _answered(call)
+        for turn in turns
+        for call in turn.calls
+        if not call.hidden and (call_id := call.provider_id or call.id) in missing
+    }
+    shown: list[AnyMessage] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage) or message.tool_call_id not in answers:
+            shown.append(message)
+        shown += [answers[call_id] for call_id in calls_made([message]) if call_id in answers]
+    return shown
 
 
 def _messages(turns: Iterable[Turn]) -> Iterator[AnyMessage]:

@@ -44,6 +44,7 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
+from eventstore.providers.own_texts import is_own_text
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -69,6 +70,7 @@ try:
         shown_response,
         stated_facts,
         trailing_words,
+        with_answers,
         words_of,
     )
     from eventstore.integrations.langgraph_answers import RecordedToolNode, StepAnswers, step_of
@@ -271,8 +273,25 @@ class Ledger:
             return shown_response(turns[-1])
         stored = trailing_words(turns)
         for message in words_of(after)[len(stored) :]:
+            if is_own_text(str(message.text)):
+                continue
             self._chat.record(convert_to_openai_messages(message), "openai")
         return None
+
+    def with_answers(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """Return a request's messages with the log's answers to calls that have none there.
+
+        A checkpoint has none of a step that broke off, and keeps what it was shown of an open call.
+        """
+        given = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+        missing = {
+            call_id
+            for call_id in calls_made(messages)
+            if call_id not in given or is_own_text(str(given[call_id].text))
+        }
+        if not missing:
+            return list(messages)
+        return with_answers(messages, missing, self._calls.turns())
 
     def record_response(self, messages: Sequence[BaseMessage], latency: float) -> None:
         """Record a response that took `latency` seconds, and its calls, before any of them runs."""
@@ -441,8 +460,9 @@ class _ModelNode(Runnable[Any, dict[str, Any]]):
         messages = input["messages"]
         response = self._ledger.record_request(messages)
         if response is None:
+            shown = self._ledger.with_answers(messages)
             requested_at = time.monotonic()
-            response = self._model.invoke(messages, config, **kwargs)
+            response = self._model.invoke(shown, config, **kwargs)
             self._ledger.record_response([response], time.monotonic() - requested_at)
         return {"messages": [response]}
 
@@ -456,8 +476,9 @@ class _ModelNode(Runnable[Any, dict[str, Any]]):
         ledger, messages = self._ledger, input["messages"]
         response = await ledger.call_blocking(lambda: ledger.record_request(messages))
         if response is None:
+            shown = await ledger.call_blocking(lambda: ledger.with_answers(messages))
             requested_at = time.monotonic()
-            given = await self._model.ainvoke(messages, config, **kwargs)
+            given = await self._model.ainvoke(shown, config, **kwargs)
             latency = time.monotonic() - requested_at
             await ledger.call_blocking(lambda: ledger.record_response([given], latency))
             response = given
@@ -514,13 +535,22 @@ class _WatchedTools:
 
 
 def _is_unseen(turns: Sequence[Turn], messages: Sequence[BaseMessage]) -> bool:
-    """Return whether the last response made calls, and answers just what these messages ask."""
+    """Return whether the last response answers just what these messages ask, and is not there."""
     last = turns[-1]
     made = {call.provider_id or call.id for call in last.calls if not call.hidden}
-    if not made or not made.isdisjoint(calls_made(messages)):
+    if not made.isdisjoint(calls_made(messages)):
+        return False
+    if not made and not _is_lost(last, messages):
         return False
     asked = [str(message.text) for message in words_of(said_after_response(messages))]
     return asked == trailing_words(turns[:-1])
+
+
+def _is_lost(turn: Turn, messages: Sequence[BaseMessage]) -> bool:
+    """Return whether a response is one of LangChain's, and not among the messages."""
+    own = turn.native if turn.provider == FRAMEWORK else None
+    name = own.get("id") if turn.role == "assistant" and isinstance(own, dict) else None
+    return name is not None and all(message.id != name for message in messages)
 
 
 def _is_edited(tool: Tool, request: ToolCallRequest) -> bool:
