@@ -96,6 +96,7 @@ class Ledger(BasePlugin):
         self._requested_at: dict[tuple[str, str], float] = {}  # by invocation and agent
         self._session = ""
         self._history: list[types.Content] = []  # what was said before the session
+        self._lacks_answers = False  # the session; so the model is shown the log's
         self._replay: deque[tuple[types.Content, list[Tool]]] | None = None  # given again
 
     async def resume(
@@ -145,6 +146,7 @@ class Ledger(BasePlugin):
         for call, answer in await self._unanswered(answers):
             await self._record_answer(call, answer)
         if not answers:
+            self._lacks_answers = await self._has_more_answers_than(session)
             await self.chat.record(user_message, PROVIDER)
 
     async def before_model_callback(
@@ -157,7 +159,9 @@ class Ledger(BasePlugin):
             response, tools = self._replay.popleft()
             self._calls.know(tools)
             return LlmResponse(content=response, custom_metadata={_REPLAYED: True})
-        llm_request.contents[:0] = [_without_minted_ids(said) for said in self._history]
+        said = await self._contents() if self._lacks_answers else self._history
+        kept = [] if self._lacks_answers else llm_request.contents
+        llm_request.contents = [*map(_without_minted_ids, said), *kept]
         asking = (callback_context.invocation_id, callback_context.agent_name)
         self._requested_at[asking] = time.monotonic()
         return None
@@ -275,6 +279,15 @@ class Ledger(BasePlugin):
         """Return what was said so far; each call has its answer."""
         items = await self._calls.items(PROVIDER)
         return [types.Content.model_validate(item) for item in items]
+
+    async def _has_more_answers_than(self, session: Session) -> bool:
+        """Return whether a session lacks answers of the log: a run of it broke off.
+
+        ADK leaves calls without answers out of a request, and so the answers of those beside them.
+        """
+        told = sum(len(event.get_function_responses()) for event in session.events)
+        known = (await self._contents())[len(self._history) :]
+        return told < sum(part.function_response is not None for c in known for part in _parts(c))
 
     async def _call(self, tool: BaseTool, context: ToolContext) -> Tool | None:
         """Return the call of a tool's context, to run; None if it is one of another session."""

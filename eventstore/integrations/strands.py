@@ -80,6 +80,9 @@ class Ledger(Plugin):
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
+        self._seen_errors: set[str] = (
+            set()
+        )  # calls whose errors are the log's
         self._interrupted: set[str] = set()  # calls whose tools this agent has interrupted
 
     async def history(self) -> list[Any]:
@@ -108,14 +111,32 @@ class Ledger(Plugin):
 
     def init_agent(self, agent: Agent) -> None:
         """Register what records an agent's messages and calls."""
-        agent.add_hook(self._note_request, BeforeModelCallEvent)
+        agent.add_hook(self._before_request, BeforeModelCallEvent)
         agent.add_hook(self._record_message, MessageAddedEvent)
         agent.add_hook(self._record_cancelled, AfterToolCallEvent)
         agent.add_middleware(ExecuteToolStage, self._execute)
 
-    def _note_request(self, _: BeforeModelCallEvent) -> None:
-        """Note when the model is asked."""
+    async def _before_request(self, event: BeforeModelCallEvent) -> None:
+        """Let the log answer where strands does, and note when the model is asked."""
+        await self._answer_errors(event.agent.messages)
         self._requested_at = time.monotonic()
+
+    async def _answer_errors(self, messages: list[Any]) -> None:
+        """Give the log's answers in place of errors that strands has kept, or made up.
+
+        A session manager of strands says "interrupted" of each call of a turn that broke off.
+        """
+        results = [b["toolResult"] for m in messages for b in m["content"] if "toolResult" in b]
+        errors = {r["toolUseId"]: r for r in results if r["status"] == "error"}
+        if errors.keys() <= self._seen_errors:
+            return
+        for turn in await self._calls.turns():
+            for call in turn.calls:
+                error = errors.get(call.provider_id or call.id)
+                if error is not None and error["toolUseId"] not in self._seen_errors:
+                    error["status"] = "error" if call.answer.is_error else "success"
+                    error["content"] = [{"text": shown_text(call.answer)}]
+        self._seen_errors |= errors.keys()
 
     async def _record_message(self, event: MessageAddedEvent) -> None:
         """Record someone's words, or a response with its calls, before any of them runs."""
