@@ -63,6 +63,11 @@ class ScriptedModel(BaseChatModel):
                 message = AIMessageChunk("", tool_call_chunks=[chunk])
                 yield ChatGenerationChunk(message=message)
 
+    @property
+    def asked(self) -> str:
+        """The text of the last request."""
+        return "\n".join(str(message.text) for message in self.seen[-1]) if self.seen else ""
+
     def _next(self, messages: list[BaseMessage]) -> Said:
         self.seen.append(messages)
         said: Said = self.script[sum(isinstance(message, AIMessage) for message in messages)]
@@ -76,6 +81,7 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
         StructuredTool.from_function(tools.refund),
         StructuredTool.from_function(tools.mail),
         StructuredTool.from_function(coroutine=tools.ponder),
+        StructuredTool.from_function(coroutine=tools.consult),
     ]
 
 

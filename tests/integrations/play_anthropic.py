@@ -8,7 +8,7 @@ from typing import Any
 
 from anthropic import beta_async_tool
 from integrations.anthropic_transport import ScriptedAPI
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.anthropic import Ledger
@@ -26,9 +26,10 @@ def awaited(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    own = [awaited(tools.find_order), awaited(tools.refund), awaited(tools.mail), tools.ponder]
+    own = [awaited(tools.find_order), awaited(tools.refund), awaited(tools.mail)]
+    own += [tools.ponder, tools.consult]
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         runner = ledger.tool_runner(
             ScriptedAPI(play.script).async_client(),
             play.prompt,

@@ -12,7 +12,7 @@ from claude_agent_sdk import (
     tool,
 )
 from integrations.claude_model import served
-from integrations.scenes import CHAT, Play, Played, Tools, effects_path
+from integrations.scenes import Play, Played, Tools, effects_path
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.claude_agent_sdk import Ledger
@@ -40,7 +40,11 @@ def server_of(tools: Tools) -> Any:
     async def ponder(given: Any) -> dict[str, Any]:
         return answer(await tools.ponder(**given))
 
-    return create_sdk_mcp_server("shop", tools=[find_order, refund, mail, ponder])
+    @tool("consult", "Consult another agent", {"question": str})
+    async def consult(given: Any) -> dict[str, Any]:
+        return answer(await tools.consult(**given))
+
+    return create_sdk_mcp_server("shop", tools=[find_order, refund, mail, ponder, consult])
 
 
 def options_of(tools: Tools, folder: Path, env: dict[str, str], **more: Any) -> ClaudeAgentOptions:
@@ -62,8 +66,11 @@ async def play(play: Play, tools: Tools) -> Played:
     folder = effects_path(play.url).parent
     with served(play.script, folder) as env:
         async with AsyncEventStore.open(play.url) as store:
-            ledger = Ledger(store.conversation(CHAT), needs_approval=["mcp__shop__mail"])
-            allowed = [f"mcp__shop__{name}" for name in ("find_order", "refund", "mail", "ponder")]
+            ledger = Ledger(store.conversation(play.chat), needs_approval=["mcp__shop__mail"])
+            allowed = [
+                f"mcp__shop__{name}"
+                for name in ("find_order", "refund", "mail", "ponder", "consult")
+            ]
             options = options_of(
                 tools,
                 folder,
@@ -73,5 +80,5 @@ async def play(play: Play, tools: Tools) -> Played:
             )
             prompt = play.prompt
             run = ledger.resume(options) if prompt is None else ledger.query(prompt, options)
-            last = [m async for m in run if isinstance(m, ResultMessage)][-1]
-            return Played(last.result or "")
+            results = [m async for m in run if isinstance(m, ResultMessage)]
+            return Played((results[-1].result or "") if results else "")

@@ -14,13 +14,16 @@ from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.google_adk import Ledger
 
 if TYPE_CHECKING:
     from google.adk.events import Event
+
+_SESSIONS: dict[str, Any] = {}
+"""The session services that are kept from one run to the next, by the log beside them."""
 
 NAMES = {"user_id": "ann", "session_id": "s"}
 
@@ -30,11 +33,13 @@ class ScriptedModel(BaseLlm):
 
     model: str = "scripted"
     script: tuple[Any, ...]
+    asked: str = ""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield a response; in pieces first, if it is to be streamed."""
+        self.asked = str([c.model_dump(exclude_none=True) for c in llm_request.contents])
         said = self.script[sum(content.role == "model" for content in llm_request.contents)]
         parts = [types.Part(text=said.text)] if said.text else []
         for name, arguments, call_id in said.calls:
@@ -79,22 +84,27 @@ def words(events: list[Event]) -> str:
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         one_by_one = OneByOne()
+        model = ScriptedModel(script=play.script)
         agent = LlmAgent(
             name="support",
-            model=ScriptedModel(script=play.script),
-            tools=[tools.find_order, tools.refund, tools.mail, tools.ponder],
+            model=model,
+            tools=[tools.find_order, tools.refund, tools.mail, tools.ponder, tools.consult],
             after_tool_callback=one_by_one.ended if play.kill else None,
         )
         plugins = [one_by_one, ledger] if play.kill else [ledger]
         runner = InMemoryRunner(app=App(name="shop", root_agent=agent, plugins=plugins))
+        if play.kept:
+            runner.session_service = _SESSIONS.setdefault(play.url, runner.session_service)
         if play.prompt is None:
             run = ledger.resume(runner, **NAMES)
         else:
-            await runner.session_service.create_session(app_name="shop", **NAMES)
+            names = {"app_name": "shop", **NAMES}
+            if await runner.session_service.get_session(**names) is None:
+                await runner.session_service.create_session(**names)
             mode = StreamingMode.SSE if play.streamed else StreamingMode.NONE
             run = runner.run_async(
                 new_message=message(play.prompt), run_config=RunConfig(streaming_mode=mode), **NAMES
             )
-        return Played(words([event async for event in run]))
+        return Played(words([event async for event in run]), model.asked)

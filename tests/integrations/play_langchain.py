@@ -13,6 +13,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from eventstore import AsyncEventStore
 from eventstore.integrations.langchain import Ledger
 
+_SAVERS: dict[str, InMemorySaver] = {}
+"""The checkpointers that are kept from one run to the next, by the log beside them."""
+
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
@@ -20,18 +23,25 @@ async def play(play: Play, tools: Tools) -> Played:
     if play.kill:
         config["max_concurrency"] = 1
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
+        model = ScriptedModel(script=list(play.script))
         agent = create_agent(
-            ScriptedModel(script=list(play.script)),
+            model,
             lang_tools(tools),
             middleware=[ToolErrorMiddleware(lambda error, _: str(error)), ledger],
-            checkpointer=InMemorySaver(),
+            checkpointer=_SAVERS.setdefault(play.url, InMemorySaver())
+            if play.kept
+            else InMemorySaver(),
         )
         given = {"messages": [("user", play.prompt)]}
         if play.prompt is None:
-            result = await ledger.aresume(agent, config)
+            resumed = await ledger.aresume(agent, config)
+            if resumed is None:
+                return Played()
+            result = resumed
         elif play.streamed:
             return Played(await streamed_text(agent, given, config))
         else:
             result = await agent.ainvoke(given, config)
-    return Played("" if "__interrupt__" in result else str(result["messages"][-1].text))
+    text = "" if "__interrupt__" in result else str(result["messages"][-1].text)
+    return Played(text, model.asked)

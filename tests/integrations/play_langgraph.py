@@ -14,14 +14,14 @@ from eventstore import AsyncEventStore
 from eventstore.integrations.langgraph import Ledger
 
 
-def graph_of(ledger: Ledger, play: Play, tools: Tools) -> StateGraph[Any]:
+def graph_of(ledger: Ledger, model: ScriptedModel, tools: Tools) -> StateGraph[Any]:
     """Return the graph: the model, and a step for each of its calls."""
 
     def route(state: MessagesState) -> Any:
         return [Send("tools", [call]) for call in state["messages"][-1].tool_calls] or END
 
     graph = StateGraph(MessagesState)
-    graph.add_node("model", ledger.model_node(ScriptedModel(script=list(play.script))))
+    graph.add_node("model", ledger.model_node(model))
     graph.add_node("tools", ledger.tool_node(lang_tools(tools), handle_tool_errors=True))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", route, ["tools", END])
@@ -39,13 +39,18 @@ async def play(play: Play, tools: Tools) -> Played:
         AsyncEventStore.open(play.url) as store,
         AsyncSqliteSaver.from_conn_string(checkpoints) as saver,
     ):
-        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
-        graph = graph_of(ledger, play, tools).compile(checkpointer=saver)
+        ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
+        model = ScriptedModel(script=list(play.script))
+        graph = graph_of(ledger, model, tools).compile(checkpointer=saver)
         given: Any = {"messages": [("user", play.prompt)]}
         if play.prompt is None:
-            result = await ledger.aresume(graph, config)
+            resumed = await ledger.aresume(graph, config)
+            if resumed is None:
+                return Played()
+            result = resumed
         elif play.streamed:
             return Played(await streamed_text(graph, given, config))
         else:
             result = await graph.ainvoke(given, config)
-    return Played("" if "__interrupt__" in result else str(result["messages"][-1].text))
+    text = "" if "__interrupt__" in result else str(result["messages"][-1].text)
+    return Played(text, model.asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from integrations.openai_transport import ScriptedAPI
-from integrations.scenes import CHAT, Played
+from integrations.scenes import Played
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     server = MCPServer("orders")
-    for tool in (tools.find_order, tools.refund, tools.mail, tools.ponder):
+    for tool in (tools.find_order, tools.refund, tools.mail, tools.ponder, tools.consult):
         server.add_tool(tool)
     async with AsyncEventStore.open(play.url) as store, Client(server) as session:
         own = await tools_of(session, needs_approval=["mail"])
         options: dict[str, Any] = {"stream": True} if play.streamed else {}
-        running = Ledger(store.conversation(CHAT), own).responses(
+        running = Ledger(store.conversation(play.chat), own).responses(
             ScriptedAPI(play.script).async_client(), play.prompt, model="gpt-5", **options
         )
         return Played(await running.until_done() or "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from integrations.openai_transport import ScriptedAPI
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 
 from eventstore import AsyncEventStore, FunctionTool
 from eventstore.integrations.openai import Ledger
@@ -22,7 +22,8 @@ async def play_over(play: Play, tools: Tools, runner: Callable[..., Any]) -> Pla
     mail = FunctionTool(tools.mail, needs_approval=True)
     async with AsyncEventStore.open(play.url) as store:
         ledger = Ledger(
-            store.conversation(CHAT), [tools.find_order, tools.refund, mail, tools.ponder]
+            store.conversation(play.chat),
+            [tools.find_order, tools.refund, mail, tools.ponder, tools.consult],
         )
         client = ScriptedAPI(play.script).async_client()
         options: dict[str, Any] = {"stream": True} if play.streamed else {}

@@ -8,7 +8,7 @@ from typing import Any
 from agents import Agent, RunConfig, Usage, function_tool, set_tracing_disabled
 from agents.run_config import ToolExecutionConfig
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.openai_agents import Ledger
@@ -32,7 +32,7 @@ def fake_model(play: Play) -> ScriptedModel:
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     set_tracing_disabled(disabled=True)
-    own: list[Callable[..., Any]] = [tools.find_order, tools.refund, tools.ponder]
+    own: list[Callable[..., Any]] = [tools.find_order, tools.refund, tools.ponder, tools.consult]
     agent = Agent(
         "support",
         model=fake_model(play),
@@ -44,9 +44,12 @@ async def play(play: Play, tools: Tools) -> Played:
     one_by_one = ToolExecutionConfig(max_function_tool_concurrency=1 if play.kill else None)
     config = RunConfig(tool_execution=one_by_one)
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT))
+        ledger = Ledger(store.conversation(play.chat))
         if play.prompt is None:
-            result = await ledger.resume(agent, run_config=config)
+            resumed = await ledger.resume(agent, run_config=config)
+            if resumed is None:
+                return Played()
+            result = resumed
         elif play.streamed:
             streamed = ledger.run_streamed(agent, play.prompt, run_config=config)
             async for _ in streamed.stream_events():

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import Any
 
-from integrations.scenes import CHAT, Play, Played, Said, Tools
+from integrations.scenes import Play, Played, Said, Tools
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
@@ -62,10 +62,11 @@ async def play(play: Play, tools: Tools) -> Played:
             Tool(tools.refund, sequential=play.kill),
             Tool(tools.mail, requires_approval=True),
             tools.ponder,
+            tools.consult,
         ],
     )
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT))
+        ledger = Ledger(store.conversation(play.chat))
         if play.prompt is None:
             result = await ledger.resume(agent)
         elif play.streamed:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, effects_path
 from strands import Agent, tool
 from strands.models import Model
+from strands.session.file_session_manager import FileSessionManager
 from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecutor
 
 from eventstore import AsyncEventStore
@@ -19,6 +21,7 @@ class ScriptedModel(Model):
 
     def __init__(self, play: Play) -> None:
         self._play = play
+        self.asked = ""
 
     def update_config(self, **config: Any) -> None:
         """Take no configuration."""
@@ -33,6 +36,7 @@ class ScriptedModel(Model):
 
     async def stream(self, messages: Any, *args: Any, **named: Any) -> AsyncIterator[Any]:
         """Yield a response in pieces, as Bedrock does."""
+        self.asked = json.dumps(messages)
         said = self._play.script[sum(message["role"] == "assistant" for message in messages)]
         yield {"messageStart": {"role": "assistant"}}
         if said.text:
@@ -53,20 +57,35 @@ class ScriptedModel(Model):
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     async with AsyncEventStore.open(play.url) as store:
-        ledger = Ledger(store.conversation(CHAT), needs_approval=["mail"])
+        ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
+        own_tools = (
+            tools.find_order,
+            tools.refund,
+            tools.mail,
+            tools.ponder,
+            tools.consult,
+        )
+        kept: dict[str, Any] = {"messages": await ledger.history()}
+        if play.kept:
+            folder = str(effects_path(play.url).with_suffix(".sessions"))
+            kept = {"session_manager": FileSessionManager("s", storage_dir=folder)}
+        model = ScriptedModel(play)
         agent = Agent(
-            ScriptedModel(play),
-            tools=[tool(own) for own in (tools.find_order, tools.refund, tools.mail, tools.ponder)],
-            messages=await ledger.history(),
+            model,
+            tools=[tool(own) for own in own_tools],
+            **kept,
             plugins=[ledger],
             callback_handler=None,
             tool_executor=SequentialToolExecutor() if play.kill else ConcurrentToolExecutor(),
         )
         if play.prompt is None:
-            result = await ledger.resume(agent)
+            resumed = await ledger.resume(agent)
+            if resumed is None:
+                return Played()
+            result = resumed
         elif play.streamed:
             events = [event async for event in agent.stream_async(play.prompt)]
             result = events[-1]["result"]
         else:
             result = await agent.invoke_async(play.prompt)
-        return Played("" if result.interrupts else str(result).strip())
+        return Played("" if result.interrupts else str(result).strip(), model.asked)

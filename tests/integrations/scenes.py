@@ -1,4 +1,4 @@
-"""The seven scenes that every integration plays, offline, with the framework's own fake model.
+"""The scenes that every integration plays, offline, with the framework's own fake model.
 
 An integration has a module `play_FRAMEWORK.py` with one function, `play(play: Play) -> Played`, and
 a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lists what they play.
@@ -9,7 +9,13 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 4. a call that is rejected;
 5. `kill -9` inside the second tool, then a resume; a third call had not started;
 6. a streamed run;
-7. a run that is cancelled inside a tool.
+7. a run that is cancelled inside a tool;
+8. two calls that wait, of which a person allows one;
+9. a call that waits while the user asks something else;
+10. equal calls of one response;
+11. a question after a run that broke off, with the framework's own store where it has one;
+12. an agent that a tool runs, with a ledger of its own conversation;
+13. a resume with nothing to do.
 """
 
 from __future__ import annotations
@@ -23,12 +29,14 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+import pytest
 from support import unmeasured
 
 from eventstore import (
+    Approved,
     Completed,
     Conversation,
     EventStore,
@@ -46,11 +54,9 @@ from eventstore import (
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import model_history, pending_approvals, usage_statistics
 
-if TYPE_CHECKING:
-    import pytest
-
 TESTS = Path(__file__).parents[1]
 CHAT = "support-42"
+EXPERT = f"{CHAT}/expert"
 PROMPT = "Order 7 is lost, refund it."
 DONE = "Done."
 
@@ -62,6 +68,12 @@ SCENES = {
     "kill -9, then resume": "test_a_killed_run_is_resumed",
     "streaming": "test_a_streamed_run_is_recorded",
     "cancellation": "test_a_cancelled_run_is_recorded",
+    "opposite answers": "test_opposite_answers_reach_their_calls",
+    "another question first": "test_a_call_stays_open_while_others_ask",
+    "equal calls": "test_equal_calls_run_once_each",
+    "beside its own store": "test_the_log_answers_after_a_run_that_broke_off",
+    "an agent as a tool": "test_an_agent_in_a_tool_has_a_log_of_its_own",
+    "nothing to resume": "test_nothing_is_resumed_after_the_last_word",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -99,15 +111,22 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     script: tuple[Said, ...]
     prompt: str | None = PROMPT
+    chat: str = CHAT
+    kept: bool = False
+    """The framework's own store is kept from one run of this process to the next."""
     streamed: bool = False
     kill: bool = False
     """`refund` kills its process."""
 
 
 class Played(msgspec.Struct):
-    """What came of it: the final text, empty if the run waits for a decision."""
+    """What came of it: the final text, empty if the run waits for a decision.
+
+    `asked` is the last request of one that has a store of its own.
+    """
 
     text: str = ""
+    asked: str = ""
 
 
 FIND_7 = ("find_order", '{"number": 7}')
@@ -117,8 +136,9 @@ REFUND = ("refund", '{"number": 7, "amount": 1.5}')
 class Tools:
     """The tools of all scenes. Each notes its effect together with what the log says then."""
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Play, framework: str) -> None:
         self._play = play
+        self._framework = framework
         self._path = effects_path(play.url)
         self.pondering = asyncio.Event()
         """Is set when `ponder` has begun."""
@@ -150,10 +170,18 @@ class Tools:
         await asyncio.Event().wait()
         return "never"
 
+    async def consult(self, question: str) -> str:
+        """Ask another agent, which has a conversation of its own."""
+        find = Said("", (("find_order", '{"number": 8}', "call_i"),))
+        script = (find, Said("It is lost."))
+        inner = Play(url=self._play.url, script=script, prompt=question, chat=EXPERT)
+        played = await _player(self._framework)(inner, Tools(inner, self._framework))
+        return played.text
+
     def _note(self, name: str, argument: object) -> None:
         """Write the effect down, with the status of every call on disk at that moment."""
         with EventStore.open(self._play.url) as store:
-            tools = store.conversation(CHAT).tools
+            tools = store.conversation(self._play.chat).tools
         statuses = {tool.provider_call_id or tool.id: tool.status.name for tool in tools.values()}
         with self._path.open("a") as file:
             file.write(json.dumps([name, argument, statuses]) + "\n")
@@ -273,18 +301,7 @@ class Scenes:
         """The attempt ends as cancelled, and the next prompt is valid."""
         script = (Said("", (("ponder", '{"number": 7}', "call_a"),)), Said(DONE))
         url = url_in(tmp_path)
-        play, tools = self._prepared(Play(url=url, script=script))
-
-        async def main() -> None:
-            task = asyncio.ensure_future(play())
-            waiting = asyncio.ensure_future(tools.pondering.wait())
-            await asyncio.wait({task, waiting}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-            assert tools.pondering.is_set(), task
-            task.cancel()
-            await asyncio.wait({task}, timeout=60)
-            assert task.cancelled()
-
-        asyncio.run(main())
+        self._play_and_cancel(Play(url=url, script=script))
         with EventStore.open(url) as store:
             chat = store.conversation(CHAT)
             (tool,) = chat.tools.values()
@@ -292,10 +309,113 @@ class Scenes:
             assert tool.status.failure.exception == "asyncio.exceptions.CancelledError"
             check(url, chat, ["ponder"])
 
+    @pytest.mark.parametrize("allowed", ["ann", "bob"])
+    def test_opposite_answers_reach_their_calls(self, tmp_path: Path, allowed: str) -> None:
+        """Two calls wait, and a person allows one: it runs, and the other one does not."""
+        names = {"ann": "call_m", "bob": "call_n"}
+        calls = tuple(("mail", json.dumps({"to": to}), call_id) for to, call_id in names.items())
+        script = (Said("", calls), Said(DONE))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == ""
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            for name, call_id in names.items():
+                if name == allowed:
+                    chat.approve(call_id, by="grace")
+                else:
+                    chat.reject(call_id, by="grace")
+        assert self._play(Play(url=url, script=script, prompt=None)).text == DONE
+        assert [(name, to) for name, to, _ in effects_of(url)] == [("mail", allowed)]
+
+    def test_a_call_stays_open_while_others_ask(self, tmp_path: Path) -> None:
+        """What the model was told of it is no result, before the decision and after it."""
+        url = url_in(tmp_path)
+        script = (*MAIL, Said(DONE))
+        assert self._play(Play(url=url, script=script)).text == ""
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert self._play(Play(url=url, script=script, prompt="And order 8?")).text == DONE
+            assert isinstance(chat.tools["call_m"].status, Pending)
+            chat.approve("call_m", by="grace")
+            assert self._play(Play(url=url, script=script, prompt="And order 9?")).text == DONE
+            assert isinstance(chat.tools["call_m"].status, Approved)
+            said = [r.event for r in chat.events() if isinstance(r.event, MessageAdded)]
+            assert [event.role for event in said].count("user") == 3
+            check(url, chat, ["find_order"])
+
+    def test_equal_calls_run_once_each(self, tmp_path: Path) -> None:
+        """Each call of a response is one of its own, however much it looks like another."""
+        calls = tuple((*REFUND, call_id) for call_id in ("call_a", "call_b", "call_c"))
+        url = url_in(tmp_path)
+        played = self._play(Play(url=url, script=(Said("", calls), Said(DONE))))
+        assert played.text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert {type(tool.status) for tool in chat.tools.values()} == {Completed}
+            check(url, chat, ["refund"] * 3)
+
+    def test_the_log_answers_after_a_run_that_broke_off(self, tmp_path: Path) -> None:
+        """The model reads what the log has, whatever the framework has kept of the run."""
+        calls = ((*FIND_7, "call_a"), ("ponder", '{"number": 7}', "call_b"))
+        script = (Said("", calls), Said(DONE))
+        url = url_in(tmp_path)
+        self._play_and_cancel(Play(url=url, script=script, kept=True))
+        played = self._play(Play(url=url, script=script, prompt="And now?", kept=True))
+        assert played.text == DONE
+        assert "lost" in played.asked or not played.asked
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Failed]
+            check(url, chat, ["find_order", "ponder"])
+
+    def test_an_agent_in_a_tool_has_a_log_of_its_own(self, tmp_path: Path) -> None:
+        """What it says, calls and uses is there once; the call that ran it is one call."""
+        script = (Said("", (("consult", '{"question": "Order 8?"}', "call_a"),)), Said(DONE))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            (asked,) = store.conversation(CHAT).tools.values()
+            (found,) = store.conversation(EXPERT).tools.values()
+            assert (type(asked.status), type(found.status)) == (Completed, Completed)
+            assert "It is lost." in str(asked.response)
+            if self.asks_a_model:
+                assert usage_statistics(store.read()).overall.responses == len(script) * 2
+
+    def test_nothing_is_resumed_after_the_last_word(self, tmp_path: Path) -> None:
+        """The model is not asked again."""
+        script = (Said("", ((*FIND_7, "call_a"),)), Said(DONE), Said("Done again."))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=script)).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            before = chat.version
+            assert self._play(Play(url=url, script=script, prompt=None)).text in (DONE, "")
+            assert chat.version == before
+
     # how they are played
 
+    def _play_and_cancel(self, play: Play) -> None:
+        """Cancel a run inside `ponder`, when all other calls have ended."""
+        run, tools = self._prepared(play)
+
+        async def main() -> None:
+            task = asyncio.ensure_future(run())
+            waiting = asyncio.ensure_future(tools.pondering.wait())
+            await asyncio.wait({task, waiting}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            assert tools.pondering.is_set(), task
+            with EventStore.open(play.url) as store:
+                chat = store.conversation(CHAT)
+                async with asyncio.timeout(60):
+                    while sum(not tool.is_resolved for tool in chat.tools.values()) > 1:
+                        await asyncio.sleep(0.001)
+            task.cancel()
+            await asyncio.wait({task}, timeout=60)
+            assert task.cancelled()
+
+        asyncio.run(main())
+
     def _prepared(self, play: Play) -> tuple[Callable[[], Awaitable[Played]], Tools]:
-        tools = Tools(play)
+        tools = Tools(play, self.framework)
         return (lambda: _player(self.framework)(play, tools)), tools
 
     def _play(self, play: Play) -> Played:
@@ -466,7 +586,7 @@ def _player(framework: str) -> Callable[[Play, Tools], Awaitable[Played]]:
 def main(framework: str, given: str) -> None:
     """Play in this process, and print what came of it."""
     play = msgspec.json.decode(given, type=Play)
-    played = asyncio.run(as_coroutine(_player(framework)(play, Tools(play))))
+    played = asyncio.run(as_coroutine(_player(framework)(play, Tools(play, framework))))
     print(msgspec.json.encode(played).decode())
 
 
