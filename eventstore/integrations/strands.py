@@ -127,7 +127,7 @@ class Ledger(Plugin):
         A session manager of strands says "interrupted" of each call of a turn that broke off.
         """
         results = [b["toolResult"] for m in messages for b in m["content"] if "toolResult" in b]
-        errors = {r["toolUseId"]: r for r in results if r["status"] == "error"}
+        errors = {r["toolUseId"]: r for r in results if r.get("status") == "error"}
         if errors.keys() <= self._seen_errors:
             return
         for turn in await self._calls.turns():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,7 +19,7 @@ _SAVERS: dict[str, InMemorySaver] = {}
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    config: Any = {"configurable": {"thread_id": CHAT}}
+    config: Any = {"configurable": {"thread_id": play.chat}}
     if play.kill:
         config["max_concurrency"] = 1
     async with AsyncEventStore.open(play.url) as store:

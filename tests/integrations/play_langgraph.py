@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text
-from integrations.scenes import CHAT, Play, Played, Tools
+from integrations.scenes import Play, Played, Tools
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Send
@@ -31,7 +31,7 @@ def graph_of(ledger: Ledger, model: ScriptedModel, tools: Tools) -> StateGraph[A
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    config: Any = {"configurable": {"thread_id": CHAT}}
+    config: Any = {"configurable": {"thread_id": play.chat}}
     if play.kill:
         config["max_concurrency"] = 1
     checkpoints = play.url.removeprefix("sqlite:///") + ".checkpoints"

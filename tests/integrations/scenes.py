@@ -407,7 +407,7 @@ class Scenes:
                 chat = store.conversation(CHAT)
                 async with asyncio.timeout(60):
                     while sum(not tool.is_resolved for tool in chat.tools.values()) > 1:
-                        await asyncio.sleep(0.001)
+                        await asyncio.wait({task}, timeout=0.01)
             task.cancel()
             await asyncio.wait({task}, timeout=60)
             assert task.cancelled()

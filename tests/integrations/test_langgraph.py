@@ -261,7 +261,7 @@ def test_a_tool_may_ask_twice_beside_others(awaited: bool) -> None:
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("by", ["tool", "ledger"])
 def test_a_late_answer_starts_no_other_call(by: str, awaited: bool) -> None:
-    """The log decides on the call that was asked about; the host's answer to it is nobody else's."""
+    """The log decides on the call that was asked about; the host's answer is for no other."""
 
     async def play(*, goes_on: bool) -> None:
         scene = Asked(dict.fromkeys(NAMES, 1), by=by, awaited=awaited)
