@@ -145,7 +145,7 @@ class Ledger:
     def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Returned:
         """Run a call between its start and its end; one that ran before gives its answer.
 
-        In a `ToolNode` of your own it is for one call at a time; `tool_node` runs several.
+        Where several calls of one `ToolNode` may wait, it takes `tool_node`.
         """
         with step_of(request.runtime.config) as step:
             return self._run(request, handler, step)

@@ -57,8 +57,9 @@ class _Question:
 class StepAnswers:
     """The answers that one task has got, by call, and the questions that its calls ask now."""
 
-    def __init__(self, config: RunnableConfig) -> None:
+    def __init__(self, config: RunnableConfig, *, is_of_one_call: bool = False) -> None:
         self._config = config
+        self._is_of_one_call = is_of_one_call
         own: dict[str, Any] = config.get("configurable", {})
         self._pad = own.get(_SCRATCHPAD)
         self._send: Any = own.get(_SEND)
@@ -137,7 +138,11 @@ class StepAnswers:
         raise GraphInterrupt(interrupts)
 
     def question(self) -> GraphInterrupt | None:
-        """Return the interrupt that asks the question of the first call; None if none asks."""
+        """Return the interrupt that asks the question of the first call; None if none asks.
+
+        Raises:
+            RuntimeError: the calls of a `ToolNode` of another make share the task.
+        """
         if not self._questions or self._pad is None:
             return None
         first = min(self._questions, key=lambda asked: asked.place)
@@ -148,6 +153,12 @@ class StepAnswers:
         }
         note = {_CALL: first.call_id, _KIND: first.kind, _WAITING: others}
         answers = self._pad.resume
+        asked = {entry[_CALL] for entry in answers if _is_note(entry)}
+        if self._is_of_one_call and asked - {first.call_id}:
+            raise RuntimeError(
+                f"calls {sorted(asked | {first.call_id})} of one ToolNode wait, and no answer says "
+                "which it is for: make the node with ledger.tool_node(tools)"
+            )
         if answers and _is_note(answers[-1]) and answers[-1][_CALL] == first.call_id:
             answers[-1] = note
         else:
@@ -269,7 +280,7 @@ def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
     if step is not None and step.is_of(config):
         yield step
         return
-    with _asking(StepAnswers(config)) as step:
+    with _asking(StepAnswers(config, is_of_one_call=True)) as step:
         yield step
 
 

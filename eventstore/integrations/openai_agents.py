@@ -21,7 +21,7 @@ import copy
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
@@ -204,14 +204,23 @@ class Ledger(SessionABC):
             await self._calls.record_words(lambda stored: events[len(stored) :])
         return None
 
-    async def record_response(self, response: object, latency: float) -> None:
-        """Record a response and its calls, before any of them runs."""
+    async def record_response(
+        self, response: object, latency: float, known: Collection[str] | None = None
+    ) -> None:
+        """Record a response and its calls, before any of them runs.
+
+        A call of a tool that is not among the `known` names has failed.
+        """
         output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
         name = member(response, "response_id") or member(response, "id")
         whole: JsonObject = {"output": output, "usage": _usage(member(response, "usage"))}
         if name is not None:
             whole["id"] = name
         tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        for tool in tools:
+            if known is not None and tool.call.name not in known:  # the SDK may end the run for it
+                text = f"there is no tool {tool.call.name!r}"
+                await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
         self._calls.know(tools)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
@@ -325,7 +334,8 @@ class _RecordedModel(Model):
             return replayed
         requested_at = time.monotonic()
         response = await self._own().get_response(*args, **named)
-        await self._ledger.record_response(response, time.monotonic() - requested_at)
+        latency = time.monotonic() - requested_at
+        await self._ledger.record_response(response, latency, _names_in(args, named))
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[Any]:
@@ -335,7 +345,8 @@ class _RecordedModel(Model):
         async for event in self._own().stream_response(*args, **named):
             if event.type == "response.completed":
                 latency = time.monotonic() - requested_at
-                await self._ledger.record_response(event.response, latency)
+                names = _names_in(args, named)
+                await self._ledger.record_response(event.response, latency, names)
             yield event
 
     def _own(self) -> Model:
@@ -347,6 +358,18 @@ class _RecordedModel(Model):
 def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Return the input of a model's request: the second argument, or the one of that name."""
     return named["input"] if "input" in named else args[1]
+
+
+def _names_in(args: tuple[Any, ...], named: dict[str, Any]) -> set[str] | None:
+    """Return the names of a request's tools and handoffs; None if some of its tools run elsewhere.
+
+    They are the fourth argument and the sixth, or those of these names.
+    """
+    tools = named["tools"] if "tools" in named else args[3]
+    handoffs = named["handoffs"] if "handoffs" in named else args[5]
+    if not all(isinstance(tool, FunctionTool) for tool in tools):
+        return None
+    return {*(tool.name for tool in tools), *(handoff.tool_name for handoff in handoffs)}
 
 
 def _tail(items: list[JsonObject]) -> list[JsonObject]:

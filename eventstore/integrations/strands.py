@@ -80,9 +80,7 @@ class Ledger(Plugin):
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
-        self._seen_errors: set[str] = (
-            set()
-        )  # calls whose errors are the log's
+        self._seen_errors: set[str] = set()  # calls whose errors are the log's
         self._interrupted: set[str] = set()  # calls whose tools this agent has interrupted
 
     async def history(self) -> list[Any]:

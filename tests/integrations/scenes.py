@@ -89,7 +89,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "google_adk": ("google-adk", frozenset()),
     "claude_agent_sdk": (
         "claude-agent-sdk",
-        frozenset({"a call fails and is asked again", "kill -9, then resume"}),
+        frozenset({"a call fails and is asked again", "kill -9, then resume", "opposite answers"}),
     ),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""

@@ -150,6 +150,38 @@ def test_a_message_that_was_cut_off_runs_nothing(chat: Conversation) -> None:
     assert message.content[0].text == DONE
 
 
+def test_calls_of_a_message_that_the_server_paused_run(chat: Conversation) -> None:
+    """The SDK sends such a message back as it is; a set of tools without a name is no obstacle."""
+    calls = (("lost", '{"number": 7}', "a"), ("lost", '{"number": 7}', "b"))
+    api = ScriptedAPI([Said("", calls), Said(DONE)], "pause_turn")
+    tools = [lost, {"type": "mcp_toolset", "mcp_server_name": "s"}]
+    message = Ledger(chat).tool_runner(api.client(), "?", tools=tools, **OPTIONS).until_done()
+    assert message.content[0].text == DONE
+    assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
+
+
+@pytest.mark.parametrize("first", ["complete", "fail", "reject", "start"])
+def test_an_open_call_runs_whatever_became_of_equal_ones(chat: Conversation, first: str) -> None:
+    """A call is found by its id on resume: each that may start runs once, and nothing is raised."""
+    calls = tuple(("lost", '{"number": 7}', call_id) for call_id in "abc")
+    api = ScriptedAPI([Said("", calls), Said(DONE)])
+    options = {**OPTIONS, "tools": [lost]}
+    for _ in Ledger(chat).tool_runner(api.client(), "?", **options):
+        break
+    ends: dict[str, Any] = {
+        "complete": lambda: chat.complete("a", "lost before"),
+        "fail": lambda: chat.fail("a", "carrier down"),
+        "reject": lambda: chat.reject("a", by="grace"),
+        "start": lambda: chat.start("a"),
+    }
+    ends[first]()
+    before = chat.tools["a"]
+    message = Ledger(chat).tool_runner(api.client(), **options).until_done()
+    assert message.content[0].text == DONE
+    assert chat.tools["a"] == before
+    assert [chat.tools[call_id].attempts for call_id in "bc"] == [1, 1]
+
+
 def test_a_loop_may_be_left(chat: Conversation) -> None:
     """The calls of the last message did not run; a runner without a prompt runs them."""
     api = ScriptedAPI([Said("", (("lost", '{"number": 7}', "a"),)), Said(DONE)])

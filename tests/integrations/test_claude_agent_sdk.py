@@ -46,6 +46,19 @@ class TestClaudeAgentSDK(Scenes):
     sees_requests = False
     attempts_of_bad_arguments = 1
 
+    @pytest.mark.parametrize("allowed", ["ann"])
+    def test_opposite_answers_reach_their_calls(self, tmp_path: Path, allowed: str) -> None:
+        """Claude Code keeps one waiting call of a turn: the other has failed, and did not run."""
+        calls = tuple(("mail", f'{{"to": "{to}"}}', f"call_{to}") for to in (allowed, "bob"))
+        url = url_in(tmp_path)
+        assert self._play(Play(url=url, script=(Said("", calls), Said(DONE)))).text == ""
+        with EventStore.open(url) as store:
+            first, second = store.conversation("support-42").tools.values()
+            assert first.is_paused
+            assert isinstance(second.status, Failed)
+            assert second.status.failure.code == "not_run"
+        assert effects_of(url) == []
+
     def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
         """The error's text is kept, which is all that Claude Code gives, and the usage."""
         script = (

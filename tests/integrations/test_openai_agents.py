@@ -126,6 +126,47 @@ def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path) -> None:
     with_ledger(url_in(tmp_path), scene)
 
 
+def test_another_session_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """The model would be asked without the log's answers, and would ask for its calls again."""
+
+    async def scene(ledger: Ledger) -> None:
+        from agents import SQLiteSession
+
+        model = ScriptedModel([[function_call("lost", '{"number": 7}', call_id="a")]])
+        agent = Agent("support", model=model, tools=[lost])
+        with pytest.raises(ValueError, match="leave it out"):
+            await ledger.run(agent, "Order 7?", session=SQLiteSession("s"))
+        await ledger.chat.add_message("user", "Order 7?")
+        with pytest.raises(ValueError, match="leave it out"):
+            await ledger.resume(agent, session=SQLiteSession("s"))
+        assert await ledger.chat.version == 1
+
+    with_ledger(url_in(tmp_path), scene)
+
+
+def test_a_good_call_beside_an_unknown_tool_goes_on(tmp_path: Path) -> None:
+    """The SDK ends the run; the unknown call has failed, and the other one runs on resume."""
+
+    async def scene(ledger: Ledger) -> None:
+        calls = [
+            function_call("lost", '{"number": 7}', call_id="a"),
+            function_call("nothing", "{}", call_id="b"),
+        ]
+        agent = Agent("support", model=ScriptedModel([calls]), tools=[lost])
+        with pytest.raises(ModelBehaviorError):
+            await ledger.run(agent, "Order 7?")
+        again = ScriptedModel([[assistant_message("Done.")]])
+        result = await ledger.resume(Agent("support", model=again, tools=[lost]))
+        assert result is not None
+        assert result.final_output == "Done."
+        first, second = (await ledger.chat.tools()).values()
+        assert isinstance(first.status, Completed)
+        assert isinstance(second.status, Failed)
+        assert second.status.failure.kind == "validation"
+
+    with_ledger(url_in(tmp_path), scene)
+
+
 def test_a_conversation_of_the_blocking_store_is_refused() -> None:
     """The error names the store to open."""
     with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):

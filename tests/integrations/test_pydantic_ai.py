@@ -13,7 +13,15 @@ from support.frameworks import required
 required("pydantic_ai")
 
 from pydantic import BaseModel
-from pydantic_ai import Agent, ApprovalRequired, BinaryContent, DeferredToolRequests, RunContext
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    RunContext,
+    ToolDenied,
+)
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -24,7 +32,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from eventstore import AsyncEventStore, Completed, EventStore, Image
+from eventstore import AsyncEventStore, Completed, EventStore, Image, Rejected
 from eventstore.integrations.pydantic_ai import Ledger
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import current_tools
@@ -156,6 +164,32 @@ def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
     with EventStore.open(url_in(tmp_path)) as store:
         (tool,) = current_tools(store.read()).values()
         assert (tool.attempts, type(tool.status)) == (2, Completed)
+
+
+def test_a_host_that_denies_a_paused_call_rejects_it(tmp_path: Path) -> None:
+    """What the person said is what the log says, and the inbox asks no more."""
+
+    def refund(ctx: RunContext[None], amount: float) -> str:
+        """Ask a person."""
+        raise ApprovalRequired
+
+    model = says(ToolCallPart("refund", {"amount": 900.0}, "call_a"))
+    agent = Agent(model, tools=[refund], output_type=[str, DeferredToolRequests])
+
+    async def scene(ledger: Ledger) -> None:
+        first = await agent.run("Refund it.", capabilities=[ledger])
+        answers = DeferredToolResults(approvals={"call_a": ToolDenied("too much")})
+        result = await agent.run(
+            message_history=first.all_messages(),
+            deferred_tool_results=answers,
+            capabilities=[ledger],
+        )
+        assert result.output == "Done."
+        status = (await ledger.chat.tools())["call_a"].status
+        assert isinstance(status, Rejected)
+        assert status.reason == "too much"
+
+    with_ledger(url_in(tmp_path), scene)
 
 
 def test_images_of_a_user_are_recorded(tmp_path: Path) -> None:
