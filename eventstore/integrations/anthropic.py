@@ -96,8 +96,8 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner, as `client.beta.messages.tool_runner` does; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision. It asks nobody, and yields
-        nothing, if the model has had the last word.
+        Without a prompt it goes on after a crash, or after a decision. The model is not asked,
+        and nothing is yielded, if it has had the last word.
 
         Raises:
             TypeError: an `AsyncAnthropic` needs a conversation of an `AsyncEventStore`, or a tool

@@ -285,9 +285,9 @@ class Ledger(BasePlugin):
 
         ADK leaves calls without answers out of a request, and so the answers of those beside them.
         """
-        told = sum(len(event.get_function_responses()) for event in session.events)
+        kept = sum(len(event.get_function_responses()) for event in session.events)
         known = (await self._contents())[len(self._history) :]
-        return told < sum(part.function_response is not None for c in known for part in _parts(c))
+        return kept < sum(part.function_response is not None for c in known for part in _parts(c))
 
     async def _call(self, tool: BaseTool, context: ToolContext) -> Tool | None:
         """Return the call of a tool's context, to run; None if it is one of another session."""
@@ -347,7 +347,7 @@ class Ledger(BasePlugin):
     ) -> list[tuple[Tool, types.FunctionResponse]]:
         """Return the calls that have no answer in the log, with those that ADK gives."""
         answers = {answer.id: answer for answer in given if answer.id}
-        texts = {call_id: _told(answer.response or {}) for call_id, answer in answers.items()}
+        texts = {call_id: _text_of(answer.response or {}) for call_id, answer in answers.items()}
         found = await self._calls.unanswered(texts)
         return [(tool, answers[call_id]) for call_id, tool in found.items()]
 
@@ -469,7 +469,7 @@ def _without_minted_ids(content: types.Content) -> types.Content:
     return copy
 
 
-def _told(response: dict[str, Any]) -> str:
+def _text_of(response: dict[str, Any]) -> str:
     """Return the text of an answer, as the history gives it to the model."""
     return "\n".join(str(value) for value in response.values())
 

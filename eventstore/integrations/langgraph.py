@@ -31,6 +31,7 @@ import msgspec
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import Failure
+from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
 from eventstore.domain.tool import Tool
 from eventstore.integrations.extras import missing_extra
@@ -44,7 +45,6 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
-from eventstore.providers.own_texts import is_own_text
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
 
 Kind: TypeAlias = Literal["approval", "tool", "nested"]
-"""Who asks: the ledger, the tool of the call, or a graph that the tool runs."""
+"""The asker: the ledger, the tool of the call, or a graph that the tool runs."""
 
 _SCRATCHPAD = "__pregel_scratchpad"  # what is known of a task: its answers, and how many it asked
 _SEND = "__pregel_send"
@@ -193,7 +193,7 @@ class StepAnswers:
     # the task's own list
 
     def _read(self) -> None:
-        """Take each answer as that of the call in the note before it; one without is nobody's."""
+        """Take each answer as that of the call in the note before it; one without is dropped."""
         pad: Any = self._pad
         self._take_new_answer()
         for place, entry in enumerate(pad.resume):

@@ -81,8 +81,8 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner over `client.responses.create`; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision. It asks nobody, and yields
-        nothing, if the model has had the last word.
+        Without a prompt it goes on after a crash, or after a decision. The model is not asked,
+        and nothing is yielded, if it has had the last word.
 
         Raises:
             TypeError: an `AsyncOpenAI` needs a conversation of an `AsyncEventStore`.

@@ -11,7 +11,7 @@ The rule for a call that a framework is about to run:
 4. A call of the response that was just recorded is not read before it starts, unless it needs a
    decision: the start is decided on the log as it is then, and refused for a call that has changed.
    That one is read.
-5. What a framework hands back and the library wrote itself is no answer, and nobody's words: a call
+5. What a framework hands back and the library wrote itself is no answer, and no words of a user: a call
    stays as it is until something happens to it.
 """
 
@@ -28,11 +28,11 @@ from eventstore.conversation import Conversation
 from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Text
+from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
 from eventstore.history_import import record_turn
 from eventstore.policies.prices import priced
-from eventstore.providers.own_texts import is_own_text
 from eventstore.providers.registry import list_key
 from projections import model_history
 

@@ -18,8 +18,8 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Opaque, Part, Text
+from eventstore.domain.own_texts import DONE, THOUGHT
 from eventstore.providers.model import Change, Turn
-from eventstore.providers.own_texts import DONE, THOUGHT
 from eventstore.providers.parts import REASONING_KINDS, foreign_text, kind_of, members_of
 
 Reasoning: TypeAlias = Literal["drop", "note"]

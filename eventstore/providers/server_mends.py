@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.own_texts import STOPPED
 from eventstore.providers.model import Change, Rendered
-from eventstore.providers.own_texts import STOPPED
 from eventstore.providers.parts import UNSIGNED, members_of
 
 

@@ -328,7 +328,7 @@ class Scenes:
         assert [(name, to) for name, to, _ in effects_of(url)] == [("mail", allowed)]
 
     def test_a_call_stays_open_while_others_ask(self, tmp_path: Path) -> None:
-        """What the model was told of it is no result, before the decision and after it."""
+        """The text in the place of its result is none, before the decision and after it."""
         url = url_in(tmp_path)
         script = (*MAIL, Said(DONE))
         assert self._play(Play(url=url, script=script)).text == ""
@@ -369,7 +369,7 @@ class Scenes:
             check(url, chat, ["find_order", "ponder"])
 
     def test_an_agent_in_a_tool_has_a_log_of_its_own(self, tmp_path: Path) -> None:
-        """What it says, calls and uses is there once; the call that ran it is one call."""
+        """Its words, calls and usage are there once; the call that ran it is one call."""
         script = (Said("", (("consult", '{"question": "Order 8?"}', "call_a"),)), Said(DONE))
         url = url_in(tmp_path)
         assert self._play(Play(url=url, script=script)).text == DONE

@@ -224,7 +224,7 @@ class Asked:
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("by", ["tool", "ledger"])
 def test_an_answer_reaches_its_own_call(by: str, awaited: bool) -> None:
-    """Of two and three calls that wait, those run that were allowed, by value and by id."""
+    """Two and three calls wait: those run that were allowed, by value and by id."""
 
     async def play(answers: dict[str, bool], *, by_id: bool) -> None:
         scene = Asked(dict.fromkeys(answers, 1), by=by, awaited=awaited)

@@ -167,7 +167,7 @@ def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
 
 
 def test_a_host_that_denies_a_paused_call_rejects_it(tmp_path: Path) -> None:
-    """What the person said is what the log says, and the inbox asks no more."""
+    """The log says what the person said, and the inbox asks no more."""
 
     def refund(ctx: RunContext[None], amount: float) -> str:
         """Ask a person."""

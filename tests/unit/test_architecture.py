@@ -92,6 +92,7 @@ SHARED = {
     "eventstore.domain.json_types",
     "eventstore.domain.one_line",
     "eventstore.domain.response_turns",
+    "eventstore.domain.own_texts",
     "eventstore.domain.recovery",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",

@@ -14,6 +14,7 @@ from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.own_texts import OPENING, STOPPED
 from eventstore.providers.adapter_protocol import (
     FormatSignature,
     ProviderAdapter,
@@ -37,7 +38,6 @@ from eventstore.providers.model import (
     visible_calls,
     visible_turns,
 )
-from eventstore.providers.own_texts import OPENING, STOPPED
 from eventstore.providers.parts import (
     as_text,
     copy,

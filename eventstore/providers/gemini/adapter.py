@@ -20,6 +20,7 @@ from typing import Final, TypeGuard
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
+from eventstore.domain.own_texts import OPENING
 from eventstore.providers.adapter_protocol import (
     FormatSignature,
     ProviderAdapter,
@@ -41,7 +42,6 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.own_texts import OPENING
 from eventstore.providers.parts import (
     UNSIGNED,
     as_text,

@@ -13,12 +13,12 @@ from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.media import Audio, document_of, image_of, plain_image, url_of
 from eventstore.providers.model import Change, ParsedResult, Turn
-from eventstore.providers.own_texts import OPENING, RECEIVED
 from eventstore.providers.parts import (
     as_text,
     copy,

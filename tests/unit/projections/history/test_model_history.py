@@ -24,8 +24,8 @@ from eventstore import (
     validate,
 )
 from eventstore.domain.calls import FunctionResponse
+from eventstore.domain.own_texts import is_own_text
 from eventstore.providers import AnyProvider
-from eventstore.providers.own_texts import is_own_text
 from projections import History, Repair, model_history
 
 
@@ -53,14 +53,14 @@ def gives(result: Any) -> Callable[[Any], Any]:
     return lambda attempt: attempt.complete(result)
 
 
-def test_only_a_call_that_waits_for_a_person_is_told_as_one(chat: Conversation) -> None:
+def test_only_a_call_that_needs_a_person_awaits_approval(chat: Conversation) -> None:
     """The log alone does not know which tools need an approval; neither text is an error."""
     waits, free = chat.request("pay"), chat.request("find")
     assert answers(chat) == ["[Not started: this call has not run.]"] * 2
     shown = model_history(chat, needs_approval=lambda tool: tool.call.name == "pay").turns
-    told = {call.id: call.answer.text for turn in shown for call in turn.calls}
-    assert told[waits.id] == "[Awaiting approval: this call has not run.]"
-    assert told[free.id] == "[Not started: this call has not run.]"
+    texts = {call.id: call.answer.text for turn in shown for call in turn.calls}
+    assert texts[waits.id] == "[Awaiting approval: this call has not run.]"
+    assert texts[free.id] == "[Not started: this call has not run.]"
 
 
 @pytest.mark.parametrize("needs", [None, lambda tool: True])

@@ -17,8 +17,8 @@ from eventstore import (
     Text,
     validate,
 )
+from eventstore.domain.own_texts import STOPPED
 from eventstore.providers import is_valid, parse
-from eventstore.providers.own_texts import STOPPED
 from projections import model_history, repair_messages
 
 PIXEL = b"\x89PNG\xff"

@@ -19,8 +19,8 @@ from eventstore import (
     Text,
     validate,
 )
+from eventstore.domain.own_texts import OPENING
 from eventstore.providers import Answer, Call, Turn, parse, render
-from eventstore.providers.own_texts import OPENING
 from eventstore.providers.parts import UNSIGNED
 from projections import model_history, repair_messages
 

@@ -1,8 +1,8 @@
 """The library's own texts in a prompt, and how they are known again when they come back.
 
 A framework keeps what it was shown, and may hand it back as if a tool or a person had said it.
-Nothing that `is_own_text` knows is recorded as a result, or as anybody's words. A text that older
-versions wrote stays in the list, because checkpoints keep it.
+Nothing that `is_own_text` knows is recorded as a result, or as words of a person or the model. A
+text that older versions wrote stays in the list, because checkpoints keep it.
 """
 
 from __future__ import annotations
