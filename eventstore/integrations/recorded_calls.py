@@ -11,7 +11,7 @@ The rule for a call that a framework is about to run:
 4. A call of the response that was just recorded is not read before it starts, unless it needs a
    decision: the start is decided on the log as it is then, and refused for a call that has changed.
    That one is read.
-5. What a framework hands back and the library wrote itself is no answer, and no words of a user: a call
+5. A text of the library that a framework hands back is no answer, and no words of a user: a call
    stays as it is until something happens to it.
 """
 
