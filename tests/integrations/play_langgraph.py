@@ -6,12 +6,16 @@ from typing import Any
 
 from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text
 from integrations.scenes import Play, Played, Tools
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Send
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.langgraph import Ledger
+
+_SAVERS: dict[str, InMemorySaver] = {}
+"""The checkpointers that are kept from one run to the next, by the log beside them."""
 
 
 def graph_of(ledger: Ledger, model: ScriptedModel, tools: Tools) -> StateGraph[Any]:
@@ -41,7 +45,9 @@ async def play(play: Play, tools: Tools) -> Played:
     ):
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         model = ScriptedModel(script=list(play.script))
-        graph = graph_of(ledger, model, tools).compile(checkpointer=saver)
+        # A run that is cancelled in the middle of a checkpoint leaves LangGraph's file locked.
+        own = _SAVERS.setdefault(play.url, InMemorySaver()) if play.kept else saver
+        graph = graph_of(ledger, model, tools).compile(checkpointer=own)
         given: Any = {"messages": [("user", play.prompt)]}
         if play.prompt is None:
             resumed = await ledger.aresume(graph, config)
