@@ -34,6 +34,11 @@ UNKNOWN_OUTCOME: Final = (
     "[Started (attempt {}), outcome unknown: this call may have taken effect. Check before "
     "running it again.]"
 )
+UNREADABLE_START: Final = (
+    "[Outcome unknown: this call may have taken effect. Check before running it again.]"
+)
+"""What is said of a call whose start cannot be read."""
+
 UNPARSED: Final = "[Not executed: its arguments could not be parsed as a JSON object.]"
 NOT_KNOWN_TO_HAVE_RUN: Final = (
     "[No result was recorded for this call: whether it ran is not known.]"
@@ -54,6 +59,7 @@ _OWN: Final = (
     DEFERRED,
     PAUSED,
     UNKNOWN_OUTCOME,
+    UNREADABLE_START,
     UNPARSED,
     NOT_KNOWN_TO_HAVE_RUN,
     ORPHAN,
