@@ -348,7 +348,8 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
             except Exception as error:
                 await attempt.fail(_failure(error))
                 if attempt.tool.in_doubt:
-                    return await call(partial(self._turn.answer, attempt.tool))
+                    answer = partial(self._turn.answer, attempt.tool)
+                    return await self._chat.session.call(answer)
                 raise
             await attempt.complete(plain(result))
             return result
