@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from eventstore.attempt import Attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.events import (
     Event,
     GateAnswer,
@@ -41,7 +42,9 @@ from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
+    Approval,
     Approved,
     Completed,
     Failed,
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from eventstore.aio.store import AsyncEventStore
     from eventstore.dispatch import (
         Approve,
+        Ask,
         AsyncDispatcher,
         Defer,
         Dispatcher,
@@ -145,8 +149,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentError",
+    "Approval",
+    "ApprovalExpired",
     "Approve",
     "Approved",
+    "Ask",
     "AsyncAttempt",
     "AsyncConversation",
     "AsyncDispatcher",
@@ -158,6 +165,7 @@ __all__ = [
     "AsyncUsageBudget",
     "Attempt",
     "AuthErrorKind",
+    "CallChanged",
     "Cancelled",
     "Completed",
     "ConfigError",
@@ -227,6 +235,7 @@ __all__ = [
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
+    "Revision",
     "RunEnded",
     "RunStarted",
     "RunUsage",
@@ -287,6 +296,7 @@ __all__ = [
 _LAZY = {
     "AgentError": "eventstore.domain.agent_errors",
     "Approve": "eventstore.dispatch",
+    "Ask": "eventstore.dispatch",
     "AsyncAttempt": "eventstore.aio.attempt",
     "AsyncConversation": "eventstore.aio.conversation",
     "AsyncDispatcher": "eventstore.dispatch",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.append.commands import Expiry, Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.events import Event, Recorded, RunStarted
     from eventstore.domain.failure import Failure
@@ -230,16 +231,35 @@ class Conversation:
         edited_arguments: JsonObject | None = None,
         by: str | None = None,
         reason: str | None = None,
+        *,
+        seen: Seen | None = None,
+        expires: Expiry | None = None,
     ) -> Tool:
         """Allow a call; `edited_arguments`, if given, are in force from now on.
 
         An edit never changes the tool: to have another one run, `reject` the call and `request`
         the other.
 
+        `seen` is the `Tool` that was shown to whoever decides, or its `revision`: a call that has
+        other arguments by then, was started or has paused, is not approved. The approval is used
+        by the attempt that starts on it, and by those announced after that one failed.
+
+        From `expires` on nothing starts on it: a `datetime` with a time zone, microseconds since
+        1970 UTC, or a `timedelta` from now. The clock is that of the store. The start is then
+        refused, and the call waits for a decision again.
+
         Raises:
-            TypeError: the edit is a `FunctionCall`.
+            CallChanged: the call is not as it was `seen`; nothing was decided.
+            ApprovalExpired: so is one that was approved before; it waits for a decision again.
+            UnparsedArguments: the arguments are not a JSON object, and no edit is given.
+            TypeError: the edit is a `FunctionCall`; `seen` or `expires` is of another type.
+            ValueError: `seen` is another call or no revision, or `expires` is not in the future.
         """
-        return self.session.run(commands.approve(self.id, call_id, edited_arguments, by, reason))
+        return self.session.run(
+            commands.approve(
+                self.id, call_id, edited_arguments, by, reason, seen=seen, expires=expires
+            )
+        )
 
     def reject(
         self,
@@ -248,12 +268,21 @@ class Conversation:
         source: str = "human",
         by: str | None = None,
         details: JsonObject | None = None,
+        *,
+        seen: Seen | None = None,
     ) -> Tool:
         """Refuse a call for good.
 
         `source` is what refused it: human, gate, hook, rule, limit, sibling, or a word of yours.
+        `seen` is what was shown to whoever decides; see `approve`.
+
+        Raises:
+            CallChanged: the call is not as it was `seen`; nothing was decided.
+            TypeError, ValueError: `seen` is neither this call nor a revision.
         """
-        return self.session.run(commands.reject(self.id, call_id, reason, source, by, details))
+        return self.session.run(
+            commands.reject(self.id, call_id, reason, source, by, details, seen=seen)
+        )
 
     def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:
         """Let a call that has not started wait until a time; an approval stays in force.
@@ -273,8 +302,13 @@ class Conversation:
 
         If two workers start one call, one succeeds and the other gets `IllegalTransition`. If the
         last attempt has no recorded end, its outcome is unknown and it may have taken effect; if it
-        paused until a person decides, there is no decision. In both cases the next one is only
-        started with its number passed as `attempt`.
+        paused until a person decides, there is no decision; if it failed and no other one was
+        announced, its approval is used up. In these cases the next one is only started with its
+        number passed as `attempt`.
+
+        Raises:
+            ApprovalExpired: the approval has ended, and the call waits for a decision again.
+            IllegalTransition: the call may not start; nothing was written.
         """
         return self.session.run(commands.start(self.id, call_id, attempt))
 

@@ -3,7 +3,9 @@
     EventStoreError
     ├── VersionConflict          an append expected another version
     ├── ImportConflict           the conversation holds other messages than the import
-    ├── IllegalTransition        the call's status does not allow this event
+    ├── IllegalTransition        the call's status does not allow this event; in `decision_errors`:
+    │   ├── CallChanged          a decision on a call that is no longer as it was seen
+    │   └── ApprovalExpired      the approval of a call ended before it was used
     ├── UnknownCall              no such call in this conversation
     ├── NoDecision               a call went on, or ended, without a decision
     ├── SilentAttempt            an attempt ended without a result
@@ -23,7 +25,8 @@
         └── SchemaTooNew         written by a newer version of the library
 
 An append that raises one of these has written nothing. The exceptions are SilentAttempt, where the
-attempt is recorded as failed, and OutcomeUnknown.
+attempt is recorded as failed, ApprovalExpired, where it is recorded that the call waits again, and
+OutcomeUnknown.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
+    from eventstore.append.commands import Expiry, Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
     from eventstore.history_import import Imported
@@ -160,10 +161,15 @@ class AsyncConversation:
         edited_arguments: JsonObject | None = None,
         by: str | None = None,
         reason: str | None = None,
+        *,
+        seen: Seen | None = None,
+        expires: Expiry | None = None,
     ) -> Tool:
-        """Allow a call; `edited_arguments`, if given, are in force from now on."""
+        """Allow a call as it was `seen`, until it `expires`; see `Conversation.approve`."""
         return await self.session.run(
-            commands.approve(self.id, call_id, edited_arguments, by, reason)
+            commands.approve(
+                self.id, call_id, edited_arguments, by, reason, seen=seen, expires=expires
+            )
         )
 
     async def reject(
@@ -173,10 +179,12 @@ class AsyncConversation:
         source: str = "human",
         by: str | None = None,
         details: JsonObject | None = None,
+        *,
+        seen: Seen | None = None,
     ) -> Tool:
-        """Refuse a call for good."""
+        """Refuse a call for good, as it was `seen`; see `Conversation.reject`."""
         return await self.session.run(
-            commands.reject(self.id, call_id, reason, source, by, details)
+            commands.reject(self.id, call_id, reason, source, by, details, seen=seen)
         )
 
     async def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:

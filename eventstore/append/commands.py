@@ -7,7 +7,8 @@ caller gets. It does nothing by itself: a session runs it, blocking or awaited.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from eventstore.append.inputs import check_event, failure_of, is_unplaced, times
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
+from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
     NOT_EXECUTED,
@@ -27,17 +29,21 @@ from eventstore.domain.events import (
     Recorded,
     ToolApproved,
     ToolCompleted,
+    ToolEvent,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
 )
-from eventstore.domain.lifecycle import check_startable
+from eventstore.domain.lifecycle import check_seen, check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Failed, Pending, Running
-from eventstore.errors import IllegalTransition
+from eventstore.domain.times import microseconds_of
+from eventstore.domain.tool import Tool
+from eventstore.errors import IllegalTransition, UnparsedArguments
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -48,9 +54,14 @@ if TYPE_CHECKING:
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.times import Moment
-    from eventstore.domain.tool import Tool
 
 T_co = TypeVar("T_co", covariant=True)
+
+Seen: TypeAlias = Tool | Revision | str
+"""What a decision was made on: the call that was shown, its `revision`, or the text of that."""
+
+Expiry: TypeAlias = "Moment | timedelta"
+"""When an approval ends: a time, or how long after the approval by the clock of the store."""
 
 
 class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
@@ -74,6 +85,41 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
         return (replace(first, hooks=hooks), *others)
 
     return replace(command, decide=decide)
+
+
+def on_seen(command: Command[T_co], call_id: str, seen: Seen | None) -> Command[T_co]:
+    """Return the command, refused with `CallChanged` where the call is not as it was `seen`.
+
+    Raises:
+        ValueError: `seen` is another call, or no revision.
+        TypeError: `seen` is something else.
+    """
+    if seen is None:
+        return command
+    revision = _revision_of(call_id, seen)
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = command.decide(state, look_up)
+        decision = cast("ToolEvent", events[-1])
+        check_seen(state.tool(call_id, look_up), decision, revision)
+        return events
+
+    return replace(command, decide=decide)
+
+
+def _revision_of(call_id: str, seen: Seen) -> Revision:
+    if isinstance(seen, Tool):
+        if seen.id != call_id:
+            raise ValueError(
+                f"seen is call {seen.id!r}, and the decision is on {call_id!r}: pass the Tool of the "
+                "call that was shown"
+            )
+        return seen.revision
+    if isinstance(seen, str):
+        return Revision.parse(seen)
+    if isinstance(cast("object", seen), Revision):
+        return seen
+    raise TypeError(f"seen is {seen!r}: pass the Tool that was shown, or its `revision`")
 
 
 def append(
@@ -166,22 +212,90 @@ def approve(
     edited_arguments: JsonObject | None = None,
     by: str | None = None,
     reason: str | None = None,
+    *,
+    seen: Seen | None = None,
+    expires: Expiry | None = None,
 ) -> Command[Tool]:
-    """Allow a call; see `Conversation.approve`."""
+    """Allow a call; see `Conversation.approve`.
+
+    An approval that has expired is taken back first, so that the call waits again. A decision on
+    what was seen before that is then refused.
+    """
     if isinstance(cast("object", edited_arguments), FunctionCall):
         raise TypeError(
             f"edited_arguments is {edited_arguments!r}: pass its arguments; an edit changes the "
             "arguments alone, so to run another tool reject the call and request() that one"
         )
 
+    lasts = _checked_expiry(expires)
+
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
         edit = None
         if edited_arguments is not None:
             edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
-        return (ToolApproved(call_id, edit, by, reason),)
+        elif tool.is_pending and tool.effective_call.raw is not None:
+            raise UnparsedArguments(call_id, tool.effective_call.raw)
+        expires_at = _expires_at(lasts, state.now)
+        approved = ToolApproved(call_id, edit, by, reason, expires_at=expires_at)
+        taken_back = _taken_back(tool, state.now)
+        if taken_back is None:
+            return (approved,)
+        return (taken_back, approved) if seen is None else (taken_back,)
 
-    return Command(conversation_id, decide, PendingAppend.tool)
+    def result(done: PendingAppend) -> Tool:
+        return _unless_taken_back(done, "approved")
+
+    return on_seen(Command(conversation_id, decide, result), call_id, seen)
+
+
+def _checked_expiry(expires: Expiry | None) -> int | timedelta | None:
+    """Return when an approval ends: a time in microseconds, or a duration.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: it is a time without a zone, or a duration that is not positive.
+    """
+    if expires is None:
+        return None
+    if not isinstance(expires, timedelta):
+        return microseconds_of("expires", expires)
+    if expires <= timedelta():
+        raise ValueError(f"expires is {expires!r}: pass a duration above zero")
+    return expires
+
+
+def _expires_at(lasts: int | timedelta | None, now: int) -> int | None:
+    if isinstance(lasts, timedelta):
+        return now + lasts // timedelta(microseconds=1)
+    if lasts is not None and lasts <= now:
+        raise ValueError(
+            f"expires is {lasts}, and the clock of the store is at {now}: pass a time to come"
+        )
+    return lasts
+
+
+def _taken_back(tool: Tool, now: int) -> ToolPaused | None:
+    """Return the event that takes back an approval which has expired, before its attempt began."""
+    if not _has_expired(tool, now) or type(tool.status) not in (Pending, Approved):
+        return None
+    by = tool.approval.by if tool.approval else None
+    return ToolPaused(tool.id, reason=f"the approval{f' by {by}' if by else ''} has expired")
+
+
+def _has_expired(tool: Tool, now: int) -> bool:
+    approval = tool.approval
+    if approval is None or approval.expires_at is None:
+        return False
+    return now >= approval.expires_at
+
+
+def _unless_taken_back(done: PendingAppend, event: str) -> Tool:
+    """Return the call after the event, unless its approval was taken back in place of that."""
+    tool = done.tool()
+    if done.events and type(done.events[-1]) is ToolPaused:
+        raise ApprovalExpired(event, tool)
+    return tool
 
 
 def reject(
@@ -191,13 +305,15 @@ def reject(
     source: str = "human",
     by: str | None = None,
     details: JsonObject | None = None,
+    *,
+    seen: Seen | None = None,
 ) -> Command[Tool]:
     """Refuse a call; see `Conversation.reject`."""
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         return (ToolRejected(state.tool(call_id, look_up).id, reason, source, by, details),)
 
-    return Command(conversation_id, decide, PendingAppend.tool)
+    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
 
 
 def start(
@@ -211,8 +327,9 @@ def start(
     """Record that an attempt begins; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
-    not started. Neither is one that was edited or started since it was `checked`. With `effect`, a
-    call that asks for the same as one in doubt is rejected.
+    not started. Neither is one that was edited, started or paused since it was `checked`. An
+    approval ends by the clock of the store, not by `now`. With `effect`, a call that asks for the
+    same as one in doubt is rejected.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
@@ -222,10 +339,14 @@ def start(
         check_startable(tool)
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
-        if checked is not None and (checked.edit, checked.attempts) != (tool.edit, tool.attempts):
-            raise IllegalTransition(
-                tool.status.name, "running", call_id, "it has changed meanwhile: look at it again"
-            )
+        if checked is not None and not _is_unchanged(checked, tool):
+            raise CallChanged("running", checked.revision, tool)
+        if attempt is None and checked is None:
+            _check_not_used_up(tool)
+        if (taken_back := _taken_back(tool, state.now)) is not None:
+            return (taken_back,)
+        if _has_expired(tool, state.now):
+            raise ApprovalExpired("running", tool)
         if effect is not None and isinstance(tool.status, Pending | Approved):
             first = state.in_the_way(tool, effect)
             if first is not None:
@@ -233,7 +354,28 @@ def start(
         number = tool.attempts + 1 if attempt is None else attempt
         return (ToolRunning(call_id, number, tool.effective_call.arguments),)
 
-    return Command(conversation_id, decide, PendingAppend.tool)
+    def result(done: PendingAppend) -> Tool:
+        return _unless_taken_back(done, "running")
+
+    return Command(conversation_id, decide, result)
+
+
+def _is_unchanged(checked: Tool, now: Tool) -> bool:
+    """Return whether a call has the same revision; that of a call without an edit is not made."""
+    if (checked.attempts, checked.pauses) != (now.attempts, now.pauses):
+        return False
+    return (checked.edit is None and now.edit is None) or checked.revision == now.revision
+
+
+def _check_not_used_up(tool: Tool) -> None:
+    if type(tool.status) is Failed and tool.decided_at is not None and tool.approval is None:
+        raise IllegalTransition(
+            "Failed",
+            "running",
+            tool.id,
+            f"its approval was for what has failed; to run it once more pass "
+            f"attempt={tool.attempts + 1}",
+        )
 
 
 def _refused(tool: Tool, first: Tool) -> ToolRejected:
@@ -304,6 +446,7 @@ def pause(
     *,
     attempt: int = 0,
     duration: int | None = None,
+    seen: Seen | None = None,
 ) -> Command[Tool]:
     """Record that an attempt pauses; with `attempt` 0, that a call which has not started waits.
 
@@ -314,7 +457,7 @@ def pause(
         tool = state.tool(call_id, look_up)
         return (ToolPaused(tool.id, attempt, until, reason, duration),)
 
-    return Command(conversation_id, decide, PendingAppend.tool)
+    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
 
 
 def complete(
@@ -327,6 +470,7 @@ def complete(
     synthetic: bool = False,
     by: str | None = None,
     reason: str | None = None,
+    seen: Seen | None = None,
 ) -> Command[Tool]:
     """Record a call's result; see `Conversation.complete`. `duration` is in microseconds.
 
@@ -342,7 +486,7 @@ def complete(
         )
         return (completed,)
 
-    return Command(conversation_id, decide, PendingAppend.tool)
+    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
 
 
 def fail(

@@ -101,7 +101,8 @@ class ConversationState:
     """The state of one conversation at `version`; `as_of` is a lane position it is current for.
 
     `turn` is the number of the last turn, and `index` the place of the next call in it. `newest` is
-    the latest time at which an event was recorded, in microseconds since 1970 UTC.
+    the latest time at which an event was recorded, `now` the time of the append that is being
+    decided, by the clock of the store; both are in microseconds since 1970 UTC.
     """
 
     __slots__ = (
@@ -114,6 +115,7 @@ class ConversationState:
         "last_response",
         "moved_on",
         "newest",
+        "now",
         "open",
         "origin",
         "response_waits",
@@ -131,6 +133,7 @@ class ConversationState:
         self.version = 0
         self.as_of = as_of
         self.newest = 0
+        self.now = 0
         self.known: set[str] = set()
         """The ids of all calls."""
         self.open: dict[str, Entry] = {}
@@ -505,6 +508,8 @@ def detached_copy(tool: Tool) -> Tool:
         tool.started_at,
         tool.ended_at,
         tool.ended_in_doubt,
+        tool.pauses,
+        tool.approval,
     )
 
 

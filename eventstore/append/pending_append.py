@@ -139,8 +139,8 @@ class PendingAppend(msgspec.Struct, eq=False):
             return ()
         if self.expected_version is not None and self.expected_version != state.version:
             raise VersionConflict(self.expected_version, state.version)
+        at = state.now = self.clock()
         events = self.events = self.decide(state, self.look_up)
-        at = self.clock()
         given = True
         times: Sequence[int | None] = ()
         if isinstance(events, IdentifiedEvents):

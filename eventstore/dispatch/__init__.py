@@ -5,6 +5,7 @@ from __future__ import annotations
 from eventstore.dispatch.async_dispatcher import AsyncDispatcher
 from eventstore.dispatch.decisions import (
     Approve,
+    Ask,
     Defer,
     Outcome,
     Reject,
@@ -19,6 +20,7 @@ from eventstore.dispatch.toolbox import Toolbox
 
 __all__ = [
     "Approve",
+    "Ask",
     "AsyncDispatcher",
     "Defer",
     "Dispatcher",

@@ -21,18 +21,19 @@ class DispatchedCall:
     """One call, as the dispatcher last saw it.
 
     `waits`: a person or another worker has to decide on it, or its time has not come. `attempt`:
-    the number of the attempt that this dispatcher starts, None before. `was_edited`: a person has
-    edited it since it was prepared. `pause`: the exception by which its tool paused.
+    the number of the attempt that this dispatcher starts, None before. `is_changed`: others have
+    edited, started or paused it since it was decided on here, so that it is to be prepared again.
+    `pause`: the exception by which its tool paused.
     `hook_answers`: what hooks said that the log does not hold yet.
     """
 
-    __slots__ = ("attempt", "definition", "hook_answers", "pause", "tool", "waits", "was_edited")
+    __slots__ = ("attempt", "definition", "hook_answers", "is_changed", "pause", "tool", "waits")
 
     def __init__(self, tool: Tool, definition: AnyFunctionTool | None) -> None:
         self.tool = tool
         self.definition = definition
         self.waits = False
-        self.was_edited = False
+        self.is_changed = False
         self.attempt: int | None = None
         self.pause: BaseException | None = None
         self.hook_answers: tuple[HookAnswer, ...] = ()

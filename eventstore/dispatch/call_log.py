@@ -6,6 +6,8 @@
    another worker has started meanwhile.
 3. What hooks and the approver said of a call is recorded in the event of the step that follows.
    A call that goes on waiting adds nothing to the log, however often they are asked.
+4. What they decide is bound to the call as they saw it. If it is another one by then, nothing is
+   decided, and the call is marked as changed.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from eventstore.append import commands
 from eventstore.dispatch.effects import Workflow, read, write
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import Event, RunEnded
 from eventstore.domain.failure import Failure
-from eventstore.domain.statuses import Running
+from eventstore.domain.statuses import Pending, Running
 from eventstore.errors import EventStoreError, IllegalTransition
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from eventstore.attempt import StartedAttempt
     from eventstore.dispatch.after_hooks import FinalResult
     from eventstore.dispatch.batch import DispatchedCall
-    from eventstore.dispatch.decisions import Reject
+    from eventstore.dispatch.decisions import Approve, Reject
     from eventstore.domain.equal_calls import SameEffect
     from eventstore.domain.events import ToolCompleted
     from eventstore.domain.tool import Tool
@@ -63,7 +66,8 @@ class CallLog:
         if (yield from self.write(call, command)) and type(call.tool.status) is Running:
             return True
         call.attempt = None
-        call.was_edited = call.has_not_started and call.tool.edit != before.edit
+        status = call.tool.status
+        call.waits = not call.is_changed and type(status) is Pending and status.needs_decision
         return False
 
     def write(self, call: DispatchedCall, command: Command[Tool]) -> Workflow[bool]:
@@ -77,21 +81,43 @@ class CallLog:
             call.hook_answers = ()
         try:
             call.tool = yield from write(command)
-        except IllegalTransition:
+        except IllegalTransition as error:
             call.hook_answers = answers
             call.tool = yield from self.current(call)
+            call.is_changed = call.has_not_started and isinstance(error, CallChanged)
             return False
         return True
 
-    def defer(self, call: DispatchedCall, until: int, reason: str | None) -> Workflow[None]:
-        """Record that the call waits until a time, in microseconds since 1970 UTC."""
-        command = commands.pause(self.conversation_id, call.tool.id, until, reason)
-        yield from self.write(call, command)
+    def approve(self, call: DispatchedCall, decision: Approve, by: str | None) -> Workflow[bool]:
+        """Record an approval of the call as it was seen."""
+        command = commands.approve(
+            self.conversation_id,
+            call.tool.id,
+            decision.edited_arguments,
+            by,
+            decision.reason,
+            seen=call.tool,
+            expires=decision.expires,
+        )
+        return (yield from self.write(call, command))
+
+    def wait(
+        self, call: DispatchedCall, until: int | None = None, reason: str | None = None
+    ) -> Workflow[None]:
+        """Record that the call, as it was seen, waits until a time or until a person decides.
+
+        `until` is in microseconds since 1970 UTC.
+        """
+        name, seen = self.conversation_id, call.tool
+        yield from self.write(call, commands.pause(name, seen.id, until, reason, seen=seen))
 
     def complete(
         self, call: DispatchedCall, final: FinalResult, *, synthetic: bool = False
     ) -> Workflow[None]:
-        """Record a result without an attempt; it is `synthetic` if the tool does not run."""
+        """Record a result without an attempt; it is `synthetic` if the tool does not run.
+
+        That was decided on the call as it was seen.
+        """
         command = commands.complete(
             self.conversation_id,
             call.tool.id,
@@ -99,6 +125,7 @@ class CallLog:
             synthetic=synthetic,
             by=final.by,
             reason=final.reason,
+            seen=call.tool if synthetic else None,
         )
         yield from self.write(call, command)
 
@@ -114,8 +141,10 @@ class CallLog:
         )
         return (yield from self.write(call, command))
 
-    def reject(self, call: DispatchedCall, refusal: Reject) -> Workflow[None]:
-        """Record a rejection; its default source is human."""
+    def reject(
+        self, call: DispatchedCall, refusal: Reject, seen: Tool | None = None
+    ) -> Workflow[None]:
+        """Record a rejection; its default source is human. It may be bound to the call as `seen`."""
         command = commands.reject(
             self.conversation_id,
             call.tool.id,
@@ -123,6 +152,7 @@ class CallLog:
             refusal.source or "human",
             refusal.by,
             refusal.details,
+            seen=seen,
         )
         yield from self.write(call, command)
 

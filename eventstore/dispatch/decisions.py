@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,13 +20,13 @@ from eventstore.domain.tool import Tool
 class Approve(msgspec.Struct, frozen=True):
     """The call may run, with `edited_arguments` in force if they are given.
 
-    Called `Action::Execute` in chat-rs. `Action::RequireApproval` of chat-rs is no decision: a call
-    that needs approval waits until a person decides.
+    `expires` is as in `Conversation.approve`. Called `Action::Execute` in chat-rs.
     """
 
     edited_arguments: JsonObject | None = None
     by: str | None = None
     reason: str | None = None
+    expires: Moment | timedelta | None = None
 
 
 class Reject(msgspec.Struct, frozen=True):
@@ -39,6 +40,17 @@ class Reject(msgspec.Struct, frozen=True):
     by: str | None = None
     details: JsonObject | None = None
     source: str | None = None
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A person has to decide on the call, once more if one has approved it already.
+
+    It waits, and the inbox shows the `reason`. An approver is asked at once where a hook answers
+    this. So a hook looks at `tool.approval` before it asks about a call that was approved. Called
+    `Action::RequireApproval` in chat-rs.
+    """
+
+    reason: str | None = None
 
 
 class Defer(msgspec.Struct, frozen=True):
@@ -92,7 +104,7 @@ class Replace(msgspec.Struct, frozen=True):
     by: str | None = None
 
 
-Decision: TypeAlias = Approve | Reject | Defer | Skip | Terminate
+Decision: TypeAlias = Approve | Reject | Ask | Defer | Skip | Terminate
 
 
 def decision_of(answer: object, author: str) -> Decision | None:
@@ -108,8 +120,8 @@ def decision_of(answer: object, author: str) -> Decision | None:
     if isinstance(answer, bool):
         return Approve() if answer else Reject()
     raise TypeError(
-        f"{author} decided {answer!r}: give Approve(), Reject(), Defer(), Skip(), Terminate(), "
-        "True, False, or None to leave it open"
+        f"{author} decided {answer!r}: give Approve(), Reject(), Ask(), Defer(), Skip(), "
+        "Terminate(), True, False, or None to leave it open"
     )
 
 

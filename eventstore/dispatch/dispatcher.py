@@ -52,13 +52,15 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
       everything. `denial` gives the text for a call of a hidden tool, if no gate does. Async gates
       are for `AsyncDispatcher`.
     - `hooks`: called in order before a call starts. None continues, `Approve` ends the questions,
-      `Reject`, `Defer`, `Skip` and `Terminate` keep the call from running. Called `BeforeToolCall`
-      in clark-agent, and `DispatchHook` in rig-compose, whose `Continue` is None here.
+      `Reject`, `Ask`, `Defer`, `Skip` and `Terminate` keep the call from running. Called
+      `BeforeToolCall` in clark-agent, and `DispatchHook` in rig-compose, whose `Continue` is None
+      here.
     - `after_hooks`: called in order with the `Tool` and each result, before it is recorded. None
       keeps the result, `Replace` changes it. Called `AfterToolCall` in clark-agent, and the `after`
       of a dispatch hook in rig-compose.
     - `approver`: decides on calls that need approval. Without one, or if it returns None, they stay
-      pending for a later decision.
+      pending for a later decision. What hooks and approver decide holds for the call that they
+      saw: they are asked again where it has changed by then.
     - `pauses`: the exceptions by which a framework pauses a tool, as for `Conversation.running`:
       the call waits until a person decides, and the exception is raised after the other calls.
     - `policy`: the failures that end the run, with `ToolErrorTerminal`.

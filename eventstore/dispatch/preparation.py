@@ -8,6 +8,8 @@
    Without a decision the call waits.
 4. The arguments of an approved edit are checked as those of the model were.
 5. A hook or an approver that raises decides nothing: see `host_errors`.
+6. A decision holds for the call that the hook or the approver saw. If others have edited, started or
+   paused it meanwhile, nothing is decided, and the call is prepared again as it is now.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from eventstore.append import commands
 from eventstore.dispatch.after_hooks import FinalResult
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import (
     Approve,
+    Ask,
     Decision,
     Defer,
     Reject,
@@ -143,10 +145,15 @@ class Preparation:
         match decision:
             case Approve():
                 return (yield from self._apply_approval(call, decision, author, source))
+            case Ask():
+                yield from self._log.wait(call, None, decision.reason)
+                if source == "hook":  # the approver is next
+                    return call.has_not_started and not call.is_changed
+                call.waits = True
             case Defer():
                 call.waits = True
                 until = microseconds_of("until", decision.until)
-                yield from self._log.defer(call, until, decision.reason)
+                yield from self._log.wait(call, until, decision.reason)
             case Skip():
                 by = decision.by or (author if source == "hook" else None)
                 skipped = FinalResult(decision.output, by, decision.reason)
@@ -158,23 +165,19 @@ class Preparation:
             case Reject():
                 by = decision.by or (author if source == "hook" else None)
                 source = decision.source or source
-                yield from self._log.reject(call, replace(decision, by=by, source=source))
+                refusal = replace(decision, by=by, source=source)
+                yield from self._log.reject(call, refusal, seen=call.tool)
         return False
 
     def _apply_approval(
         self, call: DispatchedCall, decision: Approve, author: str, source: str
     ) -> Workflow[bool]:
-        tool = call.tool
-        if type(tool.status) is not Pending:
+        if type(call.tool.status) is not Pending:
             return True  # a person has approved it
-        command = commands.approve(
-            self._log.conversation_id,
-            tool.id,
-            decision.edited_arguments,
-            decision.by or (author if source == "hook" else None),
-            decision.reason,
-        )
-        return (yield from self._log.write(call, command)) or call.has_not_started
+        by = decision.by or (author if source == "hook" else None)
+        if (yield from self._log.approve(call, decision, by)):
+            return True
+        return call.has_not_started and not call.is_changed
 
     def _fail_unstarted(
         self, batch: Batch, call: DispatchedCall, failure: Failure

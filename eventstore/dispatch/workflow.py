@@ -161,16 +161,20 @@ class DispatchWorkflow:
     ) -> Workflow[None]:
         """Prepare the calls in order, then run those that may start concurrently.
 
-        A call that a person edited in between is prepared again: hooks and checks see the edit.
+        A call that others have changed in between is prepared again: hooks, the approver and checks
+        see it as it is then.
         """
         while group:
+            for call in group:
+                if call.is_changed:
+                    call.is_changed, call.waits, call.hook_answers = False, False, ()
             ready = yield from self._prepared(batch, group, refusals)
             if len(ready) == 1:
                 yield from self.execution.execute(batch, ready[0])
             elif ready:
                 executions = [self.execution.execute(batch, call) for call in ready]
                 yield RunConcurrently(batch, executions)
-            group = [call for call in ready if call.was_edited]
+            group = [call for call in group if call.is_changed]
 
     def _prepared(
         self, batch: Batch, group: Sequence[DispatchedCall], refusals: Mapping[str, Refusal]
@@ -178,7 +182,6 @@ class DispatchWorkflow:
         """Return the calls of a group that may start."""
         ready: list[DispatchedCall] = []
         for call in group:
-            call.was_edited = False
             if batch.stop_reason is not None:
                 break
             if self.preparation.needs_no_decision(call, refusals) or (

@@ -71,6 +71,7 @@ class ApprovedHeader(msgspec.Struct, frozen=True, gc=False):
     edited_call: CallHeader | None = None
     by: str | None = None
     reason: str | None = None
+    expires_at: int | None = None
 
 
 class RunningHeader(msgspec.Struct, frozen=True, gc=False):
@@ -114,6 +115,7 @@ class FailedHeader(msgspec.Struct, frozen=True, gc=False):
     failure: Failure
     attempt: int = 0
     duration: int | None = None
+    delay: int | None = None
 
 
 class RejectedHeader(msgspec.Struct, frozen=True, gc=False):

@@ -45,7 +45,7 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class HookAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one hook decided on a call: approve, reject, defer, skip, terminate, or None.
+    """What one hook decided on a call: approve, reject, ask, defer, skip, terminate, or None.
 
     None means that it left the decision to others. `approver` marks the answer of the approver.
     The event that follows from the answers has them as its `hooks`, in the order of the questions.
@@ -58,7 +58,10 @@ class HookAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToolApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The call was allowed; `edited_call`, of the same tool, replaces it if it was edited."""
+    """The call was allowed; `edited_call`, of the same tool, replaces it if it was edited.
+
+    Nothing starts on the approval from `expires_at` on, in microseconds since 1970 UTC.
+    """
 
     tag: ClassVar[str] = "approved"
     schema: ClassVar[int] = 1
@@ -67,6 +70,7 @@ class ToolApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     by: str | None = None
     reason: str | None = None
     hooks: tuple[HookAnswer, ...] = ()
+    expires_at: int | None = None
 
 
 class ToolRunning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

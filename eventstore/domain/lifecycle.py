@@ -15,6 +15,10 @@
 7. An approved edit changes the arguments of a call and never its tool, so that the call in force
    is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
    because a log of an older version may hold one. Such a call is never started.
+8. An approval is used once: by the attempt that starts on it, and those announced after that one
+   failed. A pause until a person decides ends it, and a failure after which none is announced.
+9. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has other
+   arguments, was started, or has paused since.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from eventstore.domain.calls import same_json
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import (
     ToolApproved,
     ToolCompleted,
@@ -39,6 +44,7 @@ from eventstore.domain.events import (
 from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.statuses import (
     PENDING,
+    Approval,
     Approved,
     Completed,
     Failed,
@@ -47,6 +53,7 @@ from eventstore.domain.statuses import (
     Running,
     ToolStatus,
 )
+from eventstore.domain.revision import Revision
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition
 
@@ -93,6 +100,29 @@ def check_edit(before: Tool, event: ToolApproved) -> None:
     edit = event.edited_call
     if edit is not None and edit.name != before.call.name:
         raise _renamed(before, edit.name, "approved")
+
+
+def check_seen(before: Tool, event: ToolEvent, seen: Revision) -> None:
+    """Raise an error if the event was decided on another state of the call than it is in.
+
+    An approval that was recorded already is let through, though its edit has changed the call since:
+    the same decision may come twice.
+
+    Raises:
+        CallChanged: the call has other arguments, or was started or has paused since it was seen.
+    """
+    now = before.revision
+    if now == seen:
+        return
+    status = before.status
+    if (
+        type(event) is ToolApproved
+        and type(status) is Approved
+        and now.same_question(seen)
+        and same_json(status.edited_call, event.edited_call)
+    ):
+        return
+    raise CallChanged(event.tag, seen, before)
 
 
 def check_startable(tool: Tool) -> None:
@@ -165,6 +195,7 @@ def _approved(
         edit=event.edited_call or tool.edit,
         fingerprint=fingerprint or tool.fingerprint,
         decided_at=at,
+        approval=Approval(event.by, event.expires_at),
     )
 
 
@@ -217,6 +248,8 @@ def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: s
         fingerprint=fingerprint or tool.fingerprint,
         decided_at=None if waits_for_decision else tool.decided_at,
         ended_at=at if under_way else tool.ended_at,
+        pauses=tool.pauses + 1,
+        approval=None if waits_for_decision else tool.approval,
     )
 
 
@@ -252,6 +285,7 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
         ended_in_doubt=event.failure.leaves_doubt or (is_under_way and tool.ended_in_doubt),
+        approval=None if event.delay is None else tool.approval,
     )
 
 

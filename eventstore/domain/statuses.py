@@ -49,6 +49,16 @@ class Approved(
     reason: str | None = None
 
 
+class Approval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Who allowed the next attempt of a call, and until when.
+
+    `expires_at` is in microseconds since 1970 UTC, by the clock of the store; None is without end.
+    """
+
+    by: str | None = None
+    expires_at: int | None = None
+
+
 class Running(msgspec.Struct, frozen=True, gc=False, tag_field="state", tag="Running"):
     """Started, and no end is recorded: under way, or the outcome is unknown."""
 

@@ -20,8 +20,10 @@ import msgspec
 from eventstore.domain import tool_json
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.one_line import one_line
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     PENDING,
+    Approval,
     Approved,
     Completed,
     Failed,
@@ -39,10 +41,12 @@ SHOWN_CHARACTERS = 400
 class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A tool call and its status, called `Tool` and `ToolStatus` in chat-rs.
 
-    `attempts` counts the starts. `edit` is the approved edit, which stays in force. `fingerprint`
-    is that of the call in force. The times (`requested_at`, `decided_at`, `started_at`, `ended_at`)
-    are those of the first request, the decision, the last start and the last end, in microseconds
-    since 1970 UTC. `ended_in_doubt` says that an attempt which is over may have taken effect.
+    `attempts` counts the starts, `pauses` how often the call paused or was deferred. `edit` is the
+    approved edit, which stays in force. `fingerprint` is that of the call in force. The times
+    (`requested_at`, `decided_at`, `started_at`, `ended_at`) are those of the first request, the
+    decision, the last start and the last end, in microseconds since 1970 UTC. `ended_in_doubt` says
+    that an attempt which is over may have taken effect. `approval` is the one that the next attempt
+    may start on: None before a decision, and once it is used up.
     """
 
     id: str
@@ -59,6 +63,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     started_at: int | None = None
     ended_at: int | None = None
     ended_in_doubt: bool = False
+    pauses: int = 0
+    approval: Approval | None = None
 
     def _repr_html_(self) -> str:
         """Return the call as a notebook shows it: its text, with nothing of it read as markup."""
@@ -105,6 +111,14 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def effective_call(self) -> FunctionCall:
         """Call in force: the approved edit, otherwise the call that the model asked for."""
         return self.edit or self.call
+
+    @property
+    def revision(self) -> Revision:
+        """What is to be seen of the call; a decision is bound to it, see `Conversation.approve`.
+
+        `str(tool.revision)` is for a form or a command line.
+        """
+        return Revision.of(self.effective_call, self.attempts, self.pauses)
 
     @property
     def edit_names_other_tool(self) -> bool:

@@ -21,6 +21,7 @@ from msgspec import UNSET, UnsetType
 from eventstore.domain.calls import FunctionCall, FunctionResponse, same_json
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import (
+    Approval,
     Approved,
     Completed,
     Failed,
@@ -50,6 +51,8 @@ class ToolFields(TypedDict):
     started_at: int | None
     ended_at: int | None
     ended_in_doubt: bool
+    pauses: int
+    approval: Approval | None
 
 
 class _Call(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -113,6 +116,8 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     started_at: int | None = None
     ended_at: int | None = None
     ended_in_doubt: bool = False
+    pauses: int = 0
+    approval: Approval | None = None
 
 
 class _Part(msgspec.Struct, tag_field="type", tag="Tool"):
@@ -147,6 +152,8 @@ def encode(**fields: Unpack[ToolFields]) -> bytes:
             started_at=fields["started_at"],
             ended_at=fields["ended_at"],
             ended_in_doubt=fields["ended_in_doubt"],
+            pauses=fields["pauses"],
+            approval=fields["approval"],
         )
     )
 
@@ -178,6 +185,8 @@ def decode(data: str | bytes) -> ToolFields:
         started_at=read.started_at,
         ended_at=read.ended_at,
         ended_in_doubt=read.ended_in_doubt,
+        pauses=read.pauses,
+        approval=read.approval,
     )
 
 

@@ -13,8 +13,11 @@ from eventstore import providers
 
 EVENTSTORE = [
     "AgentError",
+    "Approval",
+    "ApprovalExpired",
     "Approve",
     "Approved",
+    "Ask",
     "AsyncAttempt",
     "AsyncConversation",
     "AsyncDispatcher",
@@ -26,6 +29,7 @@ EVENTSTORE = [
     "AsyncUsageBudget",
     "Attempt",
     "AuthErrorKind",
+    "CallChanged",
     "Cancelled",
     "Completed",
     "ConfigError",
@@ -95,6 +99,7 @@ EVENTSTORE = [
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
+    "Revision",
     "RunEnded",
     "RunStarted",
     "RunUsage",

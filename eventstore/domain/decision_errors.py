@@ -1,0 +1,47 @@
+"""The errors of a decision, or of a start, that came too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eventstore.errors import IllegalTransition
+
+if TYPE_CHECKING:
+    from eventstore.domain.revision import Revision
+    from eventstore.domain.tool import Tool
+
+
+class CallChanged(IllegalTransition):
+    """A decision was made on a call that is no longer as it was seen; nothing was decided.
+
+    `seen` is the revision that the decision was made on; `now` is the call as the log has it. Show
+    `now` to whoever decides.
+    """
+
+    def __init__(self, event: str, seen: Revision, now: Tool) -> None:
+        change = seen.difference(now.revision)
+        super().__init__(
+            now.status.name,
+            event,
+            now.id,
+            f"since it was seen, {change}; look at it again, and decide on what it is now",
+        )
+        self.seen = seen
+        self.now = now
+
+
+class ApprovalExpired(IllegalTransition):
+    """The approval of a call ended before it was used; nothing was started or decided.
+
+    `now` is the call as the log has it: it waits for a decision again. One whose approved attempt
+    has failed stays failed.
+    """
+
+    def __init__(self, event: str, now: Tool) -> None:
+        remedy = (
+            "approve() or reject() it as it is now"
+            if now.is_pending
+            else "request() it once more, and ask again"
+        )
+        super().__init__(now.status.name, event, now.id, f"its approval has expired: {remedy}")
+        self.now = now
