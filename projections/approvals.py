@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -31,7 +33,9 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
     `arguments` are those in force: a JSON object, otherwise None, with the text in `raw`.
     `fingerprint` finds the same call again, in any conversation. `requested_at` is in microseconds
-    since 1970 UTC.
+    since 1970 UTC. `revision` is what is shown, as text: pass it back as `seen` of
+    `Conversation.approve`. `equal_calls` are the ids of the other calls of the conversation that
+    wait with the same tool and arguments: the model may have asked twice.
 
     A call that paused has had `attempts`. `until` is the time at which a deferred call may start
     without a decision, in microseconds since 1970 UTC; `reason` says why a call paused or was
@@ -49,6 +53,8 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
     until: int | None = None
     reason: str | None = None
     in_doubt: bool = False
+    revision: str = ""
+    equal_calls: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, conversation_id: str, tool: Tool) -> PendingApproval:
@@ -67,6 +73,7 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
             until=waits.until,
             reason=waits.reason,
             in_doubt=tool.in_doubt,
+            revision=str(tool.revision),
         )
 
     def __str__(self) -> str:
@@ -128,16 +135,30 @@ class PendingApprovals(Projection):
     @property
     def approvals(self) -> list[PendingApproval]:
         """The calls that wait now, the longest wait first."""
-        found = [
+        return inbox(
             PendingApproval.of(name, tool)
             for (name, _), tool in self._unsettled.items()
             if tool.is_pending
-        ]
-        return sorted(found, key=order)
+        )
 
 
-def order(approval: PendingApproval) -> tuple[int, str, str]:
-    """Return the sort key by which the longest wait comes first."""
+def inbox(approvals: Iterable[PendingApproval]) -> list[PendingApproval]:
+    """Return the approvals, the longest wait first, each with its `equal_calls`."""
+    found = sorted(approvals, key=_order)
+    equal: defaultdict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for approval in found:
+        equal[approval.conversation_id, approval.fingerprint].append(approval.call_id)
+    return [_marked(a, equal[a.conversation_id, a.fingerprint]) for a in found]
+
+
+def _marked(approval: PendingApproval, equal: list[str]) -> PendingApproval:
+    if len(equal) == 1:
+        return approval
+    others = tuple(call_id for call_id in equal if call_id != approval.call_id)
+    return msgspec.structs.replace(approval, equal_calls=others)
+
+
+def _order(approval: PendingApproval) -> tuple[int, str, str]:
     return (approval.requested_at or 0, approval.conversation_id, approval.call_id)
 
 

@@ -234,7 +234,8 @@ def _describe_pending(event: ToolPending) -> str:
 
 def _describe_approved(event: ToolApproved) -> str:
     edit = f" as {arguments_text(event.edited_call, _ALL_CHARACTERS)}" if event.edited_call else ""
-    return f"{event.call_id}{edit}{_actor(event.by)}{_reason(event.reason)}"
+    until = "" if event.expires_at is None else f" until {utc_text(event.expires_at)} UTC"
+    return f"{event.call_id}{edit}{_actor(event.by)}{until}{_reason(event.reason)}"
 
 
 def _describe_running(event: ToolRunning) -> str:

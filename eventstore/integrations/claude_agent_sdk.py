@@ -356,13 +356,13 @@ class _Run:
         if attempt is None:  # a subagent's
             return await ask(name, given, context)
         call_id = attempt.tool.id
-        await attempt.pause(reason=context.decision_reason or "can_use_tool")
+        asked = await attempt.pause(reason=context.decision_reason or "can_use_tool")
         answer = await ask(name, given, context)
         if isinstance(answer, sdk.PermissionResultDeny):
-            await self._chat.reject(call_id, answer.message, by="can_use_tool")
+            await self._chat.reject(call_id, answer.message, by="can_use_tool", seen=asked)
             return answer
         edited = None if answer.updated_input == given else answer.updated_input
-        await self._chat.approve(call_id, edited, by="can_use_tool")
+        await self._chat.approve(call_id, edited, by="can_use_tool", seen=asked)
         self._attempts[call_id] = await self._chat.begin(call_id)
         return answer
 

@@ -331,8 +331,8 @@ class Ledger(BasePlugin):
             now = await self._calls.now(call)
             return None if isinstance(now.status, Pending) else now
         if confirmation.confirmed:
-            return await self.chat.approve(call.id, reason="by the host")
-        return await self.chat.reject(call.id, "by the host")
+            return await self.chat.approve(call.id, reason="by the host", seen=call)
+        return await self.chat.reject(call.id, "by the host", seen=call)
 
     async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
         """Record an answer that no tool gave in a run: its call is refused, or ran for long."""

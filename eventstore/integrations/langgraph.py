@@ -341,9 +341,10 @@ class Ledger:
         if tool.attempts and tool.status.needs_decision:  # the tool itself interrupts
             if step.waits(tool):
                 step.ask_again(tool)
-            return self._chat.approve(tool.id, reason="the graph went on")
+            return self._chat.approve(tool.id, reason="the graph went on", seen=tool)
         if _is_edited(tool, request):
-            return self._chat.approve(tool.id, call["args"], reason="edited by the host")
+            edited = call["args"]
+            return self._chat.approve(tool.id, edited, reason="edited by the host", seen=tool)
         return tool
 
     async def _found(self, request: ToolCallRequest, step: StepAnswers) -> Tool:
@@ -374,12 +375,12 @@ class Ledger:
         (answer,) = given
         decision: dict[str, Any] = answer if isinstance(answer, dict) else {"type": answer}
         if decision["type"] in (True, "approve"):
-            return self._chat.approve(tool.id, reason="by the host")
+            return self._chat.approve(tool.id, reason="by the host", seen=tool)
         if decision["type"] == "edit":
             edited = decision["edited_action"]["args"]
-            return self._chat.approve(tool.id, edited, reason="by the host")
+            return self._chat.approve(tool.id, edited, reason="by the host", seen=tool)
         if decision["type"] in (False, "reject"):
-            return self._chat.reject(tool.id, decision.get("message"))
+            return self._chat.reject(tool.id, decision.get("message"), seen=tool)
         raise ValueError(f"{answer!r} decides nothing: resume with True, False or a decision")
 
     def _is_open(self, tool: Tool, request: ToolCallRequest) -> bool:

@@ -237,7 +237,7 @@ class Ledger(SessionABC):
         tool = await self._calls.find(args.call_id)
         if tool is not None and isinstance(tool.status, Pending | Approved):
             if args.kind == "approval_rejected":
-                await self.chat.reject(tool.id, args.default_message)
+                await self.chat.reject(tool.id, args.default_message, seen=tool)
             else:
                 failure = Failure(ErrorKind.VALIDATION, args.default_message)
                 await self.chat.fail(tool.id, failure)
@@ -272,8 +272,9 @@ class Ledger(SessionABC):
                 raise LookupError(f"the log has no call {context.tool_call_id!r}")
             if not may_run(found):
                 return shown_text(await self._calls.answer(found))
-            if needs_decision and isinstance(found.status, Pending):
-                found = await self.chat.approve(found.id, reason="by the host")
+            waits = needs_decision and isinstance(found.status, Pending)
+            if waits and found.effective_call.is_object:  # the tool itself refuses anything else
+                found = await self.chat.approve(found.id, reason="by the host", seen=found)
             async with self._calls.running(found) as attempt:
                 if attempt is None:
                     return await invoke(context, arguments)

@@ -173,7 +173,8 @@ class Ledger(AbstractCapability[Any]):
         """Run a call between its start and its end; one that ran before gives its answer."""
         tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
         if ctx.tool_call_approved and type(tool.status) is Pending:
-            tool = await self.chat.approve(tool.id, _edit(tool, args), reason="by the host")
+            edit = _edit(tool, args)
+            tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=tool)
         if (tool.attempts or tool.edit) and not ctx.tool_call_approved and _awaits_approval(tool):
             raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
         if not may_run(tool):

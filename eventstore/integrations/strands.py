@@ -211,14 +211,15 @@ class Ledger(Plugin):
             return tool
         if status.needs_decision and tool.id in self._interrupted:  # strands has the response
             self._interrupted.discard(tool.id)
-            return await self.chat.approve(tool.id, reason="the agent went on")
+            return await self.chat.approve(tool.id, reason="the agent went on", seen=tool)
         if not status.needs_decision and tool.call.name not in self._needs_approval:
             return tool
         question = {"tool": tool.call.name, "arguments": tool.effective_call.arguments}
         answer = context.interrupt("toolledger-approval", reason=question).response
         if answer is True or answer == "approve":
-            return await self.chat.approve(tool.id, reason="by the host")
-        return await self.chat.reject(tool.id, None if answer is False else str(answer))
+            return await self.chat.approve(tool.id, reason="by the host", seen=tool)
+        reason = None if answer is False else str(answer)
+        return await self.chat.reject(tool.id, reason, seen=tool)
 
     async def _answered(self, tool: Tool, context: ExecuteToolContext) -> Any:
         """Return the recorded answer of a call as a result of strands."""

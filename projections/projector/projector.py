@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from eventstore import Cursor, EventStore, Lag, StorageError, Tool
-from projections.approvals import PendingApproval, order
+from projections.approvals import PendingApproval, inbox
 from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import ProjectionDatabase
 from projections.projector.generations import Definition, Generation, find_generation
@@ -286,10 +286,9 @@ class Projector:
         """Return the calls that wait for a person, the longest first; see `pending_approvals`."""
         worker = self._worker_of("tools")
         where: Row = {"status": "Pending", "imported": 0}
-        found = [
+        return inbox(
             PendingApproval.of(name, tool) for name, tool in self._read_tools(worker, None, where)
-        ]
-        return sorted(found, key=order)
+        )
 
     def _read_tools(
         self, worker: AnyWorker, conversation_id: str | None, where: Row

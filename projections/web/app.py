@@ -29,7 +29,7 @@ from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
 from projections.formatting import plural, utc_text, visible_text
 from projections.report.page import html_report
-from projections.web.decisions import Decision, decide, shown_arguments
+from projections.web.decisions import Decision, decide
 from projections.web.guard import Guard
 from projections.web.store_view import HOUR, StoreView
 
@@ -87,7 +87,6 @@ class _Waiting(msgspec.Struct, frozen=True):
 
     approval: PendingApproval
     arguments: str
-    shown: str
 
 
 class _Pages:
@@ -188,7 +187,7 @@ def _waiting(approval: PendingApproval) -> _Waiting:
     arguments = approval.raw
     if arguments is None:
         arguments = msgspec.json.format(msgspec.json.encode(approval.arguments)).decode()
-    return _Waiting(approval, visible_text(arguments), shown_arguments(approval))
+    return _Waiting(approval, visible_text(arguments))
 
 
 def _asset(request: Request) -> Response:

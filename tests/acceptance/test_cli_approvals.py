@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -71,10 +71,10 @@ def store(run: Command) -> Iterator[EventStore]:
 
 
 def test_the_inbox_lists_what_waits_everywhere(run: Command, store: EventStore) -> None:
-    """Each call has its arguments, its fingerprint and its time, as a table and as JSON."""
+    """Each call has its arguments, its revision and its time, as a table and as JSON."""
     out, _ = run("approvals")
     lines = out.splitlines()
-    assert lines[0].split() == ["asked", "conversation", "call", "tool", "arguments"]
+    assert lines[0].split() == ["asked", "conversation", "call", "tool", "revision", "arguments"]
     assert [line.split()[2:5] for line in lines[1:4]] == [
         ["chat", "a", "pay"],
         ["chat", "c", "pay"],
@@ -97,7 +97,8 @@ def test_a_call_takes_one_line_whatever_the_model_calls_it(run: Command) -> None
     lines = run("approvals")[0].splitlines()
     assert len(lines) == 3
     names = ['"chat\\nx"', '"a\\t\\r\\n\\x1b[2J"', '"f\\n2026-01-01', 'rm"', "{}"]
-    assert lines[1].split()[2:] == names
+    shown = lines[1].split()[2:]
+    assert [*shown[:4], *shown[5:]] == names  # the revision is between
     out, _ = run("approve", "chat\nx", "a\t\r\n\x1b[2J")
     assert out == f'approved: {names[2]} rm"({{}}), call {names[1]} of {names[0]}\n'
 
@@ -251,13 +252,18 @@ def test_an_approval_may_edit_the_arguments(run: Command, store: EventStore) -> 
 
 @pytest.mark.parametrize(
     ("call", "shown"),
-    [("a", '{"to": "ann\\u001b[31m",  "amount": 10}'), ("c", "{oops")],
+    [("a", '{"to": "ann\\u001b[31m",  "amount": 10}'), ("c", "{oops"), ("a", "revision")],
 )
 @pytest.mark.parametrize("command", ["approve", "reject"])
 def test_a_decision_holds_only_for_the_arguments_shown(
     run: Command, store: EventStore, call: str, shown: str, command: str
 ) -> None:
-    """The arguments may differ in key order and spacing, or be the same raw text."""
+    """The arguments may differ in key order and spacing, or be the same raw text.
+
+    The revision is the one in the table.
+    """
+    if shown == "revision":
+        shown = run("approvals")[0].splitlines()[1].split()[5]
     more = ["--edit", "{}"] if (command, call) == ("approve", "c") else []
     run(command, "chat", call, "--shown", shown, *more)
     assert not store.conversation("chat").tools[call].is_pending
@@ -271,6 +277,7 @@ def test_a_decision_holds_only_for_the_arguments_shown(
         ("a", "{}"),
         ("c", "{}"),
         ("c", "{oops "),
+        ("c", "1.1.00000000"),
     ],
 )
 @pytest.mark.parametrize("command", ["approve", "reject"])
@@ -279,7 +286,7 @@ def test_a_call_that_was_not_shown_is_not_decided_on(
 ) -> None:
     """Any other arguments are refused, and the error shows the right ones."""
     reported = run.refused(command, "chat", call, "--shown", shown)
-    assert "has other arguments than those shown, nothing was decided" in reported
+    assert "is not as it was shown, nothing was decided; it is Pending now" in reported
     assert ("{oops" if call == "c" else '"amount":10,') in reported
     assert store.conversation("chat").tools[call].is_pending
 
@@ -312,16 +319,63 @@ def test_a_second_decision_names_the_author_of_the_first(
     run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds if both persons have seen the call wait."""
+    beside(monkeypatch, lambda: store.conversation("chat").approve("a", by="bob"))
+    assert run("approve", "chat", "a", "--by", "ann")[0].startswith("approved already, by bob: ")
+
+
+def beside(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let another process act between the command's look at a call and its append."""
     waiting = approving._waiting
 
     def slow(*given: Any) -> Any:
         found = waiting(*given)
-        if store.conversation("chat").tools["a"].is_pending:
-            store.conversation("chat").approve("a", by="bob")
+        act()
         return found
 
     monkeypatch.setattr(approving, "_waiting", slow)
-    assert run("approve", "chat", "a", "--by", "ann")[0].startswith("approved already, by bob: ")
+
+
+@pytest.mark.parametrize("command", ["approve", "reject"])
+def test_a_call_that_changes_beside_the_command_is_not_decided_on(
+    run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Another desk edits and starts it, and its tool asks again: the shown arguments are gone."""
+    chat = store.conversation("chat")
+
+    def another_desk() -> None:
+        chat.approve("a", {"amount": 9000}, by="bob")
+        chat.begin("a").pause(reason="more than 1,000")
+
+    beside(monkeypatch, another_desk)
+    shown = '{"amount": 10, "to": "ann\\u001b[31m"}'
+    reported = run.refused(command, "chat", "a", "--shown", shown)
+    assert 'it is Pending now, of revision 1.1.' in reported
+    assert '{"amount":9000}' in reported
+    assert chat.tools["a"].is_pending
+
+
+def test_an_approval_may_expire(run: Command, store: EventStore) -> None:
+    """It does so some seconds after the command, by the clock of the store."""
+    run("approve", "chat", "a", "--by", "ann", "--expires", "0.001")
+    given = store.conversation("chat").tools["a"]
+    assert given.approval is not None
+    assert given.approval.expires_at == (given.decided_at or 0) + 1000
+    assert run.refused("approve", "chat", "a", "--expires", "0", status=2)
+
+
+def test_the_inbox_marks_equal_calls(run: Command) -> None:
+    """The model asked twice for the same in one conversation."""
+    with EventStore.open(run.url) as store:
+        for name, call in (("chat", "a"), ("chat", "b"), ("other", "a")):
+            store.conversation(name).request("pay", {"amount": 10}, call)
+    lines = run("approvals")[0].splitlines()
+    assert [line.split()[6:] for line in lines[1:4]] == [
+        ['{"amount":10}', "b"],
+        ['{"amount":10}', "a"],
+        ['{"amount":10}'],
+    ]
+    found = json.loads(run("approvals", "--json")[0])
+    assert [one["equal_calls"] for one in found] == [["b"], ["a"], []]
 
 
 def test_the_first_decision_stands(run: Command, store: EventStore) -> None:
@@ -350,7 +404,7 @@ def test_a_paused_call_is_listed_with_its_reason(run: Command) -> None:
     lines = out.splitlines()
     assert lines[0].split()[-1] == "waits"
     assert "\x1b" not in out
-    assert re.search(r'pay +\{"amount":5\} +above the', lines[1])
+    assert re.search(r'pay +1\.1\.[0-9a-f]{8} +\{"amount":5\} +above the', lines[1])
     assert lines[2].endswith("until 2026-01-02 12:00:00.000")
     found = json.loads(run("approvals", "--json")[0])
     assert [(a["attempts"], a["until"]) for a in found] == [
@@ -358,7 +412,7 @@ def test_a_paused_call_is_listed_with_its_reason(run: Command) -> None:
         (0, 1_767_355_200_000_000),
         (0, None),
     ]
-    assert "was decided; they are" in run.refused(
+    assert "was decided; it is Pending" in run.refused(
         "approve", "chat", "a", "--shown", '{"amount":10}'
     )
     run("approve", "chat", "a", "--shown", '{"amount":5}', "--by", "ada")

@@ -1,17 +1,30 @@
 """`approvals`, `approve` and `reject`: a person decides about calls that wait.
 
-A decision is about one call with the arguments that were shown. With `--shown` the user repeats
-those arguments, and a call that has other arguments is left as it is.
+A decision is about one call as it was shown. With `--shown` the user repeats its revision or its
+arguments, and a call that is another one by then is left as it is. Without it the decision is about
+the call as the command finds it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Annotated
 
 import msgspec
 import typer
 
-from eventstore import Approved, Conversation, EventStore, FunctionCall, Tool
+from eventstore import (
+    Approved,
+    CallChanged,
+    Conversation,
+    EventStore,
+    FunctionCall,
+    Tool,
+    UnparsedArguments,
+)
 from eventstore.domain.json_types import JsonObject
 from projections.approvals import PendingApproval, pending_approvals
 from projections.cli.commands.show import tool_fields
@@ -34,8 +47,18 @@ Shown = Annotated[
     str | None,
     typer.Option(
         "--shown",
-        metavar="JSON",
-        help="The arguments that you were shown; nothing is decided if the call has others.",
+        metavar="REVISION|JSON",
+        help="The revision or the arguments that you were shown; nothing is decided if the call has "
+        "others.",
+    ),
+]
+Expires = Annotated[
+    float | None,
+    typer.Option(
+        "--expires",
+        metavar="SECONDS",
+        min=0.001,
+        help="How long the call may start on this approval; after that it waits again.",
     ),
 ]
 Edit = Annotated[
@@ -51,6 +74,11 @@ Reason = Annotated[
 
 SHOWN_CHARACTERS = 300
 """Characters of a call's arguments that a terminal shows."""
+
+REVISION_DIGITS = 8
+"""Digits of a revision's digest that the list shows, and the least that `--shown` takes."""
+
+_REVISION = re.compile(rf"[0-9]+\.[0-9]+\.[0-9a-f]{{{REVISION_DIGITS},}}")
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -73,18 +101,23 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
             quoted_name(a.conversation_id),
             quoted_name(a.call_id),
             quoted_name(a.name),
+            _short(a.revision),
             text,
         ]
         for a, text in zip(found, arguments, strict=True)
     ]
-    heads = ["asked", "conversation", "call", "tool", "arguments"]
+    heads = ["asked", "conversation", "call", "tool", "revision", "arguments"]
+    if any(a.equal_calls for a in found):
+        heads.append("equal to")
+        for row, approval in zip(rows, found, strict=True):
+            row.append(", ".join(map(quoted_name, approval.equal_calls)))
     if any(a.until is not None or a.reason for a in found):
         heads.append("waits")
         for row, approval in zip(rows, found, strict=True):
             row.append(_waits(approval))
     show_table(heads, rows)
     waits = "waits" if len(found) == 1 else "wait"
-    command = same_store("toolledger approve CONVERSATION CALL", url)
+    command = same_store("toolledger approve CONVERSATION CALL --shown REVISION", url)
     say(f"{plural(len(found), 'call')} {waits} ({command})")
     if any(len(text) == shown_width(SHOWN_CHARACTERS) for text in arguments):
         say("of long arguments only the beginning and the end are shown: --json has all")
@@ -97,20 +130,19 @@ def approve(
     edit: Edit = None,
     by: By = None,
     reason: Reason = None,
+    expires: Expires = None,
     url: Url = URL,
     *,
     as_json: Json = False,
 ) -> None:
     """Allow a call that waits, as it is or with other arguments."""
     edited = None if edit is None else _object(edit, "--edit")
-    with open_store(url) as store:
-        chat, tool = _waiting(store, conversation_id, call_id, shown)
-        if edited is None and not _shown_call(tool).is_object:
-            raise ValueError(
-                f"the arguments of call {call_id!r} are not a JSON object, so it cannot run: "
-                "pass --edit with those it should have, or reject it"
-            )
-        done = chat.approve(call_id, edited, by, reason)
+    lasts = None if expires is None else timedelta(seconds=expires)
+    with open_store(url) as store, _refused_in_words():
+        chat, tool = _waiting(store, conversation_id, call_id)
+        # An approval with an edit may come twice: it was decided on the call before the edit.
+        _check_shown(tool, tool.effective_call if tool.is_pending else tool.call, shown)
+        done = chat.approve(call_id, edited, by, reason, seen=tool, expires=lasts)
     _report(_approval(tool, done, by, reason), chat, done, as_json=as_json)
 
 
@@ -138,19 +170,43 @@ def reject(
     as_json: Json = False,
 ) -> None:
     """Refuse a call that waits for a decision. It will never run."""
-    with open_store(url) as store:
-        chat, _ = _waiting(store, conversation_id, call_id, shown)
-        done = chat.reject(call_id, reason, "human", by)
+    with open_store(url) as store, _refused_in_words():
+        chat, tool = _waiting(store, conversation_id, call_id)
+        _check_shown(tool, tool.effective_call, shown)
+        done = chat.reject(call_id, reason, "human", by, seen=tool)
     _report("rejected", chat, done, as_json=as_json)
 
 
+@contextmanager
+def _refused_in_words() -> Generator[None, None, None]:
+    """Say what the call is now, or which option helps, where the log refuses a decision."""
+    try:
+        yield
+    except CallChanged as changed:
+        raise _not_as_shown(changed.now) from changed
+    except UnparsedArguments as error:
+        raise ValueError(
+            f"the arguments of call {error.call_id!r} are not a JSON object, so it cannot run: "
+            "pass --edit with those it should have, or reject it"
+        ) from error
+
+
+def _not_as_shown(tool: Tool) -> ValueError:
+    call = tool.effective_call
+    return ValueError(
+        f"call {tool.id!r} is not as it was shown, nothing was decided; it is {tool.status.name} "
+        f"now, of revision {_short(str(tool.revision))}, with the arguments "
+        f"{arguments_text(call, SHOWN_CHARACTERS)}"
+    )
+
+
 def _waiting(
-    store: EventStore, conversation_id: str, call_id: str, shown: str | None
+    store: EventStore, conversation_id: str, call_id: str
 ) -> tuple[Conversation, Tool]:
     """Return the conversation and the call to decide on.
 
     Raises:
-        ValueError: there is no such call, or its arguments are not those that were shown.
+        ValueError: there is no such call.
     """
     is_empty = next(store.conversation(conversation_id).events(), None) is None
     if is_empty and next(store.conversation(call_id).events(), None) is not None:
@@ -162,18 +218,25 @@ def _waiting(
             f"conversation {conversation_id!r} has no call {call_id!r}: "
             "`toolledger approvals` lists those that wait"
         )
-    call = _shown_call(tool)
-    if shown is not None and not is_shown(call, shown):
-        raise ValueError(
-            f"call {call_id!r} has other arguments than those shown, nothing was decided; they "
-            f"are: {arguments_text(call, SHOWN_CHARACTERS)}"
-        )
     return chat, tool
 
 
-def _shown_call(tool: Tool) -> FunctionCall:
-    """Return the call as it was shown: with its edit if it was edited before it paused."""
-    return tool.effective_call if tool.is_pending else tool.call
+def _check_shown(tool: Tool, call: FunctionCall, shown: str | None) -> None:
+    """Raise an error unless `shown` is the revision of the call, or the arguments of `call`."""
+    if shown is None:
+        return
+    if _REVISION.fullmatch(shown):
+        is_same = str(tool.revision).startswith(shown)
+    else:
+        is_same = is_shown(call, shown)
+    if not is_same:
+        raise _not_as_shown(tool)
+
+
+def _short(revision: str) -> str:
+    """Return a revision with the beginning of its digest."""
+    counts, _, digest = revision.rpartition(".")
+    return f"{counts}.{digest[:REVISION_DIGITS]}"
 
 
 def is_shown(call: FunctionCall, shown: str) -> bool:
