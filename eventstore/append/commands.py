@@ -111,8 +111,8 @@ def _revision_of(call_id: str, seen: Seen) -> Revision:
     if isinstance(seen, Tool):
         if seen.id != call_id:
             raise ValueError(
-                f"seen is call {seen.id!r}, and the decision is on {call_id!r}: pass the Tool of the "
-                "call that was shown"
+                f"seen is call {seen.id!r}, and the decision is on {call_id!r}: pass the Tool of "
+                "the call that was shown"
             )
         return seen.revision
     if isinstance(seen, str):
@@ -446,7 +446,6 @@ def pause(
     *,
     attempt: int = 0,
     duration: int | None = None,
-    seen: Seen | None = None,
 ) -> Command[Tool]:
     """Record that an attempt pauses; with `attempt` 0, that a call which has not started waits.
 
@@ -457,7 +456,7 @@ def pause(
         tool = state.tool(call_id, look_up)
         return (ToolPaused(tool.id, attempt, until, reason, duration),)
 
-    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
+    return Command(conversation_id, decide, PendingAppend.tool)
 
 
 def complete(
@@ -470,7 +469,6 @@ def complete(
     synthetic: bool = False,
     by: str | None = None,
     reason: str | None = None,
-    seen: Seen | None = None,
 ) -> Command[Tool]:
     """Record a call's result; see `Conversation.complete`. `duration` is in microseconds.
 
@@ -486,7 +484,7 @@ def complete(
         )
         return (completed,)
 
-    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
+    return Command(conversation_id, decide, PendingAppend.tool)
 
 
 def fail(

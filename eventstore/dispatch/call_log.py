@@ -108,8 +108,9 @@ class CallLog:
 
         `until` is in microseconds since 1970 UTC.
         """
-        name, seen = self.conversation_id, call.tool
-        yield from self.write(call, commands.pause(name, seen.id, until, reason, seen=seen))
+        seen = call.tool
+        command = commands.pause(self.conversation_id, seen.id, until, reason)
+        yield from self.write(call, commands.on_seen(command, seen.id, seen))
 
     def complete(
         self, call: DispatchedCall, final: FinalResult, *, synthetic: bool = False
@@ -125,8 +126,9 @@ class CallLog:
             synthetic=synthetic,
             by=final.by,
             reason=final.reason,
-            seen=call.tool if synthetic else None,
         )
+        if synthetic:
+            command = commands.on_seen(command, call.tool.id, call.tool)
         yield from self.write(call, command)
 
     def complete_equally(self, call: DispatchedCall, first: ToolCompleted) -> Workflow[bool]:
@@ -144,7 +146,7 @@ class CallLog:
     def reject(
         self, call: DispatchedCall, refusal: Reject, seen: Tool | None = None
     ) -> Workflow[None]:
-        """Record a rejection; its default source is human. It may be bound to the call as `seen`."""
+        """Record a rejection, which may be bound to the call as `seen`; its source is human."""
         command = commands.reject(
             self.conversation_id,
             call.tool.id,

@@ -8,8 +8,8 @@
    Without a decision the call waits.
 4. The arguments of an approved edit are checked as those of the model were.
 5. A hook or an approver that raises decides nothing: see `host_errors`.
-6. A decision holds for the call that the hook or the approver saw. If others have edited, started or
-   paused it meanwhile, nothing is decided, and the call is prepared again as it is now.
+6. A decision holds for the call that the hook or the approver saw. If others have edited, started
+   or paused it meanwhile, nothing is decided, and the call is prepared again as it is now.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@
    because a log of an older version may hold one. Such a call is never started.
 8. An approval is used once: by the attempt that starts on it, and those announced after that one
    failed. A pause until a person decides ends it, and a failure after which none is announced.
-9. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has other
-   arguments, was started, or has paused since.
+9. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has
+   other arguments, was started, or has paused since.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from eventstore.domain.events import (
     require_tool_event_tags,
 )
 from eventstore.domain.finish_reasons import is_of_cut_off_response
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     PENDING,
     Approval,
@@ -53,7 +54,6 @@ from eventstore.domain.statuses import (
     Running,
     ToolStatus,
 )
-from eventstore.domain.revision import Revision
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition
 
@@ -105,8 +105,8 @@ def check_edit(before: Tool, event: ToolApproved) -> None:
 def check_seen(before: Tool, event: ToolEvent, seen: Revision) -> None:
     """Raise an error if the event was decided on another state of the call than it is in.
 
-    An approval that was recorded already is let through, though its edit has changed the call since:
-    the same decision may come twice.
+    An approval that was recorded already is let through, though its edit has changed the call
+    since: the same decision may come twice.
 
     Raises:
         CallChanged: the call has other arguments, or was started or has paused since it was seen.

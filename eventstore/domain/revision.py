@@ -2,8 +2,8 @@
 
 1. It names the starts and the pauses of the call, and the digest of the call in force: its id, its
    tool and its arguments. Who decides has been shown these.
-2. It changes when the call is edited, started, paused or deferred, and not when it is decided on. So
-   the same decision may come twice, and one on an earlier question never answers a later one.
+2. It changes when the call is edited, started, paused or deferred, and not when it is decided on.
+   So the same decision may come twice, and one on an earlier question never answers a later one.
 3. The digest is SHA-256, because a decision is bound to it; a fingerprint only groups calls.
 """
 

@@ -349,7 +349,7 @@ def test_a_call_that_changes_beside_the_command_is_not_decided_on(
     beside(monkeypatch, another_desk)
     shown = '{"amount": 10, "to": "ann\\u001b[31m"}'
     reported = run.refused(command, "chat", "a", "--shown", shown)
-    assert 'it is Pending now, of revision 1.1.' in reported
+    assert "it is Pending now, of revision 1.1." in reported
     assert '{"amount":9000}' in reported
     assert chat.tools["a"].is_pending
 

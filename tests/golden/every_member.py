@@ -255,6 +255,8 @@ IN_DOUBT = ToolFailed(
     attempt=2,
 )
 
+EXPIRING = ToolApproved(call_id="call_asked", by="grace", expires_at=1_767_355_200_000_000)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -267,5 +269,6 @@ LATER: tuple[Event, ...] = (
     ANOTHER,
     HOOK_RAISED,
     IN_DOUBT,
+    EXPIRING,
 )
 """Events with the members that came after the first golden log."""

@@ -48,8 +48,8 @@ Shown = Annotated[
     typer.Option(
         "--shown",
         metavar="REVISION|JSON",
-        help="The revision or the arguments that you were shown; nothing is decided if the call has "
-        "others.",
+        help="The revision or the arguments that you were shown; nothing is decided if the call "
+        "has others.",
     ),
 ]
 Expires = Annotated[
@@ -123,7 +123,7 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
         say("of long arguments only the beginning and the end are shown: --json has all")
 
 
-def approve(
+def approve(  # noqa: PLR0913 - the options of the command
     conversation_id: ConversationId,
     call_id: CallId,
     shown: Shown = None,
@@ -200,9 +200,7 @@ def _not_as_shown(tool: Tool) -> ValueError:
     )
 
 
-def _waiting(
-    store: EventStore, conversation_id: str, call_id: str
-) -> tuple[Conversation, Tool]:
+def _waiting(store: EventStore, conversation_id: str, call_id: str) -> tuple[Conversation, Tool]:
     """Return the conversation and the call to decide on.
 
     Raises:
