@@ -240,7 +240,7 @@ class Conversation:
         An edit never changes the tool: to have another one run, `reject` the call and `request`
         the other.
 
-        `seen` is the `Tool` that was shown to whoever decides, or its `revision`: a call that has
+        `seen` is the `Tool` that was shown to the person, or its `revision`: a call that has
         other arguments by then, was started or has paused, is not approved. The approval is used
         by the attempt that starts on it, and by those announced after that one failed.
 
@@ -274,7 +274,7 @@ class Conversation:
         """Refuse a call for good.
 
         `source` is what refused it: human, gate, hook, rule, limit, sibling, or a word of yours.
-        `seen` is what was shown to whoever decides; see `approve`.
+        `seen` is what was shown to the person; see `approve`.
 
         Raises:
             CallChanged: the call is not as it was `seen`; nothing was decided.

@@ -43,13 +43,13 @@ def decide() -> None:
     with EventStore.open(URL) as store:
         for item in pending_approvals(store):
             chat = store.conversation(item.conversation_id)
-            tool = chat.tools[item.call_id]
-            print("waits:", tool.call.name, tool.call.arguments)
-            if tool.call.name == "send_mail":
+            print("waits:", item.name, item.call.arguments)
+            # `seen`: should the call be another one by now, nothing is decided.
+            if item.name == "send_mail":
                 edited = {"to": "ada@example.com"}
-                chat.approve(item.call_id, edited_arguments=edited, by="grace")
+                chat.approve(item.call_id, edited, by="grace", seen=item.revision)
             else:
-                chat.reject(item.call_id, reason="not in production", by="grace")
+                chat.reject(item.call_id, "not in production", by="grace", seen=item.revision)
 
 
 def go_on() -> None:

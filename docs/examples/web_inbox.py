@@ -2,8 +2,8 @@
 
     python web_inbox.py 8000
 
-Open the address that it prints. The form carries the fingerprint of the arguments that the page
-showed and a token of this process: a decision on other arguments, or from another site, is refused.
+Open the address that it prints. The form carries the revision of the call that the page showed and
+a token of this process: a decision on another state of the call, or from another site, is refused.
 """
 
 from __future__ import annotations
@@ -51,36 +51,33 @@ class Inbox:
         if not secrets.compare_digest(fields.get("token", ""), TOKEN):
             return "refused: the form is not of this page"
         chat = self.store.conversation(fields["conversation"])
-        tool = chat.tools[fields["call"]]
-        if tool.fingerprint != fields["fingerprint"]:
-            return "refused: the arguments are not those that were shown"
+        call, seen = fields["call"], fields["seen"]
         try:
             if fields["decision"] == "approve":
-                chat.approve(tool.id, by="web")
+                tool = chat.approve(call, by="web", seen=seen)
             else:
-                chat.reject(tool.id, reason="refused in the inbox", by="web")
-        except EventStoreError as error:  # somebody else was faster
+                tool = chat.reject(call, "refused in the inbox", by="web", seen=seen)
+        except (EventStoreError, ValueError) as error:  # somebody else was faster
             return str(error)
-        return f"{tool.call.name}: {fields['decision']}d"
+        return f"{tool.call.name}: {tool.status.name.lower()}"
 
     def page(self, note: str) -> str:
         """Return the page; whatever a call holds is shown as text."""
         rows = [f"<p>{html.escape(note)}</p>"]
         for item in pending_approvals(self.store):
-            tool = self.store.conversation(item.conversation_id).tools[item.call_id]
             hidden = {
                 "token": TOKEN,
                 "conversation": item.conversation_id,
-                "call": tool.id,
-                "fingerprint": tool.fingerprint or "",
+                "call": item.call_id,
+                "seen": item.revision,
             }
             fields = "".join(
                 f'<input type=hidden name="{key}" value="{html.escape(value)}">'
                 for key, value in hidden.items()
             )
-            shown = json.dumps(tool.effective_call.arguments)
+            shown = json.dumps(item.arguments) if item.raw is None else item.raw
             rows.append(
-                f"<form method=post>{fields}<b>{html.escape(tool.call.name)}</b> "
+                f"<form method=post>{fields}<b>{html.escape(item.name)}</b> "
                 f"<code>{html.escape(shown)}</code> <button name=decision value=approve>Approve"
                 "</button> <button name=decision value=reject>Reject</button></form>"
             )

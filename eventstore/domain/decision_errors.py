@@ -15,7 +15,7 @@ class CallChanged(IllegalTransition):
     """A decision was made on a call that is no longer as it was seen; nothing was decided.
 
     `seen` is the revision that the decision was made on; `now` is the call as the log has it. Show
-    `now` to whoever decides.
+    `now` to the person who decides.
     """
 
     def __init__(self, event: str, seen: Revision, now: Tool) -> None:

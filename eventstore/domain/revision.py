@@ -1,7 +1,7 @@
 """`Revision`: what a person saw of a call, as a value that a command line and a form can carry.
 
 1. It names the starts and the pauses of the call, and the digest of the call in force: its id, its
-   tool and its arguments. Who decides has been shown these.
+   tool and its arguments. They are what a person is shown.
 2. It changes when the call is edited, started, paused or deferred, and not when it is decided on.
    So the same decision may come twice, and one on an earlier question never answers a later one.
 3. The digest is SHA-256, because a decision is bound to it; a fingerprint only groups calls.

@@ -50,7 +50,7 @@ class Approved(
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Who allowed the next attempt of a call, and until when.
+    """The author of an approval that the next attempt may start on, and its end.
 
     `expires_at` is in microseconds since 1970 UTC, by the clock of the store; None is without end.
     """

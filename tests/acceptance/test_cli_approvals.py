@@ -355,7 +355,7 @@ def test_a_call_that_changes_beside_the_command_is_not_decided_on(
 
 
 def test_an_approval_may_expire(run: Command, store: EventStore) -> None:
-    """It does so some seconds after the command, by the clock of the store."""
+    """The option gives the seconds from the append on, by the clock of the store."""
     run("approve", "chat", "a", "--by", "ann", "--expires", "0.001")
     given = store.conversation("chat").tools["a"]
     assert given.approval is not None

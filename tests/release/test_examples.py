@@ -121,7 +121,7 @@ def test_the_web_inbox_takes_a_decision_on_what_it_showed(tmp_path: Path) -> Non
                 return fetch(address, fields | {"decision": "approve"} | changed)
 
             assert "refused: the form is not of this page" in post(token="another")  # noqa: S106 - no secret
-            assert "not those that were shown" in post(fingerprint="of other arguments")
+            assert "since it was seen" in post(seen="1.0." + "0" * 32)
             assert "send_mail: approved" in post()
             assert "send_mail" not in fetch(address)
         finally:

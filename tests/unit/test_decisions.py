@@ -109,7 +109,7 @@ def test_a_call_that_has_changed_is_not_decided_on(
 
 
 def test_the_same_decision_may_come_twice(desk: Desk, chat: Conversation) -> None:
-    """So may one with an edit; another one is refused, and the first stands."""
+    """The same edit may, too; another decision is refused, and the first stands."""
     seen = chat.tool("c1")
     first = desk("approve", "c1", {"euros": 2}, "ann", seen=seen)
     assert desk("approve", "c1", {"euros": 2}, "bob", seen=seen) == first
@@ -120,7 +120,7 @@ def test_the_same_decision_may_come_twice(desk: Desk, chat: Conversation) -> Non
 
 
 def test_a_decision_without_an_edit_leaves_the_revision(chat: Conversation) -> None:
-    """Who said no before the start is heard, though another one was faster."""
+    """A refusal before the start is heard, though an approval was faster."""
     seen = chat.tool("c1")
     assert chat.approve("c1", by="ann").revision == seen.revision
     assert chat.reject("c1", by="bob", seen=seen).status.name == "Rejected"
@@ -145,7 +145,7 @@ def test_a_revision_is_of_one_call_and_its_exact_arguments(chat: Conversation) -
         (7, TypeError, "seen is 7: pass the Tool that was shown"),
     ],
 )
-def test_what_names_no_revision_of_the_call_is_refused(
+def test_another_call_and_a_damaged_revision_are_refused(
     desk: Desk, chat: Conversation, seen: Any, error: type[Exception], complaint: str
 ) -> None:
     """Nothing is written."""
@@ -158,7 +158,7 @@ def test_what_names_no_revision_of_the_call_is_refused(
 
 
 def test_an_error_shows_no_arguments(chat: Conversation) -> None:
-    """They may be secret; who asks is given the call."""
+    """Arguments may be secret; `error.now` has the call for the person to see."""
     seen = chat.tool("c1")
     chat.approve("c1", {"password": "hunter2"})
     with pytest.raises(CallChanged) as caught:
@@ -307,7 +307,7 @@ def test_an_expiry_lies_in_the_future_and_has_a_unit(
 
 
 def test_a_replay_shows_when_an_approval_ends(chat: Conversation) -> None:
-    """So does the command line."""
+    """`toolledger replay` prints the same line."""
     chat.approve("c1", by="ann", expires=HOUR)
     assert "c1 by ann until 2023-11-14 23:13:20" in "\n".join(map(str, replay(chat.events())))
 

@@ -85,7 +85,7 @@ def edits_and_pauses(chat: Conversation) -> None:
 def test_an_approver_decides_on_what_it_saw(
     kind: str, chat: Conversation, clock: FrozenClock, pay: Any, paid: Any, answer: Any, end: str
 ) -> None:
-    """It is asked again about the call as it is, and only its second answer is in the log."""
+    """The approver is asked again about the call as it is; only the second answer is in the log."""
     call = chat.request("pay", {"euros": 1}, "c1")
     desk = Desk(answer, lambda: edits_and_pauses(chat))
     (done,) = make(kind, chat, [pay], approver=desk, clock=clock).dispatch([call])
