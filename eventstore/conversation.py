@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from eventstore.append.commands import Expiry, Seen
+    from eventstore.append.commands import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.events import Event, Recorded, RunStarted
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
-    from eventstore.domain.times import Moment
+    from eventstore.domain.times import Expiry, Moment
     from eventstore.domain.tool import Tool
     from eventstore.history_import import Imported
     from eventstore.providers.registry import AnyProvider

@@ -15,7 +15,7 @@ from eventstore.domain.events import Event, Recorded, RunStarted
 from eventstore.domain.failure import Failure
 from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.messages import Part
-from eventstore.domain.times import Moment, microseconds_of
+from eventstore.domain.times import Expiry, Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
-    from eventstore.append.commands import Expiry, Seen
+    from eventstore.append.commands import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
     from eventstore.history_import import Imported

@@ -7,7 +7,6 @@ caller gets. It does nothing by itself: a session runs it, blocking or awaited.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -41,7 +40,7 @@ from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Failed, Pending, Running
-from eventstore.domain.times import microseconds_of
+from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
 
@@ -53,15 +52,12 @@ if TYPE_CHECKING:
     from eventstore.domain.equal_calls import SameEffect
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
-    from eventstore.domain.times import Moment
+    from eventstore.domain.times import Expiry, Moment
 
 T_co = TypeVar("T_co", covariant=True)
 
 Seen: TypeAlias = Tool | Revision | str
 """What a decision was made on: the call that was shown, its `revision`, or the text of that."""
-
-Expiry: TypeAlias = "Moment | timedelta"
-"""When an approval ends: a time, or how long after the approval by the clock of the store."""
 
 
 class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
@@ -227,7 +223,7 @@ def approve(
             "arguments alone, so to run another tool reject the call and request() that one"
         )
 
-    lasts = _checked_expiry(expires)
+    end = None if expires is None else expiry_of(expires)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
@@ -236,7 +232,7 @@ def approve(
             edit = FunctionCall.of(tool.call.name, edited_arguments, call_id)
         elif tool.is_pending and tool.effective_call.raw is not None:
             raise UnparsedArguments(call_id, tool.effective_call.raw)
-        expires_at = _expires_at(lasts, state.now)
+        expires_at = None if end is None else end(state.now)
         approved = ToolApproved(call_id, edit, by, reason, expires_at=expires_at)
         taken_back = _taken_back(tool, state.now)
         if taken_back is None:
@@ -247,32 +243,6 @@ def approve(
         return _unless_taken_back(done, "approved")
 
     return on_seen(Command(conversation_id, decide, result), call_id, seen)
-
-
-def _checked_expiry(expires: Expiry | None) -> int | timedelta | None:
-    """Return when an approval ends: a time in microseconds, or a duration.
-
-    Raises:
-        TypeError: it is neither.
-        ValueError: it is a time without a zone, or a duration that is not positive.
-    """
-    if expires is None:
-        return None
-    if not isinstance(expires, timedelta):
-        return microseconds_of("expires", expires)
-    if expires <= timedelta():
-        raise ValueError(f"expires is {expires!r}: pass a duration above zero")
-    return expires
-
-
-def _expires_at(lasts: int | timedelta | None, now: int) -> int | None:
-    if isinstance(lasts, timedelta):
-        return now + lasts // timedelta(microseconds=1)
-    if lasts is not None and lasts <= now:
-        raise ValueError(
-            f"expires is {lasts}, and the clock of the store is at {now}: pass a time to come"
-        )
-    return lasts
 
 
 def _taken_back(tool: Tool, now: int) -> ToolPaused | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec.structs import force_setattr
 from eventstore.append.inputs import failure_of
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.json_types import JsonObject
-from eventstore.domain.times import Moment, microseconds_of
+from eventstore.domain.times import Expiry, Moment, microseconds_of
 from eventstore.domain.tool import Tool
 
 
@@ -26,7 +25,7 @@ class Approve(msgspec.Struct, frozen=True):
     edited_arguments: JsonObject | None = None
     by: str | None = None
     reason: str | None = None
-    expires: Moment | timedelta | None = None
+    expires: Expiry | None = None
 
 
 class Reject(msgspec.Struct, frozen=True):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
 
 Moment: TypeAlias = "datetime | int"
 """A time that a caller passes: a `datetime` with a time zone, or microseconds since 1970 UTC."""
+
+Expiry: TypeAlias = "datetime | timedelta | int"
+"""When something ends: a `Moment`, or how long it lasts by the clock of the store."""
 
 
 def microseconds_of(name: str, moment: Moment) -> int:
@@ -34,3 +38,31 @@ def microseconds_of(name: str, moment: Moment) -> int:
     if microseconds < 0:
         raise ValueError(f"{name} is {moment!r}: pass a time after 1970")
     return microseconds
+
+
+def expiry_of(expires: Expiry) -> Callable[[int], int]:
+    """Return the function that gives the end for the time now; both in microseconds since 1970 UTC.
+
+    It raises `ValueError` for an end that is not after that time.
+
+    Raises:
+        TypeError: `expires` is neither a time nor a duration.
+        ValueError: it is a time without a zone, or a duration that is not above zero.
+    """
+    seconds: Callable[[], float] | None = getattr(expires, "total_seconds", None)
+    if seconds is not None:
+        lasts = round(seconds() * 1_000_000)
+        if lasts <= 0:
+            raise ValueError(f"expires is {expires!r}: pass a duration above zero")
+        return lambda now: now + lasts
+    end = microseconds_of("expires", cast("Moment", expires))
+
+    def fixed(now: int) -> int:
+        if end <= now:
+            raise ValueError(
+                f"expires is {expires!r}, and the clock of the store is past that: pass a time to "
+                "come, or a timedelta"
+            )
+        return end
+
+    return fixed
