@@ -44,7 +44,6 @@ from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
-    Approval,
     Approved,
     Completed,
     Failed,
@@ -149,7 +148,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentError",
-    "Approval",
     "ApprovalExpired",
     "Approve",
     "Approved",

@@ -247,17 +247,15 @@ def approve(
 
 def _taken_back(tool: Tool, now: int) -> ToolPaused | None:
     """Return the event that takes back an approval which has expired, before its attempt began."""
-    if not _has_expired(tool, now) or type(tool.status) not in (Pending, Approved):
+    status = tool.status
+    if not _has_expired(tool, now) or type(status) not in (Pending, Approved):
         return None
-    by = tool.approval.by if tool.approval else None
-    return ToolPaused(tool.id, reason=f"the approval{f' by {by}' if by else ''} has expired")
+    by = f" by {status.by}" if type(status) is Approved and status.by else ""
+    return ToolPaused(tool.id, reason=f"the approval{by} has expired")
 
 
 def _has_expired(tool: Tool, now: int) -> bool:
-    approval = tool.approval
-    if approval is None or approval.expires_at is None:
-        return False
-    return now >= approval.expires_at
+    return tool.expires_at is not None and now >= tool.expires_at
 
 
 def _unless_taken_back(done: PendingAppend, event: str) -> Tool:
@@ -338,7 +336,7 @@ def _is_unchanged(checked: Tool, now: Tool) -> bool:
 
 
 def _check_not_used_up(tool: Tool) -> None:
-    if type(tool.status) is Failed and tool.decided_at is not None and tool.approval is None:
+    if type(tool.status) is Failed and tool.approval_used:
         raise IllegalTransition(
             "Failed",
             "running",

@@ -509,7 +509,8 @@ def detached_copy(tool: Tool) -> Tool:
         tool.ended_at,
         tool.ended_in_doubt,
         tool.pauses,
-        tool.approval,
+        tool.expires_at,
+        tool.approval_used,
     )
 
 

@@ -45,8 +45,8 @@ class Ask(msgspec.Struct, frozen=True):
     """A person has to decide on the call, once more if one has approved it already.
 
     It waits, and the inbox shows the `reason`. An approver is asked at once where a hook answers
-    this. So a hook looks at `tool.approval` before it asks about a call that was approved. Called
-    `Action::RequireApproval` in chat-rs.
+    this. A hook sees in `tool.status` which approval there is: one that answers this whatever the
+    approval says does so for ever. Called `Action::RequireApproval` in chat-rs.
     """
 
     reason: str | None = None

@@ -45,7 +45,6 @@ from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     PENDING,
-    Approval,
     Approved,
     Completed,
     Failed,
@@ -195,7 +194,7 @@ def _approved(
         edit=event.edited_call or tool.edit,
         fingerprint=fingerprint or tool.fingerprint,
         decided_at=at,
-        approval=Approval(event.by, event.expires_at),
+        expires_at=event.expires_at,
     )
 
 
@@ -249,7 +248,7 @@ def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: s
         decided_at=None if waits_for_decision else tool.decided_at,
         ended_at=at if under_way else tool.ended_at,
         pauses=tool.pauses + 1,
-        approval=None if waits_for_decision else tool.approval,
+        expires_at=None if waits_for_decision else tool.expires_at,
     )
 
 
@@ -285,7 +284,7 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
         ended_in_doubt=event.failure.leaves_doubt or (is_under_way and tool.ended_in_doubt),
-        approval=None if event.delay is None else tool.approval,
+        approval_used=tool.decided_at is not None and event.delay is None,
     )
 
 

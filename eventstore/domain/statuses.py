@@ -49,16 +49,6 @@ class Approved(
     reason: str | None = None
 
 
-class Approval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The author of an approval that the next attempt may start on, and its end.
-
-    `expires_at` is in microseconds since 1970 UTC, by the clock of the store; None is without end.
-    """
-
-    by: str | None = None
-    expires_at: int | None = None
-
-
 class Running(msgspec.Struct, frozen=True, gc=False, tag_field="state", tag="Running"):
     """Started, and no end is recorded: under way, or the outcome is unknown."""
 

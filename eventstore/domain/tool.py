@@ -23,7 +23,6 @@ from eventstore.domain.one_line import one_line
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     PENDING,
-    Approval,
     Approved,
     Completed,
     Failed,
@@ -45,8 +44,9 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     approved edit, which stays in force. `fingerprint` is that of the call in force. The times
     (`requested_at`, `decided_at`, `started_at`, `ended_at`) are those of the first request, the
     decision, the last start and the last end, in microseconds since 1970 UTC. `ended_in_doubt` says
-    that an attempt which is over may have taken effect. `approval` is the one that the next attempt
-    may start on: None before a decision, and once it is used up.
+    that an attempt which is over may have taken effect. `expires_at` is the time at which the
+    approval ends, if it does. `approval_used`: the attempt that it was for has failed, and no other
+    one was announced.
     """
 
     id: str
@@ -64,7 +64,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ended_at: int | None = None
     ended_in_doubt: bool = False
     pauses: int = 0
-    approval: Approval | None = None
+    expires_at: int | None = None
+    approval_used: bool = False
 
     def _repr_html_(self) -> str:
         """Return the call as a notebook shows it: its text, with nothing of it read as markup."""

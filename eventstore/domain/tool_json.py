@@ -21,7 +21,6 @@ from msgspec import UNSET, UnsetType
 from eventstore.domain.calls import FunctionCall, FunctionResponse, same_json
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import (
-    Approval,
     Approved,
     Completed,
     Failed,
@@ -52,7 +51,8 @@ class ToolFields(TypedDict):
     ended_at: int | None
     ended_in_doubt: bool
     pauses: int
-    approval: Approval | None
+    expires_at: int | None
+    approval_used: bool
 
 
 class _Call(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -117,7 +117,8 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     ended_at: int | None = None
     ended_in_doubt: bool = False
     pauses: int = 0
-    approval: Approval | None = None
+    expires_at: int | None = None
+    approval_used: bool = False
 
 
 class _Part(msgspec.Struct, tag_field="type", tag="Tool"):
@@ -153,7 +154,8 @@ def encode(**fields: Unpack[ToolFields]) -> bytes:
             ended_at=fields["ended_at"],
             ended_in_doubt=fields["ended_in_doubt"],
             pauses=fields["pauses"],
-            approval=fields["approval"],
+            expires_at=fields["expires_at"],
+            approval_used=fields["approval_used"],
         )
     )
 
@@ -186,7 +188,8 @@ def decode(data: str | bytes) -> ToolFields:
         ended_at=read.ended_at,
         ended_in_doubt=read.ended_in_doubt,
         pauses=read.pauses,
-        approval=read.approval,
+        expires_at=read.expires_at,
+        approval_used=read.approval_used,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import (
     Event,
     MessageAdded,
@@ -418,6 +419,19 @@ class SharedEventStoreContract(EventStoreContract):
         assert one.complete(tool.id, "paid").status.name == "Completed"
         with pytest.raises(IllegalTransition):
             one.fail(tool.id, "late")
+
+    def test_a_decision_on_what_another_store_has_changed_is_refused(
+        self, stores: tuple[EventStore, ...]
+    ) -> None:
+        """The person of one store saw the call before the edit of the other one."""
+        one, other, _ = (store.conversation("chat") for store in stores)
+        seen = one.request("pay", {"amount": 1})
+        other.approve(seen.id, {"amount": 2}, seen=str(seen.revision))
+        with pytest.raises(CallChanged) as caught:
+            one.reject(seen.id, seen=seen)
+        assert caught.value.now.effective_call.arguments == {"amount": 2}
+        one.approve(seen.id, {"amount": 2}, seen=seen)
+        assert one.version == 2
 
     def test_a_decision_in_one_store_wakes_a_waiter_in_another(
         self, stores: tuple[EventStore, ...]

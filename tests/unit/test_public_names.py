@@ -13,7 +13,6 @@ from eventstore import providers
 
 EVENTSTORE = [
     "AgentError",
-    "Approval",
     "ApprovalExpired",
     "Approve",
     "Approved",
