@@ -43,6 +43,7 @@ from eventstore import (
     StoreFull,
     Terminate,
     Tool,
+    ToolApproved,
     ToolErrorPolicy,
     ToolErrorTerminal,
     ToolGate,
@@ -177,8 +178,11 @@ class World:
 
     def _request(self, name: str, arguments: Any, status: str) -> Tool:
         tool = self.chat.request(name, arguments)
-        if status in ("approved", "edited"):
-            return self.chat.approve(tool.id, {"n": 9} if status == "edited" else None)
+        if status == "approved":  # as an older version approved calls that cannot run, too
+            self.chat.append(ToolApproved(tool.id))
+            return self.chat.tool(tool.id)
+        if status == "edited":
+            return self.chat.approve(tool.id, {"n": 9})
         return self.chat.start(tool.id) if status == "running" else tool
 
     def break_write(self, chat: Any, full: Callable[[], Any]) -> None:
