@@ -302,15 +302,13 @@ def start(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if attempt is None and tool.in_doubt:
-            raise _in_doubt(tool)
         check_startable(tool)
+        if attempt is None:
+            _check_known(tool)
         if now is not None or attempt is None:
             _check_not_paused(tool, now)
         if checked is not None and not _is_unchanged(checked, tool):
             raise CallChanged("running", checked.revision, tool)
-        if attempt is None and checked is None:
-            _check_not_used_up(tool)
         if (taken_back := _taken_back(tool, state.now)) is not None:
             return (taken_back,)
         if _has_expired(tool, state.now):
@@ -333,17 +331,6 @@ def _is_unchanged(checked: Tool, now: Tool) -> bool:
     if (checked.attempts, checked.pauses) != (now.attempts, now.pauses):
         return False
     return (checked.edit is None and now.edit is None) or checked.revision == now.revision
-
-
-def _check_not_used_up(tool: Tool) -> None:
-    if type(tool.status) is Failed and tool.approval_used:
-        raise IllegalTransition(
-            "Failed",
-            "running",
-            tool.id,
-            f"its approval was for what has failed; to run it once more pass "
-            f"attempt={tool.attempts + 1}",
-        )
 
 
 def _refused(tool: Tool, first: Tool) -> ToolRejected:
@@ -372,20 +359,30 @@ def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def _in_doubt(tool: Tool) -> IllegalTransition:
+def _check_known(tool: Tool) -> None:
+    """Raise an error where only the number of the next attempt says that another one is meant."""
+    status = tool.status
+    if tool.in_doubt:
+        why = f"{_what_left_a_doubt(tool)}, it may have taken effect; to run it all the same"
+    elif type(status) is Failed and tool.approval_used:
+        why = "its approval was for what has failed; to run it once more"
+    else:
+        return
+    reason = f"{why} pass attempt={tool.attempts + 1}"
+    raise IllegalTransition(status.name, "running", tool.id, reason)
+
+
+def _what_left_a_doubt(tool: Tool) -> str:
     status = tool.status
     if type(status) is Running:
-        why = f"attempt {tool.attempts} has no recorded end"
-    elif type(status) is Failed and status.failure.leaves_doubt:
-        why = f"attempt {tool.attempts} ended in doubt"
-    elif tool.attempts:
-        why = "an attempt before the last one ended in doubt"
-    else:
-        why = "it was imported without a result"
-    reason = (
-        f"{why}, it may have taken effect; to run it all the same pass attempt={tool.attempts + 1}"
+        return f"attempt {tool.attempts} has no recorded end"
+    if type(status) is Failed and status.failure.leaves_doubt:
+        return f"attempt {tool.attempts} ended in doubt"
+    return (
+        "an attempt before the last one ended in doubt"
+        if tool.attempts
+        else "it was imported without a result"
     )
-    return IllegalTransition(status.name, "running", tool.id, reason)
 
 
 def _check_not_paused(tool: Tool, now: int | None) -> None:
