@@ -311,7 +311,7 @@ def test_a_command_is_printed_for_the_same_store(
     run: Command, store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that was named on the command line is named in the commands to go on with."""
-    command = "toolledger approve CONVERSATION CALL"
+    command = "toolledger approve CONVERSATION CALL --shown REVISION"
     assert f"({command} --url {run.url})" in run.here("approvals", "--url", run.url).stdout
     monkeypatch.setenv("TOOLLEDGER_URL", run.url)
     assert f"({command})" in run.here("approvals").stdout

@@ -196,7 +196,7 @@ def test_changed_arguments_are_not_approved(site: Site, url: str) -> None:
     (form,) = site.forms()
     changed = {**form, "shown": form["shown"][::-1], "by": "ann", "reason": ""}
     said = site.post({**changed, "decision": "approve"}).text
-    assert "has other arguments now" in said
+    assert "is not as it was shown" in said
     assert len(site.forms()) == 1
 
 

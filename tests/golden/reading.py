@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore import EventStore, Recorded
+from eventstore import EventStore, Recorded, Tool
 from eventstore.providers import list_key
 from projections import CurrentTools, Projector, error_statistics, model_history
 
@@ -83,23 +83,29 @@ def prompts(store: EventStore, conversation_id: str) -> str:
     The older versions let a prompt end with the assistant's words, which is an option now, and had
     no line of the assistant's between results and the user, which Mistral demands. They let the
     assistant say what a provider's own search did, which is a note now: see `expected_prompts`.
+    They told each call that had not started as one that awaits an approval.
     """
     history = list(store.conversation(conversation_id).events())
     # Its "default" is that of its version: failed calls were left out at once.
-    default = model_history(history, collapse="failed", prefill=True)
+    of_then: dict[str, Any] = {"collapse": "failed", "prefill": True, "needs_approval": _any_call}
+    default = model_history(history, **of_then)
     found = {"default": {name: default.render(name) for name in PROVIDERS}}
     if conversation_id == "support":
         for way, options in OPTIONS.items():
-            view = model_history(history, prefill=True, **{"collapse": "failed", **options})
+            view = model_history(history, **{**of_then, **options})
             found[way] = {name: view.render(name) for name in ("anthropic", "openai")}
     if conversation_id == SEARCHED:
-        before = model_history(history[:-2], collapse="failed", prefill=True)  # search, words
+        before = model_history(history[:-2], **of_then)  # search, words
         found["default"] |= {
             name: before.render(name) for name in PROVIDERS if not SEARCHED.endswith(name)
         }
     said = found["default"]["mistral"]["messages"]
     found["default"]["mistral"]["messages"] = [each for each in said if each != MISTRALS_BRIDGE]
     return _text(found)
+
+
+def _any_call(_: Tool) -> bool:
+    return True
 
 
 def expected_prompts(conversation_id: str, text: str) -> str:

@@ -49,7 +49,7 @@ def test_nothing_is_found_in_a_log_of_every_kind_of_call(store: EventStore) -> N
     chat.approve(first.id, {"n": 5})
     chat.start(first.id)
     chat.fail(first.id, "busy")
-    chat.start(first.id)
+    chat.start(first.id, attempt=2)
     chat.complete(first.id, 1)
     chat.reject(second.id)
     chat.complete(third.id, 1)
