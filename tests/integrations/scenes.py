@@ -148,7 +148,7 @@ class Tools:
         first = not self._path.exists()
         self._note("find_order", number)
         if first and self._play.script[0].text == "flaky":
-            raise ConnectionError("carrier down")
+            raise ConnectionRefusedError("carrier down")
         return json.dumps({"order": number, "status": "lost"})
 
     def refund(self, number: int, amount: float) -> str:
@@ -217,7 +217,7 @@ class Scenes:
             chat = store.conversation(CHAT)
             failed, refunded, found = chat.tools.values()
             assert isinstance(failed.status, Failed)
-            assert failed.status.failure.exception == "ConnectionError"
+            assert failed.status.failure.exception == "ConnectionRefusedError"
             assert failed.status.failure.message == "carrier down"
             assert isinstance(refunded.status, Completed)
             assert refunded.response is not None

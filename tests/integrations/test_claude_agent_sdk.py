@@ -132,7 +132,7 @@ def test_one_call_of_a_turn_is_deferred(tmp_path: Path) -> None:
             chat = store.conversation("support-42")
             ledger = Ledger(chat, needs_approval=["mcp__shop__mail"])
             with served(play.script, tmp_path) as env:
-                options = options_of(Tools(play), tmp_path, env)
+                options = options_of(Tools(play, "claude_agent_sdk"), tmp_path, env)
                 async for _ in ledger.query("Mail both.", options):
                     pass
                 await chat.approve("call_m", {"to": "grace"})
@@ -166,7 +166,7 @@ def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
                 return PermissionResultAllow(updated_input={"number": 8})
 
             with served(play.script, tmp_path) as env:
-                options = options_of(Tools(play), tmp_path, env, can_use_tool=decide)
+                options = options_of(Tools(play, "claude_agent_sdk"), tmp_path, env, can_use_tool=decide)
                 async for _ in ledger.query("Order 7?", options):
                     pass
 

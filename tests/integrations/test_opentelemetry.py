@@ -162,7 +162,7 @@ def test_tokens_and_durations_are_measured(store: EventStore) -> None:
         call = ask(store, chat)
         with pytest.raises(TimeoutError), chat.running(call):
             raise TimeoutError
-        chat.start(call)  # and its process dies
+        chat.start(call, attempt=2)  # and its process dies
         advance(store, 60)
         chat.start(call, attempt=3)
         advance(store, 4)
