@@ -114,13 +114,12 @@ def _in_doubt(
     if failure.in_doubt not in (None, default.in_doubt):
         return failure.in_doubt  # a failure that `classify` made says so itself
     word = says_of_effect(error)
-    if word and unknown_outcome(error) is not None:
+    if word:
         return None if definition.effect is ToolEffect.READ_ONLY else True
     if definition.idempotent or word is False:
         return None
-    if word is None and definition.effect in (ToolEffect.MUTATING, ToolEffect.DESTRUCTIVE):
-        word = not _was_refused(failure, default)
-    return True if word else None
+    mutates = definition.effect in (ToolEffect.MUTATING, ToolEffect.DESTRUCTIVE)
+    return True if mutates and not _was_refused(failure, default) else None
 
 
 def _was_refused(failure: Failure, default: Failure) -> bool:

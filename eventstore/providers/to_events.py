@@ -35,6 +35,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Opaque, Part, Text
+from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Completed, Failed, Rejected
 from eventstore.domain.tool import Tool
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
@@ -59,6 +60,7 @@ _EARLY = ("moved", "early-result", "the result came before its call: moved after
 _FORM = ("rewritten", "form", "it was not in its provider's form")
 _MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
 _SPLIT = ("merged", "results", "the results of one turn came in several messages")
+_OWN_TEXT = ("dropped", "own-text", "toolledger's own text is no result: the call has none")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
 
@@ -295,6 +297,12 @@ class _Writer:
         if not item.well_formed:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
+        if is_own_text(item.text):
+            self._found(number, _OWN_TEXT, item.id)
+            self._placed.append(None)
+            if slot is not None and item.id is None:
+                slot.text = item.text  # the next result without an id is another call's
+            return
         if slot is None and item.id is not None:
             slot = self._repeat(item)
         answered = slot is not None and self._answer(number, item, slot, self.events[number])

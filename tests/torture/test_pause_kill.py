@@ -68,10 +68,14 @@ class Bank:
 
     def tools(self, *, verify: bool = False) -> list[FunctionTool[..., Any]]:
         """Return tools that run alone and in parallel."""
-        ask = self.verify if verify else None
+        each: dict[str, Any] = {
+            "takes_tool": True,
+            "verify": self.verify if verify else None,
+            "equal_calls": "run",  # each call of a payment is meant
+        }
         return [
-            FunctionTool(self.pay, takes_tool=True, verify=ask),
-            FunctionTool(self.pay, "pay_beside", takes_tool=True, parallel=True, verify=ask),
+            FunctionTool(self.pay, **each),
+            FunctionTool(self.pay, "pay_beside", parallel=True, **each),
         ]
 
 

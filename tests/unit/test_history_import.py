@@ -18,6 +18,7 @@ from eventstore import (
     Event,
     EventStore,
     FunctionCall,
+    Pending,
     Rejected,
     RunStarted,
     Text,
@@ -26,6 +27,7 @@ from eventstore import (
     ToolRejected,
     validate,
 )
+from eventstore.domain import own_texts
 from eventstore.errors import ImportConflict
 from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes, ImportSource
 from eventstore.importers.transcript import is_refusal
@@ -519,3 +521,21 @@ def test_messages_without_calls_are_written_in_batches(chat: Conversation) -> No
     with pytest.raises(ValueError, match=rf"messages\[{BATCH_MESSAGES + 1}\] has tool_use"):
         import_in_batches(chat, talk, max_unjudged_messages=BATCH_MESSAGES)
     assert chat.version == BATCH_MESSAGES
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_the_librarys_own_text_is_no_result(chat: Conversation, has_ids: bool) -> None:
+    """A front end sends back what the model was shown: the call has no result by that."""
+    shown = own_texts.NOT_STARTED
+    answers = [result("a", shown), result("b", "done")]
+    if not has_ids:
+        for answer in answers:
+            del answer["tool_call_id"]
+    both = call("a")
+    both["tool_calls"] += call("b")["tool_calls"]
+    chat.import_messages([ask("go"), both, *answers])
+    first, second = chat.tools.values()
+    assert isinstance(first.status, Pending)
+    assert second.response is not None
+    assert second.response.result == "done"
+    assert shown not in str([recorded.event for recorded in chat.events()])

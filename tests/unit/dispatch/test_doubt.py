@@ -239,7 +239,7 @@ class SaysSo(Exception):
         ({"effect": "mutating"}, NO_WORD[-1], False),
         ({"effect": "mutating", "classify": lambda _: ErrorKind.AUTH}, ValueError("x"), False),
         ({"effect": "read_only"}, ConnectionResetError("x"), False),
-        ({"idempotent": True}, ConnectionResetError("x"), False),
+        ({"idempotent": True}, ConnectionResetError("x"), True),
     ],
 )
 def test_the_effect_of_a_tool_says_what_a_doubt_is(
