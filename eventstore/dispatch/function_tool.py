@@ -64,8 +64,8 @@ class FunctionTool(Generic[P, R]):
     - `verify`: asks the outside system for the outcome of a `Tool`; returns an `Outcome`.
     - `sure`: the exceptions after which nothing has taken effect. After any other a "mutating" or
       "destructive" tool that is not idempotent leaves its call in doubt, unless it surely came
-      before the effect: a refused connection, a refusal by HTTP status, a hint to the model. A tool
-      without an effect does so after a timeout, a lost connection and the like (`doubt`).
+      before the effect: a refused connection, a refusal by HTTP status, a hint to the model. Other
+      tools do so after a timeout, a lost connection and the like (`doubt`), read-only ones never.
     - `equal_calls`: what a call gets that asks for the same as an earlier one of the conversation
       ("refuse", "answer" or "run"); None means as the dispatcher says, and "run" for a tool that is
       idempotent or read-only. `equal_by`: returns what the effect of a call is known by, of its
@@ -233,7 +233,9 @@ class FunctionTool(Generic[P, R]):
         """Return what an equal call gets; `default` is for tools that must not run twice."""
         if self.equal_calls is not None:
             return self.equal_calls
-        return "run" if self.idempotent or self.effect is ToolEffect.READ_ONLY else default
+        if self.idempotent or self.effect is ToolEffect.READ_ONLY:
+            return "run"
+        return default
 
     def is_fatal(self, error: BaseException | None) -> bool:
         """Return whether an error that the function raised ends the run."""
