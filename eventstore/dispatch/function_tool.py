@@ -132,7 +132,7 @@ class FunctionTool(Generic[P, R]):
         self.idempotent = is_read_only if idempotent is None else idempotent
         self.verify = verify
         self.sure = sure
-        self.equal_calls = equal_calls
+        self.equal_calls: EqualCalls | None = equal_calls
         self.equal_by = equal_by
         self.classify = classify
         self.fatal = fatal
