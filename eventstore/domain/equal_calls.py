@@ -15,7 +15,7 @@ import msgspec
 
 from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.fork import FORKED
+from eventstore.domain.events import FORKED
 from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
 

@@ -129,6 +129,9 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hooks: tuple[HookAnswer, ...] = ()
 
 
+FORKED = "forked"
+"""The code of a failure, or of a rejection, in a copy: the call belongs to its origin."""
+
 NOT_EXECUTED = "tool_call_not_executed"
 """The `kind` in the details of a rejection for the host: the call did not run."""
 

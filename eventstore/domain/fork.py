@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from eventstore.domain.arguments import check_version
 from eventstore.domain.events import (
+    FORKED,
     Event,
     Recorded,
     RunStarted,
@@ -29,9 +30,6 @@ from eventstore.domain.lifecycle import evolve
 from eventstore.domain.statuses import Failed, Running
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
-
-FORKED = "forked"
-"""The code of the failure that closes an attempt which was under way at the fork."""
 
 
 def forked_events(origin: str, events: Iterable[Recorded], at: int) -> list[Event]:

@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from eventstore.domain.calls import same_json
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import (
+    FORKED,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -277,13 +278,14 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         raise _illegal(tool, event)
     if type(tool.status) is Failed and not (_settles(event) and tool.in_doubt):
         raise _illegal(tool, event)
-    is_under_way = type(tool.status) is Running
+    before = type(tool.status) is Running and tool.ended_in_doubt
+    is_of_copy = event.failure.code == FORKED  # what took effect did so in the origin
     return replace(
         tool,
         status=Failed(event.failure),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
-        ended_in_doubt=event.failure.leaves_doubt or (is_under_way and tool.ended_in_doubt),
+        ended_in_doubt=event.failure.leaves_doubt or (before and not is_of_copy),
         approval_used=tool.decided_at is not None and event.delay is None,
     )
 

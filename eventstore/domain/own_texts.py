@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import msgspec
+
 OPENING: Final = "[The conversation begins here.]"
 """What a user's message says where a request would begin with something else."""
 
@@ -66,11 +68,27 @@ _OWN: Final = (
     NAMELESS_ORPHAN,
 )
 
+_ERROR: Final = '{"error":'
+
+
+class _Error(msgspec.Struct, forbid_unknown_fields=True):
+    error: str
+
+
 _FIRST_LINE: Final = re.compile(
     "|".join(re.escape(text).replace(r"\{\}", "[^\n]*") for text in _OWN)
 )
 
 
 def is_own_text(text: str) -> bool:
-    """Return whether the library wrote a text; a note of its own may follow the first line."""
-    return _FIRST_LINE.fullmatch(text.strip().partition("\n")[0]) is not None
+    """Return whether the library wrote a text; a note of its own may follow the first line.
+
+    It may stand in the JSON of an error, as where a provider has no mark for one.
+    """
+    said = text.strip().partition("\n")[0]
+    if said.startswith(_ERROR):
+        try:
+            said = msgspec.json.decode(said, type=_Error).error
+        except msgspec.DecodeError:  # it goes on, or is cut
+            return False
+    return _FIRST_LINE.fullmatch(said) is not None

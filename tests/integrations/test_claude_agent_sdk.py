@@ -166,7 +166,9 @@ def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
                 return PermissionResultAllow(updated_input={"number": 8})
 
             with served(play.script, tmp_path) as env:
-                options = options_of(Tools(play, "claude_agent_sdk"), tmp_path, env, can_use_tool=decide)
+                options = options_of(
+                    Tools(play, "claude_agent_sdk"), tmp_path, env, can_use_tool=decide
+                )
                 async for _ in ledger.query("Order 7?", options):
                     pass
 

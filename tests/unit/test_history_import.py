@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -524,9 +525,15 @@ def test_messages_without_calls_are_written_in_batches(chat: Conversation) -> No
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
-def test_the_librarys_own_text_is_no_result(chat: Conversation, has_ids: bool) -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [
+        own_texts.NOT_STARTED,
+        msgspec.json.encode({"error": own_texts.UNKNOWN_OUTCOME.format(1)}).decode(),
+    ],
+)
+def test_the_librarys_own_text_is_no_result(chat: Conversation, has_ids: bool, shown: str) -> None:
     """A front end sends back what the model was shown: the call has no result by that."""
-    shown = own_texts.NOT_STARTED
     answers = [result("a", shown), result("b", "done")]
     if not has_ids:
         for answer in answers:
