@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from eventstore.storage.chain import (
 )
 from eventstore.storage.sql.connections import Connections
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
-from eventstore.storage.sql.statements import Statements
+from eventstore.storage.sql.statements import CheckStatements, statements_for
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -43,7 +43,7 @@ class Reader(Connections):
         self._keys: dict[str, tuple[int, int]] = {}  # conversation id -> lane, key
         self._seen: dict[int, tuple[int, str]] = {}  # lane -> the furthest event in states
         super().__init__(backend)
-        self._sql = Statements(self._engine.dialect, backend)
+        self._sql = statements_for(self._engine.dialect, backend)
         try:
             self._epoch, self._lanes, self._accepted = self._read_store()
         except BaseException:
@@ -68,6 +68,11 @@ class Reader(Connections):
                     "restore the database from a copy"
                 )
         return epoch, lanes, frozenset(mark for mark, *_ in accepted)
+
+    @cached_property
+    def _checks(self) -> CheckStatements:
+        """The statements by which stored rows are checked."""
+        return CheckStatements(self._engine.dialect, self._backend)
 
     @property
     def backend(self) -> Backend:
@@ -214,12 +219,12 @@ class Reader(Connections):
         return self.retrying(read)
 
     def _problems_on(self, cursor: DBAPICursor, lane: int, first: int, last: int) -> dict[int, str]:
-        cursor.execute(self._sql.check.events, (lane, first - 1, last - first + 1))
+        cursor.execute(self._checks.events, (lane, first - 1, last - first + 1))
         rows = [StoredRow(*row) for row in cursor.fetchall()]
         firsts: dict[object, bytes] = {}
         for key in [row.conversation for row in rows if row.version == 1]:
             if isinstance(key, int):
-                cursor.execute(self._sql.check.conversations, (lane, key - 1, 1))
+                cursor.execute(self._checks.conversations, (lane, key - 1, 1))
                 for found, tenant, name, _ in cursor.fetchall():
                     if found == key and None not in (tenant, name):
                         firsts[key] = conversation_digest(bytes(tenant), bytes(name))

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sqlalchemy import (
@@ -53,6 +52,20 @@ MAX_STRAYS = 1000
 """Rows of an index without an event that are reported of a lane at most."""
 
 
+_compiled_for: dict[tuple[object, ...], Statements] = {}
+
+
+def statements_for(dialect: Dialect, backend: Backend) -> Statements:
+    """Return the statements of a kind of backend, compiled once in a process: it takes some ms.
+
+    What a backend can do is its class's, but a dialect learns of its server which words it quotes.
+    """
+    key = (type(backend), type(dialect), type(dialect.identifier_preparer), dialect.paramstyle)
+    if key not in _compiled_for:
+        _compiled_for[key] = Statements(dialect, backend)
+    return _compiled_for[key]
+
+
 class Statements:
     """The statements of a storage, compiled for one dialect; names of parameters stand beside."""
 
@@ -60,7 +73,6 @@ class Statements:
         def text(statement: ClauseElement, *parameters: str) -> str:
             return _compiled(dialect, statement, parameters)
 
-        self._dialect, self._backend = dialect, backend
         columns = _event_columns(backend)
         self.compound = backend.compound_statements
         self._lock = " FOR UPDATE" if backend.row_locks else ""
@@ -81,11 +93,6 @@ class Statements:
         self.known = text(_known(), "at", "key", "id")
         self.conversations = text(_page(_conversations()), "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
-
-    @cached_property
-    def check(self) -> CheckStatements:
-        """The statements by which stored rows are checked."""
-        return CheckStatements(self._dialect, self._backend)
 
     def heads(self, of: Iterable[int]) -> str:
         """Return the statement for the positions of some lanes, locked one after the other."""

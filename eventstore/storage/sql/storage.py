@@ -653,7 +653,7 @@ class SqlStorage(Reader):
 
     def verify(self) -> Iterator[Damage]:
         """Report what is wrong with the stored rows; see `Storage.verify`."""
-        return verify(self, self._sql.check)
+        return verify(self, self._checks)
 
 
 def ids_of(requests: Sequence[Append]) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
 from eventstore.storage.sqlite.files import StoreFile, create, path_of
+from eventstore.storage.sqlite.new_store import make_store
 from eventstore.storage.sqlite.storage import SqliteStorage
 from eventstore.storage.sqlite.table_engine import SqliteTableEngine
 from eventstore.storage.urls import check_options, shown
@@ -213,7 +214,10 @@ class Sqlite(Backend):
         if not migrations.check(found):
             return
         connection.exec_driver_sql(self.begin)
-        if migrations.check(migrations.revision(connection)):  # no other process did meanwhile
+        found = migrations.revision(connection)
+        if found is None:
+            make_store(connection)
+        elif migrations.check(found):  # no other process did meanwhile
             migrations.upgrade(connection)
         connection.exec_driver_sql("COMMIT")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from types import ModuleType
 
 
+@cache
 def driver() -> ModuleType:
     """Return `pysqlite3` where it is installed (a newer SQLite), otherwise Python's `sqlite3`."""
     try:

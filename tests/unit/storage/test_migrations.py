@@ -16,6 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 from support import unmeasured
 from support.migrating import killed
+from support.statements import after_statements
 
 from eventstore import EventStore
 from eventstore.errors import NotAStore, SchemaTooNew
@@ -113,27 +114,46 @@ def test_a_new_store_has_one_lane_on_sqlite(connection: Connection) -> None:
     assert (number, len(epoch), lanes) == (1, 16, 1)
 
 
-def test_an_upgrade_that_breaks_off_leaves_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upgrade_that_breaks_off_leaves_nothing(path: Path) -> None:
     """The next open starts from the beginning."""
+    EventStore.open("sqlite://").close()  # which runs the migrations in memory, once in a process
 
-    def broken(connection: Connection) -> None:
-        connection.exec_driver_sql("CREATE TABLE toolledger_lanes (lane INTEGER)")
-        raise KeyboardInterrupt
+    def broken(statement: str, _: object) -> None:
+        if "CREATE TABLE toolledger_lanes" in statement:
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "upgrade", broken)
-        with pytest.raises(KeyboardInterrupt):
-            EventStore.open(f"sqlite:///{path}")
+    with after_statements(broken), pytest.raises(KeyboardInterrupt):
+        EventStore.open(f"sqlite:///{path}")
     assert list(path.parent.iterdir()) == []
     execute(path, "PRAGMA user_version = 1")  # an empty database that is there already
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "upgrade", broken)
-        with pytest.raises(KeyboardInterrupt):
-            EventStore.open(f"sqlite:///{path}")
+    with after_statements(broken), pytest.raises(KeyboardInterrupt):
+        EventStore.open(f"sqlite:///{path}")
     with EventStore.open(f"sqlite:///{path}") as store:
         assert list(store.verify()) == []
+
+
+def test_a_new_store_is_what_the_migrations_make(connection: Connection, path: Path) -> None:
+    """Its tables and rows are theirs, but each, and the first one too, has an epoch of its own."""
+    migrate.upgrade(connection)
+    connection.commit()
+    epochs = set()
+    for number in range(2):
+        url = f"sqlite:///{path.with_name(str(number))}"
+        with EventStore.open(url) as store, closing(create_engine(url).connect()) as made:
+            assert list(store.verify()) == []
+            epochs.add(store.session.storage.epoch)
+            for rows in (
+                "SELECT name, sql FROM sqlite_master ORDER BY name",
+                "SELECT * FROM toolledger_lanes",
+                "SELECT * FROM toolledger_version",
+                "SELECT id, lanes FROM toolledger_store",
+            ):
+                assert made.execute(text(rows)).all() == connection.execute(text(rows)).all()
+            made.engine.dispose()
+    epochs.update(
+        epoch for (epoch,) in connection.execute(text("SELECT epoch FROM toolledger_store"))
+    )
+    assert len(epochs) == 3
 
 
 def test_a_newer_schema_is_not_touched(path: Path) -> None:
