@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from support import tiers
+from support import bytecode, tiers
 from support.cluster import cluster
 from support.server_room import ServerRoom, mariadb, mysql, own_server, postgresql, server, used
 
@@ -24,9 +24,10 @@ pytest.register_assert_rewrite("eventstore.testing")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the tier of the tests, and own the servers for all workers."""
+    """Choose the tier of the tests, and own what all workers share."""
     tiers.choose_tier(config)
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        bytecode.share(config)
         config.add_cleanup(ServerRoom().close)
         # A worker gets a few tests at a time, so that none is left with all the long ones.
         config.option.maxschedchunk = config.option.maxschedchunk or TESTS_AT_ONCE
