@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from eventstore import (
     UnhashableArguments,
     VersionConflict,
 )
-from eventstore.append.group_commit import MAX_GROUP_APPENDS
+from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
 from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import OutcomeUnknown, StoreBusy
 from eventstore.session import SessionSettings
@@ -526,3 +527,74 @@ def test_writes_of_other_processes_are_seen_by_every_append_of_a_group(
             "completed",
             "message",
         ]
+
+
+class NotedLock:
+    """The committer's lock; it notes who has to wait for it."""
+
+    def __init__(self, lock: Any, noted: SimpleQueue[str]) -> None:
+        self.lock, self.noted = lock, noted
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(blocking=False):
+            self.noted.put("waits")
+            self.lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
+
+
+class NotedStorage:
+    """A storage that notes each use of it."""
+
+    def __init__(self, storage: Any, noted: SimpleQueue[str]) -> None:
+        self.storage, self.noted = storage, noted
+
+    def __getattr__(self, name: str) -> Any:
+        self.noted.put(name)
+        return getattr(self.storage, name)
+
+
+def append_beside(committer: GroupCommitter) -> None:
+    """Append an event for which no thread waits."""
+    pending = PendingAppend(
+        committer.clock, committer.events, "chat", lambda *_: (message(),), None, (), False
+    )
+    committer.commit_together([pending])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.conversation("chat").append(message()),
+        lambda store: append_beside(store.session.committer),
+        lambda store: store.session.committer.version("chat"),
+        lambda store: store.session.committer.tool_now("chat", "call_1"),
+        lambda store: store.session.committer.open_tools("chat", ["call_1"]),
+    ],
+    ids=["append", "group", "version", "call", "calls"],
+)
+@pytest.mark.parametrize("settings", [SessionSettings(recheck_interval=0)], ids=[""])
+def test_one_thread_at_a_time_uses_the_storage(
+    store: EventStore, gate: Gate, use: Callable[[EventStore], Any]
+) -> None:
+    """A second leader waits until the first append is done; so does who asks for a state."""
+    committer = store.session.committer
+    gate.inside.set()
+    store.conversation("chat").append(pending())
+    gate.inside.clear()
+    noted: SimpleQueue[str] = SimpleQueue()
+    first = threading.Thread(target=lambda: store.conversation("first").append(message()))
+    second = threading.Thread(target=use, args=(store,))
+    first.start()
+    assert gate.inside.wait(30)
+    committer._lock = NotedLock(committer._lock, noted)  # type: ignore[assignment]
+    committer.storage = NotedStorage(gate, noted)  # type: ignore[assignment]
+    second.start()
+    try:
+        assert noted.get(timeout=30) == "waits"
+    finally:
+        gate.go.set()
+        for thread in (first, second):
+            thread.join(30)
+    assert list(store.verify()) == []
