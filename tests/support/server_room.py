@@ -162,9 +162,9 @@ def server(request: pytest.FixtureRequest) -> Server:
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 
 
-@pytest.fixture
-def own_server() -> Iterator[Callable[..., Server]]:
-    """Return a function that starts servers that the test may kill, with files in `place`."""
+@contextmanager
+def own_servers() -> Iterator[Callable[..., Server]]:
+    """Give a function that starts servers of one's own, with files in `place`."""
     servers: list[Server] = []
 
     def start(kind: type[Server], place: Path | None = None) -> Server:
@@ -175,7 +175,16 @@ def own_server() -> Iterator[Callable[..., Server]]:
         servers[-1].start()
         return servers[-1]
 
-    yield start
-    for server in servers:
-        server.remove()
-        atexit.unregister(server.remove)
+    try:
+        yield start
+    finally:
+        for server in servers:
+            server.remove()
+            atexit.unregister(server.remove)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Callable[..., Server]]:
+    """Return a function that starts servers that the test may kill, with files in `place`."""
+    with own_servers() as start:
+        yield start

@@ -54,6 +54,9 @@ EMPTYING = (
     "UPDATE toolledger_lanes SET position = 0",
 )
 
+FIRST_TO_ASK_HOW = 150000
+"""The number of the first version of PostgreSQL that can be told how to copy a template."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -296,9 +299,18 @@ class PostgreSQL(Server):
     def create(self, name: str, *, migrated: bool) -> None:
         """Copy a template, which is faster than to run the migrations."""
         if migrated:
-            self.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
+            self.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}{self.strategy}")
         else:
             self.execute(f"CREATE DATABASE {name}")
+
+    @functools.cached_property
+    def strategy(self) -> str:
+        """How a template is copied: by its files, in less than half the time, where that is asked.
+
+        Since PostgreSQL 15 the default is to write each page to the log.
+        """
+        ((version,),) = self.execute("SELECT current_setting('server_version_num')::int")
+        return " STRATEGY FILE_COPY" if version >= FIRST_TO_ASK_HOW else ""
 
     @functools.cached_property
     def template(self) -> str:

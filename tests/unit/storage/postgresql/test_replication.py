@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import make_url
+from support.server_room import own_servers
 from support.servers import PostgreSQL
 
 from eventstore import EventStore, OutcomeUnknown, StorageError
 from eventstore.testing import message, run_concurrently
 from projections import Projector
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 PATIENCE_SECONDS = 60.0
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -73,13 +74,20 @@ class Primary(PostgreSQL):
         return subprocess.Popen([*map(str, command), "--no-loop"])
 
 
+@pytest.fixture(scope="module")
+def server_of_the_file() -> Iterator[Primary]:
+    """Return a server that no other file's tests use."""
+    with own_servers() as start:
+        server = start(Primary)
+        assert isinstance(server, Primary)
+        yield server
+
+
 @pytest.fixture
-def primary(own_server: Callable[..., Any]) -> Iterator[Primary]:
+def primary(server_of_the_file: Primary) -> Iterator[Primary]:
     """Return a server without standbys."""
-    server = own_server(Primary)
-    assert isinstance(server, Primary)
-    yield server
-    server.await_standbys("")
+    yield server_of_the_file
+    server_of_the_file.await_standbys("")
 
 
 @pytest.fixture
