@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -93,8 +94,12 @@ def _decoded(arguments: list[str]) -> list[str]:
     return [os.fsencode(each).decode("utf-8", "surrogateescape") for each in arguments]
 
 
+_made = cache(typer.main.get_command)
+"""Makes what parses the arguments, from the signatures of all commands, which takes some 10 ms."""
+
+
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
+    command = _made(app)
     if _COMPLETION in os.environ:
         command.main(arguments, prog_name="toolledger")  # prints what may come next, and exits
     try:
