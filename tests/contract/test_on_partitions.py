@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.servers import EMPTYING
 from support.storages import open_limited
-from support.tiers import also_long
+from support.tiers import LONG, also_long
 
 from eventstore import EventStore, StorageError
 from eventstore.migrate import move, partition
@@ -32,10 +32,8 @@ def partitioned() -> dict[str, str]:
     return {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", also_long(["postgresql"], ["mariadb"]))
-class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
-    """The contract on servers that keep the lanes in four partitions."""
+class _OnPartitions:
+    """A contract with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14
 
@@ -60,6 +58,20 @@ class TestOnPartitions(SharedStorageContract, SharedEventStoreContract):
         yield open_storage
         for storage in opened:
             storage.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", also_long(["postgresql"], ["mariadb"]))
+class TestOnPartitions(_OnPartitions, SharedStorageContract):
+    """The contract of storages on servers that keep the lanes in four partitions."""
+
+
+if LONG:  # partitions are below the storage: no store sees them
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+    class TestStoresOnPartitions(_OnPartitions, SharedEventStoreContract):
+        """The contract of stores there."""
 
 
 def grow(url: str, stop: threading.Event) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.log_model import Bug, Follower, Size, search
+from support.tiers import also_long
 
 ONE_EACH = Size(groups=(((0, 0),), ((1, 0),)), lanes=1)
 IN_ONE_LANE = Size(groups=(((0, 0),), ((1, 0), (2, 0))), lanes=1)
@@ -14,8 +15,8 @@ EVERY_SIZE = [
     ONE_EACH,
     IN_ONE_LANE,
     GROUPED,
-    pytest.param(THREE, marks=pytest.mark.slow),
     pytest.param(REPEATED, marks=pytest.mark.slow),
+    *also_long([], [THREE]),
 ]
 
 
