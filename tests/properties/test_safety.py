@@ -1,0 +1,202 @@
+"""No order of requests, decisions, crashes and resumes breaks what is promised of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from support.safety_model import Agents
+from support.tiers import LONG, examples
+
+from eventstore.append import commands
+from eventstore.append.conversation_state import ConversationState
+from eventstore.dispatch import failures
+from eventstore.dispatch.execution import Execution
+from eventstore.domain import fork
+from eventstore.providers import parsing, to_events
+
+STEPS = 30
+PAY, MAIL, PUT = ([(name, 1)] for name in ("pay", "mail", "put"))
+
+
+def test_every_effect_was_allowed_and_is_in_the_log() -> None:
+    """See the rules of the model."""
+    limits = settings(max_examples=examples(100), stateful_step_count=STEPS)
+    run_state_machine_as_test(Agents, settings=limits)
+
+
+class Fault(NamedTuple):
+    """A fault to plant, a way to it, and the rule that it breaks."""
+
+    place: object
+    name: str
+    broken: Callable[..., Any]
+    way: Callable[[Agents], None]
+    rule: str
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """Do nothing, and find nothing."""
+
+
+def decides_on_an_older_call(play: Agents) -> None:
+    """The call was edited, and has paused, since it was shown."""
+    play.ask(PAY, ["acts", "asks a person"])
+    play.look()
+    play.decide(edit=2)
+    play.resume()
+    play.go_on()
+    play.decide()
+    play.resume()
+    play.go_on()
+
+
+def uses_an_approval_late(play: Agents) -> None:
+    """A worker comes after the approval has ended."""
+    play.ask(PAY)
+    play.look()
+    play.decide(expires=True)
+    play.wait()
+    play.resume()
+    play.go_on()
+
+
+def hands_back_a_prompt(play: Agents) -> None:
+    """The call has not run."""
+    play.ask(PAY)
+    play.hand_back()
+
+
+def runs_what_was_cut_off(play: Agents) -> None:
+    """The response ends with "length"."""
+    play.ask(MAIL, reason="length")
+    play.resume()
+    play.go_on()
+
+
+def retries_a_lost_answer(play: Agents) -> None:
+    """The tool may run three times."""
+    play.ask(MAIL, ["acts", "acts, and the answer is lost"])
+    play.resume()
+    play.go_on()
+
+
+def dies_and_starts_again(play: Agents) -> None:
+    """The loop by hand asks no one."""
+    play.ask(MAIL)
+    play.run_by_hand(dies=True)
+    play.run_by_hand()
+
+
+def asks_again_under_another_id(play: Agents) -> None:
+    """The first call is in doubt."""
+    dies_and_starts_again(play)
+    play.ask(MAIL)
+    play.resume()
+    play.go_on()
+
+
+def asks_twice(play: Agents) -> None:
+    """Two responses have one id."""
+    play.ask(MAIL)
+    play.ask(MAIL)
+
+
+def pauses(play: Agents) -> None:
+    """The tool asks a person."""
+    play.ask(MAIL, ["asks a person"])
+    play.resume()
+    play.go_on()
+
+
+def resumes_a_copy(play: Agents) -> None:
+    """An idempotent call is under way in the origin."""
+    play.ask(PUT)
+    play.run_by_hand(dies=True)
+    play.fork()
+
+
+FAULTS = {
+    "a decision holds for whatever the call is by then": Fault(
+        commands,
+        "on_seen",
+        lambda command, *_: command,
+        decides_on_an_older_call,
+        "a call started with what nobody allowed",
+    ),
+    "an approval never ends": Fault(
+        commands, "_has_expired", lambda *_: False, uses_an_approval_late, "an approval had ended"
+    ),
+    "a placeholder is a result": Fault(
+        to_events, "is_own_text", lambda _: False, hands_back_a_prompt, "our own text is a result"
+    ),
+    "a response that was cut off counts as whole": Fault(
+        parsing, "why_not_whole", nothing, runs_what_was_cut_off, "a call ran that was cut off"
+    ),
+    "a lost answer is a plain failure": Fault(
+        failures, "_in_doubt", lambda *_: False, retries_a_lost_answer, "a call took effect twice"
+    ),
+    "a start needs no number": Fault(
+        commands, "_check_known", nothing, dies_and_starts_again, "a call took effect twice"
+    ),
+    "an equal call is another one": Fault(
+        ConversationState,
+        "in_the_way",
+        nothing,
+        asks_again_under_another_id,
+        "a call started beside an equal one in doubt",
+    ),
+    "a response is known by its id": Fault(
+        ConversationState,
+        "waiting_response",
+        lambda state, _: state.last_response,
+        asks_twice,
+        "a response counts once",
+    ),
+    "a pause is not recorded": Fault(
+        Execution,
+        "_pause_attempt",
+        lambda *_: iter(()),
+        pauses,
+        "a worker came to its end, and its attempt has none",
+    ),
+    "a copy closes nothing": Fault(
+        fork, "_closing", lambda *_: (), resumes_a_copy, "a copy ran a call of its origin"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+    """The way to it breaks its rule, and none without it. The long tier finds the way itself."""
+    follow(fault.way)
+    monkeypatch.setattr(fault.place, fault.name, fault.broken)
+    with pytest.raises(AssertionError, match=fault.rule):
+        search() if LONG else follow(fault.way)
+
+
+def follow(way: Callable[[Agents], None]) -> None:
+    """Go a way, and check the rules at its end."""
+    play = Agents()
+    try:
+        way(play)
+        play.the_log_tells_the_truth()
+        play.a_copy_runs_nothing()
+        play.each_response_counts_once()
+    finally:
+        play.teardown()
+
+
+def search() -> None:
+    """Play until a rule is broken."""
+    limits = settings(
+        max_examples=20_000,
+        stateful_step_count=STEPS,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
+    run_state_machine_as_test(Agents, settings=limits)
