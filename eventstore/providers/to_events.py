@@ -115,6 +115,7 @@ def to_events(
     imported: bool,
     key: str | None = None,
     goes_on: bool = False,
+    keeps_own_texts: bool = False,
 ) -> Conversion:
     """Return the events of `items` after `state`.
 
@@ -122,9 +123,11 @@ def to_events(
     `imported` means that the items happened elsewhere: a call without a result may have run there.
     An assistant message whose id equals that of the one before it (`key`, for the first) continues
     it and shares its turn. `goes_on` means that the message before the first one was the
-    assistant's, so that a continuation may follow it.
+    assistant's, so that a continuation may follow it. A text of the library's own is no result,
+    unless `keeps_own_texts`.
     """
     writer = _Writer(items, state, look_up, provider, imported=imported, key=key, goes_on=goes_on)
+    writer.keeps_own_texts = keeps_own_texts
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, ParsedMessage):
@@ -137,14 +140,9 @@ def to_events(
 
 
 def events_of_history(items: Sequence[ParsedItem], provider: str) -> Conversion:
-    """Return the events of a history that is not in a log."""
-    return to_events(
-        items,
-        ConversationState("", 0),
-        dict,
-        provider,
-        imported=True,
-    )
+    """Return the events of a history that is not in a log, with each text in it."""
+    state = ConversationState("", 0)
+    return to_events(items, state, dict, provider, imported=True, keeps_own_texts=True)
 
 
 class _Writer:
@@ -165,6 +163,7 @@ class _Writer:
         self._goes_on = goes_on
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
+        self.keeps_own_texts = False
         self._provider = provider
         self._adapter = adapter_of(provider)
         self._conversation_id = state.conversation_id
@@ -297,7 +296,7 @@ class _Writer:
         if not item.well_formed:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
-        if is_own_text(item.text):
+        if is_own_text(item.text) and not self.keeps_own_texts:
             self._found(number, _OWN_TEXT, item.id)
             self._placed.append(None)
             if slot is not None and item.id is None:

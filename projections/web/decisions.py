@@ -6,16 +6,13 @@ import msgspec
 
 from eventstore import (
     Approved,
-    CallChanged,
-    Conversation,
     EventStore,
-    EventStoreError,
     Rejected,
-    Revision,
     Tool,
+    ToolApproved,
+    ToolRejected,
     ToolStatus,
-    UnknownCall,
-    UnparsedArguments,
+    VersionConflict,
 )
 from projections.formatting import quoted_name
 
@@ -34,46 +31,43 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(store: EventStore, decision: Decision) -> str:
     """Approve or reject a call, and return what became of it, in words.
 
-    Nothing is decided if the call is not as it was shown, or waits no more.
+    Nothing is decided if the call is not as it was shown, or waits no more. That is checked at the
+    version that the decision is appended to, so that of several people at once one decides.
     """
     chat = store.conversation(decision.conversation)
-    problem = _problem(decision, chat)
-    if problem is None:
-        return _recorded(chat, decision)
-    return f"nothing was decided: {problem}"
+    while True:
+        version = chat.version
+        tool = chat.tools.get(decision.call)
+        if tool is None or (problem := _problem(decision, tool)):
+            return f"nothing was decided: {problem if tool else 'there is no such call'}"
+        event = _event(decision)
+        try:
+            chat.append(event, expected_version=version)
+        except VersionConflict:  # something came first: look again
+            continue
+        return f"{_name(tool)} is {event.tag} by {quoted_name(event.by or '')}"
 
 
-def _problem(decision: Decision, chat: Conversation) -> str | None:
+def _event(decision: Decision) -> ToolApproved | ToolRejected:
+    by, reason = decision.by.strip(), decision.reason.strip() or None
+    if decision.decision == "approve":
+        return ToolApproved(decision.call, by=by, reason=reason)
+    return ToolRejected(decision.call, reason=reason, by=by)
+
+
+def _problem(decision: Decision, tool: Tool) -> str | None:
     """Return why nothing may be decided so; None if it may."""
     if decision.decision not in ("approve", "reject"):
         return "press Approve or Reject"
     if not decision.by.strip():
         return "enter your name, which the log keeps with the decision"
-    try:
-        tool = chat.tool(decision.call)
-    except UnknownCall:
-        return "there is no such call"
-    return None if tool.is_pending else f"{_name(tool)} is {_outcome(tool.status)} already"
-
-
-def _recorded(chat: Conversation, decision: Decision) -> str:
-    """Record the decision on the call as it was shown."""
-    by, reason = decision.by.strip(), decision.reason.strip() or None
-    try:
-        seen = Revision.parse(decision.shown)
-        if decision.decision == "approve":
-            done = chat.approve(decision.call, by=by, reason=reason, seen=seen)
-        else:
-            done = chat.reject(decision.call, reason, by=by, seen=seen)
-    except UnparsedArguments:
-        problem = "the arguments are not a JSON object, so the call cannot run: reject it"
-    except (CallChanged, ValueError):
-        problem = "the call is not as it was shown; the page shows it as it is now"
-    except EventStoreError as error:
-        problem = str(error)
-    else:
-        return f"{_name(done)} is {_outcome(done.status)}"
-    return f"nothing was decided: {problem}"
+    if not tool.is_pending:
+        return f"{_name(tool)} is {_outcome(tool.status)} already"
+    if str(tool.revision) != decision.shown:
+        return "the call is not as it was shown; the page shows it as it is now"
+    if decision.decision == "approve" and not tool.effective_call.is_object:
+        return "the arguments are not a JSON object, so the call cannot run: reject it"
+    return None
 
 
 def _name(tool: Tool) -> str:
