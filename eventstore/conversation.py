@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from eventstore.append import commands
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import NO_RESULT, Attempt, Pauses, checked_pauses, is_pause
@@ -282,6 +284,38 @@ class Conversation:
         """
         return self.session.run(
             commands.reject(self.id, call_id, reason, source, by, details, seen=seen)
+        )
+
+    def settle(
+        self,
+        call_id: str,
+        *,
+        seen: Seen,
+        completed: object = UNSET,
+        failed: str | None = None,
+        run_again: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Tool:
+        """Record what became of a call in doubt, as the outside system was found to have it.
+
+        - `completed` is its result: it took effect.
+        - `failed` says why it took none, and never will.
+        - `run_again`: it took none, and the next attempt may begin, as one that was announced.
+
+        `seen` is the `Tool` in doubt, or its `revision`: a call that was started again since is not
+        settled. The model reads the result, or what `failed` says. The log keeps `by` and `reason`.
+        Settle no call that a living worker has under way: its own end is refused then.
+
+        Raises:
+            CallChanged: the call is not as it was `seen`; nothing was settled.
+            IllegalTransition: nothing about the call is in doubt.
+            TypeError, ValueError: not one of the three is given, or `seen` is none.
+        """
+        return self.session.run(
+            commands.settle(
+                self.id, call_id, seen, completed, failed, by, reason, run_again=run_again
+            )
         )
 
     def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:

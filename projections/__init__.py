@@ -25,6 +25,7 @@ from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
 from projections.debugging.what_if import JudgedCall, WhatIf, bisect, what_if
 from projections.debugging.why import Diagnosis, why
+from projections.doubts import Doubt, doubts
 from projections.exports.otlp import otlp_trace
 from projections.history.cache_breaks import CacheBreak, cache_breaks
 from projections.history.entries import Repair
@@ -64,6 +65,7 @@ __all__ = [
     "Cycle",
     "Diagnosis",
     "Divergence",
+    "Doubt",
     "ErrorStatistics",
     "EventFilter",
     "FoundEvent",
@@ -106,6 +108,7 @@ __all__ = [
     "cache_breaks",
     "current_tools",
     "diff",
+    "doubts",
     "error_statistics",
     "gate_context",
     "history_entries",

@@ -8,24 +8,10 @@ from typing import Any
 
 import msgspec
 
-from eventstore import (
-    Completed,
-    EventStore,
-    FunctionCall,
-    Pending,
-    Recorded,
-    Rejected,
-    Tool,
-    ToolPending,
-    UnknownEvent,
-    evolve,
-)
+from eventstore import EventStore, FunctionCall, Pending, Tool
 from eventstore.domain.one_line import one_line
-from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.formatting import NotebookText, arguments_text, quoted_name
-from projections.projection import TOOL_EVENTS, Projection
-
-_SETTLED = (Completed, Rejected)
+from projections.unsettled_calls import UnsettledCalls
 
 
 class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
@@ -90,55 +76,14 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return FunctionCall(self.name, self.arguments, self.call_id, self.raw)
 
 
-class PendingApprovals(Projection):
-    """The calls that wait for a decision, in any number of conversations.
-
-    Memory grows with the calls that are not settled (completed or rejected), because each of them
-    may pause, and not with the log. Calls of an imported history do not wait: they may have run
-    elsewhere.
-    """
-
-    def __init__(self) -> None:
-        self._unsettled: dict[tuple[str, str], Tool] = {}
-
-    def apply(self, recorded: Recorded) -> None:
-        """Take in one event."""
-        event: Any = recorded.event
-        if type(event) is UnknownEvent:
-            self._doubt_calls(recorded, event)
-            return
-        if type(event) not in TOOL_EVENTS or not event.call_id:
-            return
-        key = recorded.conversation_id, event.call_id
-        before = self._unsettled.get(key)
-        if before is None:
-            if type(event) is ToolPending and not event.imported:
-                tool = evolve(None, event, recorded.time, recorded.fingerprint)
-                self._unsettled[key] = tool
-            return
-        try:
-            after = evolve(before, event, recorded.time, recorded.fingerprint)
-        except Exception:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
-            return
-        if type(after.status) in _SETTLED:
-            del self._unsettled[key]
-        else:
-            self._unsettled[key] = after
-
-    def _doubt_calls(self, recorded: Recorded, event: UnknownEvent) -> None:
-        """Take in that a step of a call cannot be read; see `unreadable_steps`."""
-        name = recorded.conversation_id
-        tools = {of: tool for (other, of), tool in self._unsettled.items() if other == name}
-        for tool in left_in_doubt(event, recorded.fingerprint, tools):
-            self._unsettled[name, tool.id] = tool
+class PendingApprovals(UnsettledCalls):
+    """The calls that wait for a decision, in any number of conversations."""
 
     @property
     def approvals(self) -> list[PendingApproval]:
         """The calls that wait now, the longest wait first."""
         return inbox(
-            PendingApproval.of(name, tool)
-            for (name, _), tool in self._unsettled.items()
-            if tool.is_pending
+            PendingApproval.of(name, tool) for name, tool in self.unsettled() if tool.is_pending
         )
 
 

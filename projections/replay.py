@@ -256,7 +256,8 @@ def _describe_completed(event: ToolCompleted) -> str:
 
 
 def _describe_failed(event: ToolFailed) -> str:
-    return f"{event.call_id}: {event.failure.kind}: {event.failure.message}"
+    said = f"{event.call_id}: {event.failure.kind}: {event.failure.message}"
+    return f"{said} (settled{_actor(event.by)}{_reason(event.reason)})" if event.by else said
 
 
 def _describe_rejected(event: ToolRejected) -> str:

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
 from eventstore.append import commands
@@ -169,6 +171,24 @@ class AsyncConversation:
         return await self.session.run(
             commands.approve(
                 self.id, call_id, edited_arguments, by, reason, seen=seen, expires=expires
+            )
+        )
+
+    async def settle(
+        self,
+        call_id: str,
+        *,
+        seen: Seen,
+        completed: object = UNSET,
+        failed: str | None = None,
+        run_again: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Tool:
+        """Say what became of a call that is in doubt; see `Conversation.settle`."""
+        return await self.session.run(
+            commands.settle(
+                self.id, call_id, seen, completed, failed, by, reason, run_again=run_again
             )
         )
 

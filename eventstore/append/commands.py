@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from eventstore.append.call_ids import mint_call_id
@@ -22,6 +23,7 @@ from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
     NOT_EXECUTED,
+    SETTLED,
     Event,
     HookAnswer,
     MessageAdded,
@@ -35,11 +37,12 @@ from eventstore.domain.events import (
     ToolRejected,
     ToolRunning,
 )
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.lifecycle import check_seen, check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
 from eventstore.domain.revision import Revision
-from eventstore.domain.statuses import Approved, Failed, Pending, Running
+from eventstore.domain.statuses import Approved, Completed, Failed, Pending, Running
 from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
@@ -50,7 +53,6 @@ if TYPE_CHECKING:
     from eventstore.append.conversation_state import ConversationState
     from eventstore.append.tool_fold import LookUp
     from eventstore.domain.equal_calls import SameEffect
-    from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.times import Expiry, Moment
 
@@ -483,6 +485,54 @@ def fail(
         return (ToolFailed(call_id, recorded, tool.attempts, duration, wait),)
 
     return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def settle(
+    conversation_id: str,
+    call_id: str,
+    seen: Seen,
+    completed: object = UNSET,
+    failed: str | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+    *,
+    run_again: bool = False,
+) -> Command[Tool]:
+    """Say what became of a call in doubt; see `Conversation.settle`."""
+    if [completed is not UNSET, failed is not None, run_again].count(True) != 1:
+        raise ValueError("pass one of completed=, failed= and run_again=True")
+    if seen is None:
+        raise TypeError("seen is None: pass the Tool that you looked up, or its `revision`")
+    said = failed or "it has not taken effect: it may run again"
+    failure = Failure(ErrorKind.PERMANENT, said, code=SETTLED, in_doubt=False)
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        delay = 0 if run_again else None
+        event: ToolEvent = ToolFailed(
+            call_id, failure, tool.attempts, delay=delay, by=by, reason=reason
+        )
+        if completed is not UNSET:
+            response = FunctionResponse(tool.call.name, completed, call_id)
+            event = ToolCompleted(
+                call_id, response, tool.attempts, synthetic=True, by=by, reason=reason
+            )
+        if not tool.in_doubt:
+            _check_settled(tool, event)
+        return (event,)
+
+    return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
+
+
+def _check_settled(tool: Tool, event: ToolEvent) -> None:
+    """Raise an error unless a call has been settled so before."""
+    status = tool.status
+    if type(status) is Completed and type(event) is ToolCompleted:
+        return  # another result is refused, and the same one is not written again
+    if type(status) is Failed and type(event) is ToolFailed and status.failure == event.failure:
+        return
+    reason = f"nothing about it is in doubt: it is {status.name}"
+    raise IllegalTransition(status.name, event.tag, tool.id, reason)
 
 
 def _first_recorded(done: PendingAppend) -> Recorded:

@@ -114,7 +114,8 @@ class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An attempt failed, or the call could not be started.
 
-    `delay` is the wait before the next attempt, if there will be one.
+    `delay` is the wait before the next attempt, if there will be one. `by` is the person who says
+    so of a call in doubt, for a `reason`; see `Conversation.settle`.
     """
 
     tag: ClassVar[str] = "failed"
@@ -127,7 +128,12 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     provider: str | None = None
     native: Any = None
     hooks: tuple[HookAnswer, ...] = ()
+    by: str | None = None
+    reason: str | None = None
 
+
+SETTLED = "settled"
+"""The code of a failure by which a person says that no attempt of a call has taken effect."""
 
 FORKED = "forked"
 """The code of a failure, or of a rejection, in a copy: the call belongs to its origin."""

@@ -10,8 +10,9 @@
    decides takes back an earlier approval; a pause until a time does not. An approved edit stays in
    force in both cases.
 6. An attempt that may have taken effect leaves its call in doubt (`ended_in_doubt`): one that ended
-   so, or whose end is missing when the next one begins. The call stays so until it completes. A
-   failure that follows a failed call says that the outcome is known now: nothing took effect.
+   so, or whose end is missing when the next one begins. The call stays so until it completes, or is
+   settled. A failure that follows a failed call says that the outcome is known now: nothing took
+   effect. One of the code "settled" says so of every attempt.
 7. An approved edit changes the arguments of a call and never its tool, so that the call in force
    is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
    because a log of an older version may hold one. Such a call is never started.
@@ -32,6 +33,7 @@ from eventstore.domain.calls import same_json
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import (
     FORKED,
+    SETTLED,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -277,15 +279,18 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
     if tool is None or type(tool.status) not in _FAILABLE:
         raise _illegal(tool, event)
     if type(tool.status) is Failed and not (_settles(event) and tool.in_doubt):
+        if event.failure.code == SETTLED and tool.status.failure == event.failure:
+            return tool
         raise _illegal(tool, event)
-    before = type(tool.status) is Running and tool.ended_in_doubt
-    is_of_copy = event.failure.code == FORKED  # what took effect did so in the origin
+    # In a copy, what took effect did so in the origin.
+    of_all_attempts = event.failure.code in (SETTLED, FORKED)
+    before = type(tool.status) is Running and tool.ended_in_doubt and not of_all_attempts
     return replace(
         tool,
         status=Failed(event.failure),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
-        ended_in_doubt=event.failure.leaves_doubt or (before and not is_of_copy),
+        ended_in_doubt=event.failure.leaves_doubt or before,
         approval_used=tool.decided_at is not None and event.delay is None,
     )
 

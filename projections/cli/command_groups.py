@@ -21,6 +21,7 @@ from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
+from projections.cli.commands.settle import doubts, settle
 from projections.cli.commands.show import prompt, show, stats, tools
 from projections.cli.commands.verify import verify
 from projections.cli.commands.what_if import what_if
@@ -110,6 +111,16 @@ GROUPS = {
             reject,
             "refuse one",
             "toolledger reject support-42 call_2 --reason 'not today' --by ann",
+        ),
+        Listed(
+            doubts,
+            "the calls that may have taken effect",
+            "toolledger doubts --fail-if-any",
+        ),
+        Listed(
+            settle,
+            "say what became of one",
+            "toolledger settle support-42 call_2 --failed 'the bank has no such payment' --by ann",
         ),
     ),
     "Operate": (

@@ -27,10 +27,12 @@ from starlette.routing import Route
 from eventstore import Cursor, EventStore
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
+from projections.doubts import Doubt
 from projections.formatting import plural, utc_text, visible_text
 from projections.report.page import html_report
 from projections.web.decisions import Decision, decide
 from projections.web.guard import Guard
+from projections.web.settlements import Settlement, settle
 from projections.web.store_view import HOUR, StoreView
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def web_app(store: EventStore, guard: Guard) -> Starlette:
             Route("/errors", pages.errors),
             Route("/approvals", pages.approvals),
             Route("/approvals", pages.decision, methods=["POST"]),
+            Route("/doubts", pages.doubts),
+            Route("/doubts", pages.settlement, methods=["POST"]),
             Route("/newest", pages.newest),
             Route("/assets/{name}", _asset),
         ],
@@ -147,19 +151,42 @@ class _Pages:
 
     async def decision(self, request: Request) -> Response:
         """Carry out a decision, and return the calls that wait then."""
+        return await self._posted(request, self._decided)
+
+    def doubts(self, _: Request) -> Response:
+        """Return the calls in doubt, each with a form to settle it."""
+        return self._doubts("", "")
+
+    async def settlement(self, request: Request) -> Response:
+        """Settle a call, and return those that are in doubt then."""
+        return await self._posted(request, self._settled)
+
+    async def _posted(
+        self, request: Request, carry_out: Callable[[dict[str, str]], Response]
+    ) -> Response:
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > MAX_FORM_BYTES:
                 return PlainTextResponse("the form is too long", 413)
         fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        return await run_in_threadpool(self._decided, fields)
-
-    def _decided(self, fields: dict[str, str]) -> Response:
         if not self._guard.is_own_form(fields.get("form_token")):
             return PlainTextResponse("the form is not of this server: open the page again", 403)
+        return await run_in_threadpool(carry_out, fields)
+
+    def _decided(self, fields: dict[str, str]) -> Response:
         decision = Decision(**{n: fields.get(n, "") for n in Decision.__struct_fields__})
         return self._inbox(decide(self._store, decision), decision.by)
+
+    def _settled(self, fields: dict[str, str]) -> Response:
+        given = Settlement(**{n: fields.get(n, "") for n in Settlement.__struct_fields__})
+        return self._doubts(settle(self._store, given), given.by)
+
+    def _doubts(self, note: str, by: str) -> Response:
+        with self._current() as view:
+            found = view.doubts
+        every = [(doubt, _shown(doubt)) for doubt in found[:MAX_LISTED]]
+        return self._page("doubts", every, total=len(found), note=note, by=by)
 
     def _inbox(self, note: str, by: str) -> Response:
         with self._current() as view:
@@ -184,10 +211,14 @@ class _Pages:
 
 
 def _waiting(approval: PendingApproval) -> _Waiting:
-    arguments = approval.raw
-    if arguments is None:
-        arguments = msgspec.json.format(msgspec.json.encode(approval.arguments)).decode()
-    return _Waiting(approval, visible_text(arguments))
+    return _Waiting(approval, _shown(approval))
+
+
+def _shown(call: PendingApproval | Doubt) -> str:
+    """Return the arguments of a call, for a person to read."""
+    if call.raw is not None:
+        return visible_text(call.raw)
+    return visible_text(msgspec.json.format(msgspec.json.encode(call.arguments)).decode())
 
 
 def _asset(request: Request) -> Response:

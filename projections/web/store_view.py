@@ -14,6 +14,7 @@ from eventstore import Recorded, RunEnded, ToolCompleted, ToolFailed, ToolPendin
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval, PendingApprovals
 from projections.debugging.error_line import error_line
+from projections.doubts import Doubt, Doubts
 from projections.replay import describe
 
 MAX_NEWEST = 200
@@ -61,7 +62,7 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoreView:
-    """The conversations, errors, approvals and newest events of a store so far."""
+    """The conversations, errors, approvals, doubts and newest events of a store so far."""
 
     def __init__(self) -> None:
         self.conversations: dict[str, ConversationLine] = {}
@@ -69,6 +70,7 @@ class StoreView:
         self.errors_by_hour: Counter[int] = Counter()
         self.newest: deque[NewEvent] = deque(maxlen=MAX_NEWEST)
         self._approvals = PendingApprovals()
+        self._doubts = Doubts()
         self._tools: dict[tuple[str, str], str] = {}
 
     @property
@@ -76,10 +78,16 @@ class StoreView:
         """The calls that wait for a decision, the longest wait first."""
         return self._approvals.approvals
 
+    @property
+    def doubts(self) -> list[Doubt]:
+        """The calls in doubt, the oldest doubt first."""
+        return self._doubts.doubts
+
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""
         for recorded in events:
             self._approvals.apply(recorded)
+            self._doubts.apply(recorded)
             self._count(recorded)
             self.newest.append(
                 NewEvent(

@@ -42,6 +42,8 @@ COMMANDS = (
     "approvals",
     "approve",
     "reject",
+    "doubts",
+    "settle",
     "replay",
     "why",
     "what-if",
@@ -339,6 +341,8 @@ READERS: tuple[Sequence[str], ...] = (
     ["approvals"],
     ["approve", "x", "y"],
     ["reject", "x", "y"],
+    ["doubts"],
+    ["settle", "x", "y", "--run-again"],
 )
 
 

@@ -325,14 +325,14 @@ def test_a_second_decision_names_the_author_of_the_first(
 
 def beside(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let another process act between the command's look at a call and its append."""
-    waiting = approving._waiting
+    waiting = approving.of_call
 
     def slow(*given: Any) -> Any:
         found = waiting(*given)
         act()
         return found
 
-    monkeypatch.setattr(approving, "_waiting", slow)
+    monkeypatch.setattr(approving, "of_call", slow)
 
 
 @pytest.mark.parametrize("command", ["approve", "reject"])
@@ -420,3 +420,45 @@ def test_a_paused_call_is_listed_with_its_reason(run: Command) -> None:
     assert tool.effective_call.arguments == {"amount": 5}
     assert isinstance(tool.status, Approved)
     assert "paused" in run("show", "chat")[0]
+
+
+def test_doubts_are_listed_and_settled(run: Command, store: EventStore) -> None:
+    """Each way to settle one; an alert has a status; what is wrong gets one line."""
+    chat = store.conversation("other")
+    for number, call_id in enumerate(("d1", "d2", "d3")):
+        chat.request("refund", {"order": number}, call_id)
+        chat.start(call_id)
+    chat.fail("d2", TimeoutError("late"))
+    out, _ = run("doubts", "--fail-if-any", status=1)
+    lines = out.splitlines()
+    assert [line.split()[2:5] for line in lines[1:4]] == [
+        ["other", "d1", "refund"],
+        ["other", "d3", "refund"],
+        ["other", "d2", "refund"],
+    ]
+    assert lines[4].startswith("3 calls in doubt (toolledger settle CONVERSATION CALL --shown")
+    listed = json.loads(run("doubts", "--json")[0])
+    assert [(each["call_id"], each["is_open"]) for each in listed] == [
+        ("d1", True),
+        ("d3", True),
+        ("d2", False),
+    ]
+    revision = lines[1].split()[5]
+    out, _ = run("settle", "other", "d1", "--completed", '{"paid": 1}', "--shown", revision)
+    assert out == 'settled as completed: refund({"order":0}), call d1 of other\n'
+    out, _ = run("settle", "other", "d2", "--failed", "no such", "--by", "ann", "--reason", "asked")
+    assert out.startswith("settled as failed: refund")
+    out, _ = run("settle", "other", "d3", "--run-again", "--json")
+    assert json.loads(out)["status"]["failure"]["code"] == "settled"
+    assert "(settled by ann: asked)" in run("show", "other")[0]
+    tools = chat.tools
+    assert tools["d1"].response is not None
+    assert tools["d1"].response.result == {"paid": 1}
+    run("doubts", "--fail-if-any")
+    assert "nothing about it is in doubt" in run.refused("settle", "other", "d2", "--run-again")
+    assert "has no call 'd9'" in run.refused("settle", "other", "d9", "--run-again")
+    assert "pass one of --completed" in run.refused("settle", "other", "d1", status=2)
+    chat.start("d3")
+    assert "it is Running now" in run.refused(
+        "settle", "other", "d3", "--failed", "no", "--shown", revision
+    )

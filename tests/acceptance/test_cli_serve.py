@@ -62,17 +62,19 @@ class Site:
             "GET", path, "", {"Cookie": self.cookie if cookie is None else cookie, **headers}
         )
 
-    def post(self, fields: dict[str, str], cookie: str | None = None) -> Answer:
-        """Send the form of the approvals."""
+    def post(
+        self, fields: dict[str, str], page: str = "/approvals", cookie: str | None = None
+    ) -> Answer:
+        """Send a form of a page."""
         headers = {
             "Cookie": self.cookie if cookie is None else cookie,
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        return self.ask("POST", "/approvals", urlencode(fields), headers)
+        return self.ask("POST", page, urlencode(fields), headers)
 
-    def forms(self) -> list[dict[str, str]]:
-        """Return the hidden fields of each form on the page of approvals."""
-        page = self.get("/approvals").text
+    def forms(self, path: str = "/approvals") -> list[dict[str, str]]:
+        """Return the hidden fields of each form on a page."""
+        page = self.get(path).text
         return [
             {
                 name: unescape(value)
@@ -215,6 +217,24 @@ def test_changed_arguments_are_not_approved(site: Site, url: str) -> None:
     said = site.post({**changed, "decision": "approve"}).text
     assert "is not as it was shown" in said
     assert len(site.forms()) == 1
+
+
+def test_a_doubt_is_settled_on_the_page(site: Site, url: str) -> None:
+    """The log has who said what; a call that was started since is left as it is."""
+    with EventStore.open(url) as store:
+        chat = store.conversation("shop")
+        chat.start(chat.request("refund", {"order": 7}, "d1").id)
+        (form,) = site.forms("/doubts")
+        said = {**form, "by": "ann", "said": "paid", "reason": "asked", "outcome": "completed"}
+        chat.start("d1", attempt=2)
+        assert "the call is not as it was shown" in site.post(said, "/doubts").text
+        (form,) = site.forms("/doubts")
+        assert "enter your name" in site.post({**said, **form, "by": " "}, "/doubts").text
+        assert "refund is completed" in site.post({**said, **form}, "/doubts").text
+        assert site.forms("/doubts") == []
+        done = chat.tool("d1")
+    assert done.response is not None
+    assert (done.response.result, done.status.by) == ("paid", "ann")  # type: ignore[union-attr]
 
 
 def test_new_events_are_there_at_the_next_request(site: Site, url: str) -> None:

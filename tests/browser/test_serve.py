@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "</td><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>\u202egnp.exe"
-PATHS = ("/", "/errors", "/approvals", "/newest")
+PATHS = ("/", "/errors", "/approvals", "/doubts", "/newest")
 
 
 @pytest.fixture(scope="module")

@@ -257,6 +257,17 @@ IN_DOUBT = ToolFailed(
 
 EXPIRING = ToolApproved(call_id="call_asked", by="grace", expires_at=1_767_355_200_000_000)
 
+SETTLING = ToolFailed(
+    call_id="call_every",
+    failure=Failure(
+        kind=ErrorKind.PERMANENT, message="no such payment", code="settled", in_doubt=False
+    ),
+    attempt=2,
+    delay=0,
+    by="grace",
+    reason="asked the bank",
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -270,5 +281,6 @@ LATER: tuple[Event, ...] = (
     HOOK_RAISED,
     IN_DOUBT,
     EXPIRING,
+    SETTLING,
 )
 """Events with the members that came after the first golden log."""

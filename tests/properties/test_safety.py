@@ -119,6 +119,17 @@ def resumes_a_copy(play: Agents) -> None:
     play.fork()
 
 
+def settles_a_later_attempt(play: Agents) -> None:
+    """A worker began another attempt, and it took effect, since the person asked."""
+    play.ask(PUT, ["acts", "is lost on the way"])
+    play.run_by_hand(dies=True)
+    play.ask_the_world()
+    play.resume()
+    while not play.world.effects:
+        play.go_on(steps=1)
+    play.settle()
+
+
 FAULTS = {
     "a decision holds for whatever the call is by then": Fault(
         commands,
@@ -126,6 +137,13 @@ FAULTS = {
         lambda command, *_: command,
         decides_on_an_older_call,
         "a call started with what nobody allowed",
+    ),
+    "a settlement holds for whatever attempt there is by then": Fault(
+        commands,
+        "on_seen",
+        lambda command, *_: command,
+        settles_a_later_attempt,
+        "a call took effect, and the log says that it did not",
     ),
     "an approval never ends": Fault(
         commands, "_has_expired", lambda *_: False, uses_an_approval_late, "an approval had ended"

@@ -5,7 +5,7 @@ screens show, workers dispatch and resume one step at a time and may be killed b
 steps. What a tool does is done in the `World`, which the log cannot see. After each step the world
 is held against the log:
 
-1. A call takes effect at most once. A person who says "run it again" has asked the world before.
+1. A call takes effect at most once. A person who says that it took none has asked the world.
 2. A call that needs a decision takes effect with the arguments that a person allowed, by an attempt
    that began before the approval ended. One that was refused never does.
 3. A call that the log has as completed took effect. One that was rejected, or failed without a
@@ -19,6 +19,7 @@ is held against the log:
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -195,6 +196,7 @@ class Agents(RuleBasedStateMachine):
         self.screens: list[Tool] = []
         self.allowed: dict[str, Allowed] = {}
         self.refused: set[str] = set()
+        self.known: list[tuple[Tool, bool]] = []
         self.cut_off: set[str] = set()
         self.asked = 0
         self.copies = 0
@@ -382,6 +384,28 @@ class Agents(RuleBasedStateMachine):
             self.allowed[shown.id] = Allowed(order, until)
         else:
             self.refused.add(shown.id)
+
+    @rule(pick=picks)
+    def ask_the_world(self, pick: int = 0) -> None:
+        """A person asks the outside system about a call in doubt that nobody runs."""
+        under_way = {call for job in self.jobs for call in job.begun}
+        doubts = [t for t in self.chat.tools.values() if t.in_doubt and t.id not in under_way]
+        if doubts:
+            tool = doubts[pick % len(doubts)]
+            self.known.append((tool, self.world.count("chat", tool.id) > 0))
+
+    @precondition(lambda self: self.known)
+    @rule(pick=picks, again=st.booleans())
+    def settle(self, pick: int = 0, *, again: bool = False) -> None:
+        """The person says what was so then, perhaps much later."""
+        tool, is_done = self.known[pick % len(self.known)]
+        outcome: dict[str, Any] = {"failed": "not done, says the bank"}
+        if is_done:
+            outcome = {"completed": "done, says the bank"}
+        elif again:
+            outcome = {"run_again": True}
+        with suppress(IllegalTransition):
+            self.chat.settle(tool.id, seen=tool, by="ann", **outcome)
 
     # the rest of the world
 

@@ -101,7 +101,7 @@ def approvals(tables: Tables = None, url: Url = URL, *, as_json: Json = False) -
             quoted_name(a.conversation_id),
             quoted_name(a.call_id),
             quoted_name(a.name),
-            _short(a.revision),
+            short_revision(a.revision),
             text,
         ]
         for a, text in zip(found, arguments, strict=True)
@@ -139,11 +139,11 @@ def approve(  # noqa: PLR0913 - the options of the command
     edited = None if edit is None else _object(edit, "--edit")
     lasts = None if expires is None else timedelta(seconds=expires)
     with open_store(url) as store, _refused_in_words():
-        chat, tool = _waiting(store, conversation_id, call_id)
+        chat, tool = of_call(store, conversation_id, call_id)
         # An approval with an edit may come twice: it was decided on the call before the edit.
-        _check_shown(tool, tool.effective_call if tool.is_pending else tool.call, shown)
+        check_shown(tool, tool.effective_call if tool.is_pending else tool.call, shown)
         done = chat.approve(call_id, edited, by, reason, seen=tool, expires=lasts)
-    _report(_approval(tool, done, by, reason), chat, done, as_json=as_json)
+    report_decision(_approval(tool, done, by, reason), chat, done, as_json=as_json)
 
 
 def _approval(before: Tool, after: Tool, by: str | None, reason: str | None) -> str:
@@ -171,10 +171,10 @@ def reject(
 ) -> None:
     """Refuse a call that waits for a decision. It will never run."""
     with open_store(url) as store, _refused_in_words():
-        chat, tool = _waiting(store, conversation_id, call_id)
-        _check_shown(tool, tool.effective_call, shown)
+        chat, tool = of_call(store, conversation_id, call_id)
+        check_shown(tool, tool.effective_call, shown)
         done = chat.reject(call_id, reason, "human", by, seen=tool)
-    _report("rejected", chat, done, as_json=as_json)
+    report_decision("rejected", chat, done, as_json=as_json)
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def _refused_in_words() -> Generator[None, None, None]:
     try:
         yield
     except CallChanged as changed:
-        raise _not_as_shown(changed.now) from changed
+        raise not_as_shown(changed.now) from changed
     except UnparsedArguments as error:
         raise ValueError(
             f"the arguments of call {error.call_id!r} are not a JSON object, so it cannot run: "
@@ -191,17 +191,20 @@ def _refused_in_words() -> Generator[None, None, None]:
         ) from error
 
 
-def _not_as_shown(tool: Tool) -> ValueError:
+def not_as_shown(tool: Tool) -> ValueError:
+    """Return the error of a decision on another state of a call, with what it is now."""
     call = tool.effective_call
     return ValueError(
         f"call {tool.id!r} is not as it was shown, nothing was decided; it is {tool.status.name} "
-        f"now, of revision {_short(str(tool.revision))}, with the arguments "
+        f"now, of revision {short_revision(str(tool.revision))}, with the arguments "
         f"{arguments_text(call, SHOWN_CHARACTERS)}"
     )
 
 
-def _waiting(store: EventStore, conversation_id: str, call_id: str) -> tuple[Conversation, Tool]:
-    """Return the conversation and the call to decide on.
+def of_call(
+    store: EventStore, conversation_id: str, call_id: str, lists: str = "toolledger approvals"
+) -> tuple[Conversation, Tool]:
+    """Return the conversation and the call to decide on; the command `lists` those there are.
 
     Raises:
         ValueError: there is no such call.
@@ -214,12 +217,12 @@ def _waiting(store: EventStore, conversation_id: str, call_id: str) -> tuple[Con
     if tool is None:
         raise ValueError(
             f"conversation {conversation_id!r} has no call {call_id!r}: "
-            "`toolledger approvals` lists those that wait"
+            f"`{lists}` lists those there are"
         )
     return chat, tool
 
 
-def _check_shown(tool: Tool, call: FunctionCall, shown: str | None) -> None:
+def check_shown(tool: Tool, call: FunctionCall, shown: str | None) -> None:
     """Raise an error unless `shown` is the revision of the call, or the arguments of `call`."""
     if shown is None:
         return
@@ -228,10 +231,10 @@ def _check_shown(tool: Tool, call: FunctionCall, shown: str | None) -> None:
     else:
         is_same = is_shown(call, shown)
     if not is_same:
-        raise _not_as_shown(tool)
+        raise not_as_shown(tool)
 
 
-def _short(revision: str) -> str:
+def short_revision(revision: str) -> str:
     """Return a revision with the beginning of its digest."""
     counts, _, digest = revision.rpartition(".")
     return f"{counts}.{digest[:REVISION_DIGITS]}"
@@ -258,7 +261,8 @@ def _object(text: str, option: str) -> JsonObject:
     return value
 
 
-def _report(decision: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
+def report_decision(decision: str, chat: Conversation, tool: Tool, *, as_json: bool) -> None:
+    """Print what was decided on a call."""
     if as_json:
         print_json({"conversation_id": chat.id, **tool_fields(tool)})
         return

@@ -1,0 +1,59 @@
+"""The calls that may still wait, run or be in doubt: one fold for the inboxes.
+
+Memory grows with the calls that are neither completed nor rejected, and not with the log: a failed
+one may be tried again. Calls of an imported history are left out: they belong to where they ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from eventstore import Completed, Recorded, Rejected, Tool, ToolPending, UnknownEvent, evolve
+from eventstore.domain.unreadable_steps import left_in_doubt
+from projections.projection import TOOL_EVENTS, Projection
+
+_SETTLED = (Completed, Rejected)
+
+
+class UnsettledCalls(Projection):
+    """The calls that are neither completed nor rejected, in any number of conversations."""
+
+    def __init__(self) -> None:
+        self._unsettled: dict[tuple[str, str], Tool] = {}
+
+    def apply(self, recorded: Recorded) -> None:
+        """Take in one event."""
+        event: Any = recorded.event
+        if type(event) is UnknownEvent:
+            self._doubt_calls(recorded, event)
+            return
+        if type(event) not in TOOL_EVENTS or not event.call_id:
+            return
+        key = recorded.conversation_id, event.call_id
+        before = self._unsettled.get(key)
+        if before is None:
+            if type(event) is ToolPending and not event.imported:
+                tool = evolve(None, event, recorded.time, recorded.fingerprint)
+                self._unsettled[key] = tool
+            return
+        try:
+            after = evolve(before, event, recorded.time, recorded.fingerprint)
+        except Exception:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
+            return
+        if type(after.status) in _SETTLED:
+            del self._unsettled[key]
+        else:
+            self._unsettled[key] = after
+
+    def _doubt_calls(self, recorded: Recorded, event: UnknownEvent) -> None:
+        """Take in that a step of a call cannot be read; see `unreadable_steps`."""
+        name = recorded.conversation_id
+        tools = {of: tool for (other, of), tool in self._unsettled.items() if other == name}
+        for tool in left_in_doubt(event, recorded.fingerprint, tools):
+            self._unsettled[name, tool.id] = tool
+
+    def unsettled(self) -> Iterator[tuple[str, Tool]]:
+        """Yield each call with the id of its conversation."""
+        for (name, _), tool in self._unsettled.items():
+            yield name, tool

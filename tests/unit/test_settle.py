@@ -1,0 +1,175 @@
+"""A call in doubt is settled: it took effect, it took none, or it may run again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.dispatchers import awaited
+
+from eventstore import (
+    CallChanged,
+    Completed,
+    Conversation,
+    Dispatcher,
+    EventStore,
+    Failed,
+    FunctionTool,
+    IllegalTransition,
+    Tool,
+    ToolCompleted,
+    ToolFailed,
+)
+from projections import doubts, error_statistics, model_history, resume_plan
+
+
+def begun(chat: Conversation) -> Tool:
+    """Return a call under way."""
+    return chat.start(chat.request("pay", {"euros": 1}).id)
+
+
+def ended(chat: Conversation) -> Tool:
+    """Return a call whose attempt timed out."""
+    return chat.fail(begun(chat).id, TimeoutError("late"))
+
+
+def lost_before(chat: Conversation) -> Tool:
+    """Return a call of whose attempts the first has no end."""
+    return chat.fail(chat.start(begun(chat).id, attempt=2).id, "declined")
+
+
+def imported(chat: Conversation) -> Tool:
+    """Return a call without a result, which ran elsewhere."""
+    function = {"name": "pay", "arguments": "{}"}
+    call = {"id": "c1", "type": "function", "function": function}
+    (tool,) = chat.record_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    return tool
+
+
+DOUBTS = [begun, ended, lost_before, imported]
+
+
+@pytest.mark.parametrize("in_doubt", DOUBTS)
+def test_a_call_that_took_effect_has_its_result(chat: Conversation, in_doubt: Any) -> None:
+    """The model reads it; who said so, and why, is in the log."""
+    tool = in_doubt(chat)
+    assert tool.in_doubt
+    done = chat.settle(tool.id, seen=tool, completed="paid", by="ann", reason="asked the bank")
+    assert isinstance(done.status, Completed)
+    assert (done.in_doubt, done.status.synthetic) == (False, True)
+    last = list(chat.events())[-1].event
+    assert isinstance(last, ToolCompleted)
+    assert (last.by, last.reason) == ("ann", "asked the bank")
+    assert "paid" in str(model_history(chat.events()).render("openai"))
+    assert not resume_plan(chat.events()).unknown
+
+
+@pytest.mark.parametrize("in_doubt", DOUBTS)
+def test_a_call_that_took_no_effect_has_failed(chat: Conversation, in_doubt: Any) -> None:
+    """Nobody runs it again, and nothing about it is in doubt."""
+    tool = in_doubt(chat)
+    done = chat.settle(tool.id, seen=tool, failed="no such payment", by="ann", reason="looked")
+    assert isinstance(done.status, Failed)
+    assert not done.in_doubt
+    last = list(chat.events())[-1].event
+    assert isinstance(last, ToolFailed)
+    assert (last.by, last.reason, last.failure.message) == ("ann", "looked", "no such payment")
+    assert [step.action for step in resume_plan(chat.events()).steps] == ["done"]
+    assert "no such payment" in str(model_history(chat.events()).render("openai"))
+    assert error_statistics(chat.events()).overall.terminal_failures == 1
+
+
+@pytest.mark.parametrize("in_doubt", DOUBTS)
+def test_a_call_may_run_again(chat: Conversation, in_doubt: Any) -> None:
+    """A worker that resumes runs it once, as an attempt that was announced."""
+    paid: list[int] = []
+    tool = in_doubt(chat)
+    chat.settle(tool.id, seen=tool, run_again=True, by="ann")
+    definition = FunctionTool(lambda **_: paid.append(1), "pay", typed=False, effect="mutating")
+    for _ in range(2):
+        Dispatcher(chat, [definition]).resume()
+    assert paid == [1]
+    assert chat.tool(tool.id).response is not None
+
+
+def test_the_same_word_twice_is_one_and_another_is_refused(chat: Conversation) -> None:
+    """A call without a doubt is settled by nobody."""
+    tool = begun(chat)
+    for words in ({"failed": "no"}, {"run_again": True}):
+        again = begun(chat)
+        chat.settle(again.id, seen=again, by="ann", **words)  # type: ignore[arg-type]
+        version = chat.version
+        chat.settle(again.id, seen=again, by="bob", **words)  # type: ignore[arg-type]
+        assert chat.version == version
+        with pytest.raises(IllegalTransition, match="nothing about it is in doubt"):
+            chat.settle(again.id, seen=again, failed="else")
+    chat.settle(tool.id, seen=tool, completed=1)
+    chat.settle(tool.id, seen=tool, completed=1)
+    with pytest.raises(IllegalTransition, match="the first completion stands"):
+        chat.settle(tool.id, seen=tool, completed=2)
+    waits = chat.request("pay", {"euros": 2})
+    with pytest.raises(IllegalTransition, match="nothing about it is in doubt"):
+        chat.settle(waits.id, seen=waits, failed="no")
+
+
+def test_a_call_that_was_started_since_is_not_settled(chat: Conversation) -> None:
+    """The word was about an earlier attempt."""
+    tool = begun(chat)
+    chat.start(tool.id, attempt=2)
+    with pytest.raises(CallChanged, match="it was started 2 times, not 1"):
+        chat.settle(tool.id, seen=tool, run_again=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({}, "pass one of completed=, failed= and run_again=True"),
+        ({"completed": None, "failed": "no"}, "pass one of"),
+        ({"failed": "no", "run_again": True}, "pass one of"),
+        ({"failed": "no", "seen": None}, "seen is None: pass the Tool"),
+        ({"failed": "no", "seen": "1"}, "no revision of a call"),
+    ],
+)
+def test_a_settlement_without_an_outcome_is_refused(
+    chat: Conversation, given: Any, error: str
+) -> None:
+    """One clear error, and nothing is written."""
+    tool = begun(chat)
+    version = chat.version
+    with pytest.raises((TypeError, ValueError), match=error):
+        chat.settle(tool.id, **{"seen": tool, **given})
+    assert chat.version == version
+
+
+def test_asyncio_settles_as_well(chat: Conversation) -> None:
+    """The coroutine records the same."""
+    tool = begun(chat)
+    done = asyncio.run(awaited(chat).settle(tool.id, seen=str(tool.revision), completed=None))
+    assert done.response is not None
+    assert done.response.result is None
+
+
+def test_the_inbox_has_every_doubt_of_every_conversation() -> None:
+    """The oldest is first. What waits, ended or was imported is not in it."""
+    with EventStore.open("sqlite://") as store:
+        first = ended(store.conversation("a"))
+        second = begun(store.conversation("b"))
+        third = lost_before(store.conversation("a"))
+        imported(store.conversation("c"))
+        store.conversation("c").request("pay")
+        settled = begun(store.conversation("c"))
+        store.conversation("c").settle(settled.id, seen=settled, failed="no")
+        found = doubts(store)
+        assert [(each.conversation_id, each.call_id) for each in found] == [
+            ("a", first.id),
+            ("b", second.id),
+            ("a", third.id),
+        ]
+        assert [each.is_open for each in found] == [False, True, False]
+        assert "ended in doubt: late" in str(found[0])
+        assert "a worker may still be at it" in str(found[1])
+        for each in found:
+            chat = store.conversation(each.conversation_id)
+            chat.settle(each.call_id, seen=each.revision, failed="no")
+        assert doubts(store) == []
