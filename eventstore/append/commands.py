@@ -501,7 +501,7 @@ def settle(
     """Say what became of a call in doubt; see `Conversation.settle`."""
     if [completed is not UNSET, failed is not None, run_again].count(True) != 1:
         raise ValueError("pass one of completed=, failed= and run_again=True")
-    if seen is None:
+    if cast("object", seen) is None:
         raise TypeError("seen is None: pass the Tool that you looked up, or its `revision`")
     said = failed or "it has not taken effect: it may run again"
     failure = Failure(ErrorKind.PERMANENT, said, code=SETTLED, in_doubt=False)

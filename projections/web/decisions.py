@@ -38,8 +38,9 @@ def decide(store: EventStore, decision: Decision) -> str:
     while True:
         version = chat.version
         tool = chat.tools.get(decision.call)
-        if tool is None or (problem := _problem(decision, tool)):
-            return f"nothing was decided: {problem if tool else 'there is no such call'}"
+        problem = "there is no such call" if tool is None else _problem(decision, tool)
+        if tool is None or problem is not None:
+            return f"nothing was decided: {problem}"
         event = _event(decision)
         try:
             chat.append(event, expected_version=version)
