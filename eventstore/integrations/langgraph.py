@@ -30,6 +30,7 @@ import msgspec
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import Failure
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
@@ -338,7 +339,7 @@ class Ledger:
             raise LookupError(f"the log has no call {call['id']!r}: record the model's response")
         if not isinstance(tool.status, Pending):
             return tool
-        if tool.attempts and tool.status.needs_decision:  # the tool itself interrupts
+        if tool.attempts and tool.status.needs_decision and not step.is_of_approval(tool):
             if step.waits(tool):
                 step.ask_again(tool)
             return self._chat.approve(tool.id, reason="the graph went on", seen=tool)
@@ -371,16 +372,23 @@ class Ledger:
             return now
         given = step.approval(tool)
         if not given:
-            step.ask(tool, _question(tool))
-        (answer,) = given
+            step.ask(now, _question(now))
+        ((answer, seen),) = given
+        try:
+            return self._decided(now, answer, seen)
+        except CallChanged as changed:  # the host answered another question
+            step.ask(changed.now, _question(changed.now))
+            raise
+
+    def _decided(self, tool: Tool, answer: object, seen: str) -> Tool:
         decision: dict[str, Any] = answer if isinstance(answer, dict) else {"type": answer}
         if decision["type"] in (True, "approve"):
-            return self._chat.approve(tool.id, reason="by the host", seen=tool)
+            return self._chat.approve(tool.id, reason="by the host", seen=seen)
         if decision["type"] == "edit":
             edited = decision["edited_action"]["args"]
-            return self._chat.approve(tool.id, edited, reason="by the host", seen=tool)
+            return self._chat.approve(tool.id, edited, reason="by the host", seen=seen)
         if decision["type"] in (False, "reject"):
-            return self._chat.reject(tool.id, decision.get("message"), seen=tool)
+            return self._chat.reject(tool.id, decision.get("message"), seen=seen)
         raise ValueError(f"{answer!r} decides nothing: resume with True, False or a decision")
 
     def _is_open(self, tool: Tool, request: ToolCallRequest) -> bool:
@@ -557,7 +565,9 @@ def _is_lost(turn: Turn, messages: Sequence[BaseMessage]) -> bool:
 def _is_edited(tool: Tool, request: ToolCallRequest) -> bool:
     """Return whether the host has changed the arguments of a call that it has a tool for."""
     given = request.tool_call["args"]
-    return request.tool is not None and given != tool.effective_call.arguments
+    # What the model asked for is no edit where another desk has edited the call.
+    known = (tool.call.arguments, tool.effective_call.arguments)
+    return request.tool is not None and given not in known
 
 
 def _question(tool: Tool) -> JsonObject:

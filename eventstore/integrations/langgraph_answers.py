@@ -4,8 +4,9 @@ LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `
 calls of a message in one task. The places move as calls end, so no answer is given by place:
 
 1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
-2. Before a question, a note among the task's answers names its call. The checkpoint keeps both. The
-   answer after a note is for the call in the note, whatever the log says of it by then.
+2. Before a question, a note among the task's answers names its call, and the revision of the call
+   that was shown. The checkpoint keeps both. The answer after a note is for the call in the note,
+   whatever the log says of it by then; an approval is for the revision in the note.
 3. The tool of a call sees the answers to its own questions, in a scratchpad of its own.
 4. The note keeps the questions of the other waiting calls. Their tools do not run again before
    they are answered.
@@ -41,7 +42,7 @@ _SCRATCHPAD = "__pregel_scratchpad"  # what is known of a task: its answers, and
 _SEND = "__pregel_send"
 _RESUME = "__resume__"
 _RESUME_MAP = "__pregel_resume_map"
-_CALL, _KIND, _WAITING = "toolledger_call", "kind", "waiting"  # the members of a note
+_CALL, _KIND, _SEEN, _WAITING = "toolledger_call", "kind", "seen", "waiting"  # members of a note
 
 
 @dataclasses.dataclass
@@ -51,6 +52,7 @@ class _Question:
     place: tuple[int, int]
     call_id: str
     kind: Kind
+    seen: str
     interrupts: tuple[Interrupt[Any], ...]
 
 
@@ -65,6 +67,7 @@ class StepAnswers:
         self._send: Any = own.get(_SEND)
         self._resume_map: dict[str, Any] = own.get(_RESUME_MAP) or {}
         self._answers: dict[tuple[str, Kind], list[Any]] = {}
+        self._seen: dict[str, str] = {}  # by call: the revision that the last approval is for
         self._waiting: dict[str, tuple[Kind, tuple[Interrupt[Any], ...]]] = {}
         self._nested: str | None = None  # the call whose graph was asked last
         self._questions: list[_Question] = []
@@ -79,9 +82,16 @@ class StepAnswers:
 
     # answers
 
-    def approval(self, tool: Tool) -> list[Any]:
-        """Return the host's answer on whether a call may run, or nothing."""
-        return self._answers.get((tool.id, "approval"), [])[-1:]
+    def approval(self, tool: Tool) -> list[tuple[Any, str]]:
+        """Return the host's answer on whether a call may run, and what was shown; or nothing."""
+        given = self._answers.get((tool.id, "approval"), [])[-1:]
+        # A checkpoint of an older version does not say what was shown.
+        return [(answer, self._seen.get(tool.id) or str(tool.revision)) for answer in given]
+
+    def is_of_approval(self, tool: Tool) -> bool:
+        """Return whether the host was asked whether a call may run, and nothing else of it."""
+        asked = {kind for call_id, kind in self._answers if call_id == tool.id}
+        return asked == {"approval"} and not self.waits(tool) and self._nested != tool.id
 
     def waits(self, tool: Tool) -> bool:
         """Return whether a call has asked in its tool, and has no answer yet."""
@@ -151,7 +161,12 @@ class StepAnswers:
             for asked in self._questions
             if asked.kind != "approval"
         }
-        note = {_CALL: first.call_id, _KIND: first.kind, _WAITING: others}
+        note = {
+            _CALL: first.call_id,
+            _KIND: first.kind,
+            _SEEN: first.seen,
+            _WAITING: others,
+        }
         answers = self._pad.resume
         asked = {entry[_CALL] for entry in answers if _is_note(entry)}
         if self._is_of_one_call and asked - {first.call_id}:
@@ -170,7 +185,8 @@ class StepAnswers:
 
     def _ask(self, tool: Tool, kind: Kind, interrupts: tuple[Interrupt[Any], ...]) -> None:
         place = (tool.turn or 0, tool.index or 0)
-        self._questions.append(_Question(place, tool.id, kind, tuple(interrupts)))
+        seen = str(tool.revision)
+        self._questions.append(_Question(place, tool.id, kind, seen, tuple(interrupts)))
 
     def _interrupt(self, asked: Interrupt[Any]) -> GraphInterrupt:
         """Return an interrupt with the id that LangGraph gives to the task's next question."""
@@ -203,6 +219,7 @@ class StepAnswers:
                 self._nested = entry[_CALL] if entry[_KIND] == "nested" else None
             elif place and _is_note(before := pad.resume[place - 1]):
                 self._answers.setdefault((before[_CALL], before[_KIND]), []).append(entry)
+                self._seen[before[_CALL]] = before.get(_SEEN) or ""
                 self._waiting.pop(before[_CALL], None)
         if self._nested is not None and self._is_answered_inside(self._nested):
             self._waiting.pop(self._nested, None)
@@ -321,4 +338,4 @@ def _interrupt(asked: Interrupt[Any]) -> None:
 
 
 def _is_note(entry: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(entry, dict) and entry.keys() == {_CALL, _KIND, _WAITING}
+    return isinstance(entry, dict) and entry.keys() - {_SEEN} == {_CALL, _KIND, _WAITING}

@@ -21,7 +21,15 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command, interrupt
 
-from eventstore import AsyncEventStore, Completed, Conversation, EventStore, Failed, Rejected
+from eventstore import (
+    AsyncEventStore,
+    Completed,
+    Conversation,
+    EventStore,
+    Failed,
+    Pending,
+    Rejected,
+)
 from eventstore.integrations.langgraph import Disagreement, Ledger
 from projections import pending_approvals
 
@@ -131,6 +139,30 @@ def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, an
         assert [waiting.call_id for waiting in pending_approvals(store)] == ["m"]
     graph.invoke(Command(resume=answer), THREAD)
     assert type(chat.tools["m"].status) is (Completed if answer else Rejected)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_host_decides_on_what_it_was_shown(chat: Conversation, answer: bool) -> None:
+    """Another desk edits the call, and it pauses: the host is asked about it as it is now."""
+    paid: list[int] = []
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        paid.append(euros)
+        return "paid"
+
+    script = [Said("", (("pay", '{"euros": 1}', "p"),)), Said(DONE)]
+    graph = compiled(Ledger(chat, needs_approval=["pay"]), script, pay)
+    (asked,) = graph.invoke(ASKS, THREAD)["__interrupt__"]
+    assert asked.value["args"] == {"euros": 1}
+    chat.approve("p", {"euros": 9000}, by="second desk")
+    chat.begin("p").pause(reason="more than 1,000")
+    (asked,) = graph.invoke(Command(resume=answer), THREAD)["__interrupt__"]
+    assert (asked.value["args"], paid) == ({"euros": 9000}, [])
+    assert isinstance(chat.tools["p"].status, Pending)
+    graph.invoke(Command(resume=answer), THREAD)
+    assert paid == ([9000] if answer else [])
+    assert isinstance(chat.tools["p"].status, Completed if answer else Rejected)
 
 
 def test_the_checkpoint_and_the_log_are_compared(chat: Conversation) -> None:

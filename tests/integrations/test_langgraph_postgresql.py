@@ -53,7 +53,8 @@ def imported_calls(url: str) -> list[str]:
     with EventStore.open("sqlite://") as store:
         chat = store.conversation(transcript.id)
         chat.import_messages(transcript.messages, "openai", occurred_at=transcript.times)
-        assert all(tool.is_resolved for tool in chat.tools.values())
+        # The library's own text is no result: what it says of the second call is not known.
+        assert [tool.is_resolved for tool in chat.tools.values()] == [True, False, True]
         return sorted(chat.tools)
 
 
