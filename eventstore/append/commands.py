@@ -14,10 +14,12 @@ from msgspec.structs import replace
 
 from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
+from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
+from eventstore.append.leases import NO_CLAIM, Claim, is_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
-from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
+from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
@@ -28,21 +30,31 @@ from eventstore.domain.events import (
     Recorded,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolEvent,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
 )
 from eventstore.domain.lifecycle import check_seen, check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
 from eventstore.domain.revision import Revision
-from eventstore.domain.statuses import Approved, Failed, Pending, Running
-from eventstore.domain.times import expiry_of
+from eventstore.domain.statuses import (
+    Approved,
+    Completed,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+)
+from eventstore.domain.times import expiry_of, utc_seconds
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
+from eventstore.worker import this_worker
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -291,8 +303,9 @@ def start(
     now: int | None = None,
     checked: Tool | None = None,
     effect: SameEffect | None = None,
+    claim: Claim = NO_CLAIM,
 ) -> Command[Tool]:
-    """Record that an attempt begins; see `Conversation.start`.
+    """Record that an attempt begins, with the lease of its `claim`; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
     not started. Neither is one that was edited, started or paused since it was `checked`. An
@@ -303,6 +316,8 @@ def start(
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
         check_startable(tool)
+        if type(tool.status) is Running and not claim.takes_over:
+            _check_not_under_way(conversation_id, tool, state.now)
         if attempt is None:
             _check_known(tool)
         if now is not None or attempt is None:
@@ -318,12 +333,72 @@ def start(
             if first is not None:
                 return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
-        return (ToolRunning(call_id, number, tool.effective_call.arguments),)
+        arguments, hold = tool.effective_call.arguments, claim.hold
+        if hold is None:
+            return (ToolRunning(call_id, number, arguments, lease=claim.lease),)
+        hold.attempt = number
+        return (ToolRunning(call_id, number, arguments, (), claim.lease, this_worker()),)
 
     def result(done: PendingAppend) -> Tool:
         return _unless_taken_back(done, "running")
 
     return Command(conversation_id, decide, result)
+
+
+def _check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
+    """Raise an error if the last attempt is leased to a worker that may still be at it."""
+    if is_under_way(conversation_id, tool, now):
+        until = utc_seconds(cast("Running", tool.status).leased_until or 0)
+        reason = (
+            f"attempt {tool.attempts} is under way until {until}: wait for its end; where its "
+            "worker has ended for sure, settle the call, or start() it with take_over=True"
+        )
+        raise IllegalTransition("Running", "running", tool.id, reason)
+
+
+def renew(conversation_id: str, call_id: str, attempt: int, lease: int) -> Command[Tool]:
+    """Record that the worker of an attempt is still at it; `lease` is in microseconds."""
+
+    def decide(_: ConversationState, __: LookUp) -> Sequence[Event]:
+        return (ToolRenewed(call_id, attempt, lease),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def ending(command: Command[Tool], call_id: str, late: ToolEndedLate) -> Command[Tool]:
+    """Return the command that ends an attempt; its end is kept as a `late` one if it is over.
+
+    That is so where another attempt has begun since, or somebody else has settled the call.
+    """
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        tool = state.tool(call_id, look_up)
+        if type(tool.status) is Running and tool.attempts == late.attempt:
+            return command.decide(state, look_up)
+        kept = _as_stored(late)
+        return (kept,) if _is_late(tool, kept) else command.decide(state, look_up)
+
+    return replace(command, decide=decide)
+
+
+def _is_late(tool: Tool, end: ToolEndedLate) -> bool:
+    status = tool.status
+    if tool.attempts != end.attempt or type(status) is Rejected:
+        return True
+    if type(status) is Completed:
+        response = end.response
+        return response is None or not same_json(status.response.result, response.result)
+    return type(status) is Failed and end.response is None
+
+
+def _as_stored(late: ToolEndedLate) -> ToolEndedLate:
+    """Return a late end with its result as a completion would keep it."""
+    if late.response is None:
+        return late
+    completed: ToolCompleted = encode_event(ToolCompleted(late.call_id, late.response))[0]
+    return replace(
+        late, response=completed.response, lossy=completed.lossy, in_parts=completed.in_parts
+    )
 
 
 def _is_unchanged(checked: Tool, now: Tool) -> bool:
