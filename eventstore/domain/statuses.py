@@ -49,7 +49,9 @@ class Approved(
     reason: str | None = None
 
 
-class Running(msgspec.Struct, frozen=True, gc=False, tag_field="state", tag="Running"):
+class Running(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Running"
+):
     """Started, and no end is recorded: under way, or the outcome is unknown.
 
     With a lease it is under way until `leased_until`, in microseconds since 1970 UTC by the clock
