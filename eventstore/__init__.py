@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.attempt import Attempt
+from eventstore.attempt import Attempt, CurrentAttempt, current_attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
@@ -28,11 +28,13 @@ from eventstore.domain.events import (
     RunStarted,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolEvent,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
@@ -170,6 +172,7 @@ __all__ = [
     "ContextOverflow",
     "Conversation",
     "ConversationCursor",
+    "CurrentAttempt",
     "Cursor",
     "CursorLost",
     "DefaultRetryClassifier",
@@ -254,6 +257,7 @@ __all__ = [
     "ToolApproved",
     "ToolCompleted",
     "ToolEffect",
+    "ToolEndedLate",
     "ToolError",
     "ToolErrorPolicy",
     "ToolErrorTerminal",
@@ -264,6 +268,7 @@ __all__ = [
     "ToolPaused",
     "ToolPending",
     "ToolRejected",
+    "ToolRenewed",
     "ToolRunning",
     "ToolStatus",
     "Toolbox",
@@ -284,6 +289,7 @@ __all__ = [
     "Violation",
     "classify",
     "compose_gates",
+    "current_attempt",
     "evolve",
     "fingerprint",
     "priced",

@@ -317,7 +317,7 @@ class Conversation:
         number passed as `attempt`.
 
         With a `lease` (a `timedelta`, or seconds) the attempt counts as under way for so long, and
-        nobody starts another one: not even with its number, unless with `take_over`. See
+        no other one starts: not even with its number, unless with `take_over`. See
         `docs/several-workers.md`. `running` and `begin` renew it; this does not.
 
         Raises:

@@ -5,7 +5,7 @@
 2. A process has ended only where its own machine says so: no process of its namespace has the id,
    or one that began at another time. Of every other machine nothing is known.
 3. Where the system does not tell all of this (it is not Linux, or hides `/proc`), the name is one
-   of chance: nobody can tell that its process has ended.
+   of chance: that its process has ended cannot be known.
 
 A machine that was cloned while it ran counts as the same boot; see `docs/several-workers.md`.
 """

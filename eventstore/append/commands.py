@@ -16,7 +16,7 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
-from eventstore.append.leases import NO_CLAIM, Claim, is_under_way
+from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
@@ -51,10 +51,9 @@ from eventstore.domain.statuses import (
     Rejected,
     Running,
 )
-from eventstore.domain.times import expiry_of, utc_seconds
+from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
-from eventstore.worker import this_worker
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -315,13 +314,9 @@ def start(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        check_startable(tool)
-        if type(tool.status) is Running and not claim.takes_over:
-            _check_not_under_way(conversation_id, tool, state.now)
-        if attempt is None:
-            _check_known(tool)
-        if now is not None or attempt is None:
-            _check_not_paused(tool, now)
+        if not claim.takes_over:
+            check_not_under_way(conversation_id, tool, state.now)
+        _check_may_start(tool, attempt, now)
         if checked is not None and not _is_unchanged(checked, tool):
             raise CallChanged("running", checked.revision, tool)
         if (taken_back := _taken_back(tool, state.now)) is not None:
@@ -333,11 +328,10 @@ def start(
             if first is not None:
                 return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
-        arguments, hold = tool.effective_call.arguments, claim.hold
-        if hold is None:
-            return (ToolRunning(call_id, number, arguments, lease=claim.lease),)
-        hold.attempt = number
-        return (ToolRunning(call_id, number, arguments, (), claim.lease, this_worker()),)
+        worker = claim.worker_of(number)
+        return (
+            ToolRunning(call_id, number, tool.effective_call.arguments, (), claim.lease, worker),
+        )
 
     def result(done: PendingAppend) -> Tool:
         return _unless_taken_back(done, "running")
@@ -345,15 +339,12 @@ def start(
     return Command(conversation_id, decide, result)
 
 
-def _check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
-    """Raise an error if the last attempt is leased to a worker that may still be at it."""
-    if is_under_way(conversation_id, tool, now):
-        until = utc_seconds(cast("Running", tool.status).leased_until or 0)
-        reason = (
-            f"attempt {tool.attempts} is under way until {until}: wait for its end; where its "
-            "worker has ended for sure, settle the call, or start() it with take_over=True"
-        )
-        raise IllegalTransition("Running", "running", tool.id, reason)
+def _check_may_start(tool: Tool, attempt: int | None, now: int | None) -> None:
+    check_startable(tool)
+    if attempt is None:
+        _check_known(tool)
+    if now is not None or attempt is None:
+        _check_not_paused(tool, now)
 
 
 def renew(conversation_id: str, call_id: str, attempt: int, lease: int) -> Command[Tool]:
@@ -368,7 +359,7 @@ def renew(conversation_id: str, call_id: str, attempt: int, lease: int) -> Comma
 def ending(command: Command[Tool], call_id: str, late: ToolEndedLate) -> Command[Tool]:
     """Return the command that ends an attempt; its end is kept as a `late` one if it is over.
 
-    That is so where another attempt has begun since, or somebody else has settled the call.
+    That is so where another attempt has begun since, or a person has settled the call.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:

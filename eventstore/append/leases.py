@@ -1,14 +1,14 @@
 """`LeaseKeeper`: renews the leases of attempts that take long; `Claim`: what a start claims.
 
 1. A worker that starts an attempt with a lease has a `Hold` on it, until the end of the attempt is
-   recorded or nobody is left who could record it.
+   recorded, or no code is left that could record it.
 2. A hold that is older than a third of its lease is renewed, by an event. Most attempts end before,
    and add none.
 3. One daemon thread for a store renews. It begins with the first hold, and ends when there is none.
 4. A renewal that is refused is not tried again: the attempt is over, or others have taken it over.
    One that the store could not take is tried again soon.
-5. Where the worker of an attempt is this very process, the holds say whether anybody is still at
-   it. So an attempt that a thread has left is known at once.
+5. Where the worker of an attempt is this very process, the holds say whether a thread is still at
+   it. So an attempt that was left is known at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import msgspec
 
 from eventstore.domain.leases import RENEWALS_PER_LEASE, is_leased
 from eventstore.domain.statuses import Running
-from eventstore.errors import EventStoreError, StorageError, StoreClosed
+from eventstore.errors import EventStoreError, IllegalTransition, StorageError, StoreClosed
+from eventstore.latch import Latch
 from eventstore.worker import has_ended, this_worker
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ class Claim(msgspec.Struct, frozen=True, eq=False):
     hold: Hold | None = None
     takes_over: bool = False
 
+    def worker_of(self, attempt: int) -> str | None:
+        """Return the worker of the attempt that is about to be stored, if its hold is renewed."""
+        if self.hold is None:
+            return None
+        self.hold.attempt = attempt
+        return this_worker()
+
     @contextmanager
     def unless_refused(self) -> Iterator[None]:
         """Release the hold if the block raises: the attempt was not started here."""
@@ -107,7 +115,7 @@ class LeaseKeeper:
         self._monotonic = monotonic
         self._holds: dict[int, weakref.ref[Hold]] = {}
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._wake = Latch()  # ends the sleep of the thread
         self._sleeps_until = inf  # while the thread looks at the holds, too
         self._is_kept = False  # there is a thread
         _keepers.add(self)
@@ -176,18 +184,22 @@ class LeaseKeeper:
         with self._lock:
             if not self._is_kept:
                 self._is_kept = True
-                target, mine = _keep, (weakref.ref(self), self._wake)
-                threading.Thread(target=target, args=mine, name="leases", daemon=True).start()
+                mine = (weakref.ref(self),)
+                threading.Thread(target=_keep, args=mine, name="leases", daemon=True).start()
 
-    def tick(self) -> float | None:
-        """Renew what is due; return the seconds to sleep, or None where the thread ends."""
+    def tick(self) -> tuple[Latch, float] | None:
+        """Renew what is due; return what ends the sleep after it, and how long that is at most.
+
+        None is returned where the thread ends, because there are no holds.
+        """
+        wake = self._wake = Latch()
         self._sleeps_until = inf
         seconds = self.renew_due()
         if seconds is None and self._has_ended():
             return None
         seconds = min(seconds or 0.0, _LONGEST_SLEEP_SECONDS)
         self._sleeps_until = self._monotonic() + seconds
-        return seconds
+        return wake, seconds
 
     def _has_ended(self) -> bool:
         """Return whether the thread may end. A hold is there before it asks for a thread."""
@@ -197,16 +209,15 @@ class LeaseKeeper:
             return not self._is_kept
 
 
-def _keep(keeper_ref: weakref.ref[LeaseKeeper], wake: threading.Event) -> None:
-    """Renew leases until there are none; the thread keeps no store alive."""
-    while True:
-        keeper = keeper_ref()
-        seconds = None if keeper is None else keeper.tick()
+def _keep(keeper_ref: weakref.ref[LeaseKeeper]) -> None:
+    """Renew leases until there are none; the thread keeps no store alive while it sleeps."""
+    while (keeper := keeper_ref()) is not None:
+        sleep = keeper.tick()
         del keeper
-        if seconds is None:
+        if sleep is None:
             return
+        wake, seconds = sleep
         wake.wait(seconds)
-        wake.clear()
 
 
 def is_under_way(conversation_id: str, tool: Tool, now: int) -> bool:
@@ -223,3 +234,28 @@ def is_under_way(conversation_id: str, tool: Tool, now: int) -> bool:
         return not has_ended(status.worker)
     keepers = list(_keepers)
     return any(k.is_held(conversation_id, tool.id, status.attempt) for k in keepers)
+
+
+def check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
+    """Raise an error if the last attempt is leased to a worker that may still be at it.
+
+    Raises:
+        IllegalTransition: it is.
+    """
+    status = tool.status
+    if type(status) is Running and is_under_way(conversation_id, tool, now):
+        reason = (
+            f"attempt {tool.attempts} is under way until {_utc(status.leased_until)}: wait for its "
+            "end; where its worker has ended for sure, settle the call, or start() it with take_over=True"
+        )
+        raise IllegalTransition("Running", "running", tool.id, reason)
+
+
+def _utc(microseconds: int | None) -> str:
+    """Return a time as text, as in 2026-01-02T12:00:30+00:00."""
+    from datetime import UTC, datetime  # slow to load, and seldom needed
+
+    try:
+        return datetime.fromtimestamp((microseconds or 0) // 1_000_000, UTC).isoformat()
+    except (OverflowError, ValueError):
+        return "the year 10000"

@@ -75,9 +75,9 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
       first. After the first has completed, "refuse" lets it run, and "answer" gives it the recorded
       result. "run" runs it always. It is for tools that are neither read-only nor idempotent;
       `FunctionTool(equal_calls=, equal_by=)` says it of one tool.
-    - `lease`: how long an attempt counts as under way (a `timedelta`, or seconds), renewed while its
-      tool runs. `resume` of other workers leaves it alone for so long. None where no other worker
-      is at the conversation; see `docs/several-workers.md`.
+    - `lease`: how long an attempt counts as under way (a `timedelta`, or seconds), renewed while
+      its tool runs. `resume` of other workers leaves it alone for so long. None where no other
+      worker is at the conversation; see `docs/several-workers.md`.
     - `max_calls_per_turn`: the calls beyond it are rejected. `max_parallel`: how many calls run
       concurrently.
     - `clock` returns microseconds since 1970 UTC, `chance` a random number from 0 to 1, `sleep`
@@ -97,7 +97,8 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
 
         Each is completed, failed or rejected; or pending, if a person has to decide or if it is
         deferred to a later time; or running, if another worker was first, or has taken it over.
-        Calls that have started before are left alone: see `resume`. An error of a tool is recorded and never raised.
+        Calls that have started before are left alone: see `resume`. An error of a tool is recorded
+        and never raised.
 
         Raises:
             ToolErrorTerminal: the policy, a hook or a tool ends the run. Every call has its answer.

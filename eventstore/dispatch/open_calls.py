@@ -27,8 +27,8 @@ class OpenCalls:
     """The calls of a conversation that are not done, as `resume_plan` sorts them.
 
     - `tools`: all of them, in call order. `is_under_way` says which of them a living worker is at.
-    - `started`: the ids of the others that were started. Of these, the calls in `unknown_outcome` may
-      have taken effect, and `due` has the announced time of the next attempt of a call, in
+    - `started`: the ids of the others that were started. Of these, the calls in `unknown_outcome`
+      may have taken effect, and `due` has the announced time of the next attempt of a call, in
       microseconds since 1970 UTC.
     - `offered`: the decisions of the gates, by turn.
     - `answered_calls`: how many calls of a turn were started or answered. `counted_calls` of them

@@ -40,7 +40,8 @@ Sleep: TypeAlias = Callable[[float], Awaitable[object] | object]
 class DispatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a dispatcher; see `Dispatcher`.
 
-    `awaits_gates`: the gates may be async. `lease` is in microseconds. `resolve` waits for an awaitable in a thread.
+    `awaits_gates`: the gates may be async. `lease` is in microseconds. `resolve` waits for an
+    awaitable in a thread.
 
     Raises:
         TypeError: an option has the wrong type.

@@ -2,7 +2,7 @@
 
 1. A lease begins with its attempt, and each renewal prolongs it. Time is that of the store that
    appends.
-2. While it lasts, nobody else starts the call, not even with the number of the next attempt; a
+2. While it lasts, no other worker starts the call, not even with the number of the next attempt. A
    person may settle it, or take it over by an explicit word.
 3. It is over when the attempt has ended, when the clock of the store is past its end, or when its
    worker is known to have ended. Without an end the call is in doubt then, as one without a lease.

@@ -18,7 +18,7 @@
 8. An approval is used once: by the attempt that starts on it, and those announced after that one
    failed. A pause until a person decides ends it, and a failure after which none is announced.
 9. A lease says how long an attempt counts as under way; see `leases`. `evolve` does not look at it:
-   who may start a call beside a lease is decided in the append.
+   whether a call may start beside a lease is decided in the append.
 10. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has
    other arguments, was started, or has paused since.
 """

@@ -129,7 +129,13 @@ def next_action(
         return "retry"
     if type(status) in (Completed, Rejected, Failed):
         return "done"
-    if not is_due(status, now):
+    return _next_of_unstarted(tool, needs_approval, now)
+
+
+def _next_of_unstarted(
+    tool: Tool, needs_approval: Callable[[Tool], bool] | None, now: int | None
+) -> Action:
+    if not is_due(tool.status, now):
         return "scheduled"
     return "waiting" if _waits_for_person(tool, needs_approval) else "start"
 

@@ -66,13 +66,3 @@ def expiry_of(expires: Expiry) -> Callable[[int], int]:
         return end
 
     return fixed
-
-
-def utc_seconds(moment: int) -> str:
-    """Return a time in microseconds since 1970 UTC as text, as in 2026-01-02T12:00:30+00:00."""
-    from datetime import UTC, datetime
-
-    try:
-        return datetime.fromtimestamp(moment // 1_000_000, UTC).isoformat()
-    except (OverflowError, ValueError):  # after the year 9999
-        return f"{moment} microseconds"
