@@ -246,7 +246,8 @@ def check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
     if type(status) is Running and is_under_way(conversation_id, tool, now):
         reason = (
             f"attempt {tool.attempts} is under way until {_utc(status.leased_until)}: wait for its "
-            "end; where its worker has ended for sure, settle the call, or start() it with take_over=True"
+            "end; where its worker has ended for sure, settle the call, or start() it with "
+            "take_over=True"
         )
         raise IllegalTransition("Running", "running", tool.id, reason)
 

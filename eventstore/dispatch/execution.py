@@ -175,7 +175,7 @@ class Execution:
             if batch.stop_reason is not None and batch.stop_reason.aborts_siblings:
                 return None  # a sibling ended the batch, and this call with it
             raise ran.error
-        if type(call.tool.status) is not Failed or call.tool.attempts != attempt.number:
+        if not _is_ended_by(call.tool, attempt, failure):
             return None  # others have taken over: what they did stands
         if delay is None and failure.leaves_doubt and batch.stop_reason is None:
             delay = yield from self._delay_if_verified(batch, call, failure, ran.error)
@@ -287,3 +287,9 @@ class Execution:
             batch.stop(StopReason.failed(call, error))
         elif definition is not None and definition.abort_siblings and not failure.is_not_applicable:
             batch.stop(StopReason.failed(call))
+
+
+def _is_ended_by(tool: Tool, attempt: StartedAttempt, failure: Failure) -> bool:
+    """Return whether a call has failed in an attempt, with a failure of that."""
+    status = tool.status
+    return type(status) is Failed and tool.attempts == attempt.number and status.failure == failure
