@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from eventstore.attempt import Attempt, CurrentAttempt, current_attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
-from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
+from eventstore.domain.decision_errors import ApprovalExpired, CallChanged, CallUnderWay
 from eventstore.domain.events import (
     Event,
     GateAnswer,
@@ -166,6 +166,7 @@ __all__ = [
     "Attempt",
     "AuthErrorKind",
     "CallChanged",
+    "CallUnderWay",
     "Cancelled",
     "Completed",
     "ConfigError",

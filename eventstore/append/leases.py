@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eventstore.domain.decision_errors import CallUnderWay
 from eventstore.domain.leases import RENEWALS_PER_LEASE, is_leased
 from eventstore.domain.statuses import Running
-from eventstore.errors import EventStoreError, IllegalTransition, StorageError, StoreClosed
+from eventstore.errors import EventStoreError, StorageError, StoreClosed
 from eventstore.latch import Latch
 from eventstore.worker import has_ended, this_worker
 
@@ -240,23 +241,19 @@ def check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
     """Raise an error if the last attempt is leased to a worker that may still be at it.
 
     Raises:
-        IllegalTransition: it is.
+        CallUnderWay: it is.
     """
     status = tool.status
     if type(status) is Running and is_under_way(conversation_id, tool, now):
-        reason = (
-            f"attempt {tool.attempts} is under way until {_utc(status.leased_until)}: wait for its "
-            "end; where its worker has ended for sure, settle the call, or start() it with "
-            "take_over=True"
-        )
-        raise IllegalTransition("Running", "running", tool.id, reason)
+        until = status.leased_until or 0
+        raise CallUnderWay(tool, until, _utc(until))
 
 
-def _utc(microseconds: int | None) -> str:
+def _utc(microseconds: int) -> str:
     """Return a time as text, as in 2026-01-02T12:00:30+00:00."""
     from datetime import UTC, datetime  # slow to load, and seldom needed
 
     try:
-        return datetime.fromtimestamp((microseconds or 0) // 1_000_000, UTC).isoformat()
+        return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat()
     except (OverflowError, ValueError):
         return "the year 10000"

@@ -159,8 +159,8 @@ class ConversationSpans:
                 span.fail(event.failure)
                 return [span]
             case ToolEndedLate() as event:
-                words = {"toolledger.attempt": event.attempt}
-                self._note(recorded, "toolledger.ended_late", event.call_id, words)
+                late = {"toolledger.attempt": event.attempt}
+                self._note(recorded, "toolledger.ended_late", event.call_id, late)
             case ToolRejected() as event:
                 words = {"toolledger.source": event.source, "toolledger.reason": event.reason}
                 self._note(recorded, "toolledger.rejected", event.call_id, words)

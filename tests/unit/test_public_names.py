@@ -29,6 +29,7 @@ EVENTSTORE = [
     "Attempt",
     "AuthErrorKind",
     "CallChanged",
+    "CallUnderWay",
     "Cancelled",
     "Completed",
     "ConfigError",
