@@ -21,12 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from eventstore.append import commands
-from eventstore.append.inputs import failure_of
 from eventstore.append.leases import Claim
 from eventstore.clock import system_clock
-from eventstore.domain.calls import FunctionResponse
 from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
-from eventstore.domain.events import ToolEndedLate
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import Moment, microseconds_of
@@ -97,33 +94,37 @@ class CurrentAttempt(msgspec.Struct, frozen=True):
         name = f"{len(self.conversation_id)}:{self.conversation_id}{self.call_id}"
         return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
-    @contextmanager
-    def around(self) -> Iterator[None]:
-        """Be the current attempt of what the block runs."""
-        before = _current.get()
-        _current.set(self)
-        try:
-            yield
-        finally:
-            # No token: an async block may be left in another context than it was entered in.
-            _current.set(before)
-
-    def run(self, function: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
-        """Call a function as this attempt; one that is awaited is this attempt until its end."""
-        before = _current.get()
-        _current.set(self)
-        try:
-            value = function(*args, **kwargs)
-        finally:
-            _current.set(before)
-        return self._awaited(value) if hasattr(value, "__await__") else value
-
-    async def _awaited(self, value: Any) -> Any:
-        with self.around():
-            return await value
-
 
 _current: ContextVar[CurrentAttempt | None] = ContextVar("toolledger_attempt", default=None)
+
+
+@contextmanager
+def as_current(attempt: CurrentAttempt) -> Iterator[None]:
+    """Let an attempt be the current one of what the block runs."""
+    before = _current.get()
+    _current.set(attempt)
+    try:
+        yield
+    finally:
+        # No token: an async block may be left in another context than it was entered in.
+        _current.set(before)
+
+
+def run_as(
+    attempt: CurrentAttempt, function: Callable[..., Any], /, *args: object, **kwargs: object
+) -> Any:
+    """Call a function as an attempt; what it returns to be awaited runs as that, too."""
+    token = _current.set(attempt)
+    try:
+        value = function(*args, **kwargs)
+    finally:
+        _current.reset(token)
+    return _awaited_as(attempt, value) if hasattr(value, "__await__") else value
+
+
+async def _awaited_as(attempt: CurrentAttempt, value: Any) -> Any:
+    with as_current(attempt):
+        return await value
 
 
 def current_attempt() -> CurrentAttempt | None:
@@ -186,14 +187,6 @@ class StartedAttempt:
         self.release()
         return tool
 
-    def _ending(self, command: Command[Tool], **end: Any) -> Command[Tool]:
-        """Return the command that records its end, as a late one if others have taken over."""
-        if self._is_recorded:
-            return command
-        duration = self._elapsed_microseconds()
-        late = ToolEndedLate(self.tool.id, self.number, duration=duration, **end)
-        return commands.ending(command, self.tool.id, late)
-
     @property
     def arguments(self) -> JsonObject:
         """The arguments in force, the caller's own copy.
@@ -210,7 +203,7 @@ class StartedAttempt:
         self, result: object, by: str | None = None, reason: str | None = None
     ) -> Command[Tool]:
         """Return the command that records the result; `by` changed it, for a `reason`."""
-        command = commands.complete(
+        return commands.complete(
             self._conversation_id,
             self.tool.id,
             result,
@@ -218,9 +211,8 @@ class StartedAttempt:
             duration=self._elapsed_microseconds(),
             by=by,
             reason=reason,
+            is_own=not self._is_recorded,
         )
-        response = FunctionResponse(self.tool.call.name, result, self.tool.id)
-        return self._ending(command, response=response)
 
     def suspension(self, until: Moment | None = None, reason: str | None = None) -> Command[Tool]:
         """Return the command that records the pause.
@@ -228,15 +220,15 @@ class StartedAttempt:
         Raises:
             TypeError, ValueError: `until` is not a time.
         """
-        command = commands.pause(
+        return commands.pause(
             self._conversation_id,
             self.tool.id,
             None if until is None else microseconds_of("until", until),
             reason,
             attempt=self.number,
             duration=self._elapsed_microseconds(),
+            is_own=not self._is_recorded,
         )
-        return self._ending(command, reason=reason)
 
     def end(self, error: BaseException, pauses: Pauses) -> Command[Tool]:
         """Return the command that records how an error ended it: a pause, or a failure."""
@@ -250,15 +242,15 @@ class StartedAttempt:
         """Return the command that records the failure."""
         if isinstance(error, BaseException):
             error = Failure.from_exception(error, now=system_clock())
-        command = commands.fail(
+        return commands.fail(
             self._conversation_id,
             self.tool.id,
             error,
             delay,
             attempt=self.number,
             duration=self._elapsed_microseconds(),
+            is_own=not self._is_recorded,
         )
-        return self._ending(command, failure=failure_of(error))
 
     def _elapsed_microseconds(self) -> int:
         return (time.monotonic_ns() - self._began_ns) // 1000

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from eventstore.append import commands
 from eventstore.append.leases import Claim
 from eventstore.append.tool_fold import fold_tools
-from eventstore.attempt import NO_RESULT, Attempt, Pauses, checked_pauses, claim_of, is_pause
+from eventstore.attempt import (
+    NO_RESULT,
+    Attempt,
+    Pauses,
+    as_current,
+    checked_pauses,
+    claim_of,
+    is_pause,
+)
 from eventstore.domain.arguments import check_version
 from eventstore.domain.equal_calls import calls_equal_to
 from eventstore.domain.fork import forked_events, name_taken
@@ -395,7 +403,7 @@ class Conversation:
         checked_pauses(pauses)
         run = self.begin(call_id, attempt, lease=lease, take_over=take_over)
         try:
-            with run.current.around():
+            with as_current(run.current):
                 yield run
         except BaseException as error:
             if not run.ended:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from eventstore.append import commands
-from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, is_pause
+from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, as_current, is_pause
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.errors import EventStoreError, SilentAttempt
 
@@ -86,7 +86,7 @@ async def recording_end(
         SilentAttempt: the block has no exception, and recorded no end.
     """
     try:
-        with attempt.current.around():
+        with as_current(attempt.current):
             yield
     except BaseException as error:
         if not attempt.ended:

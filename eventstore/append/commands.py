@@ -314,7 +314,7 @@ def start(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if not claim.takes_over:
+        if type(tool.status) is Running and not claim.takes_over:
             check_not_under_way(conversation_id, tool, state.now)
         _check_may_start(tool, attempt, now)
         if checked is not None and not _is_unchanged(checked, tool):
@@ -328,10 +328,10 @@ def start(
             if first is not None:
                 return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
-        worker = claim.worker_of(number)
-        return (
-            ToolRunning(call_id, number, tool.effective_call.arguments, (), claim.lease, worker),
-        )
+        arguments = tool.effective_call.arguments
+        if claim is NO_CLAIM:
+            return (ToolRunning(call_id, number, arguments),)
+        return (ToolRunning(call_id, number, arguments, (), claim.lease, claim.worker_of(number)),)
 
     def result(done: PendingAppend) -> Tool:
         return _unless_taken_back(done, "running")
@@ -356,40 +356,29 @@ def renew(conversation_id: str, call_id: str, attempt: int, lease: int) -> Comma
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def ending(command: Command[Tool], call_id: str, late: ToolEndedLate) -> Command[Tool]:
-    """Return the command that ends an attempt; its end is kept as a `late` one if it is over.
+def _is_over(tool: Tool, attempt: int) -> bool:
+    """Return whether another attempt has begun, or a person has settled the call meanwhile."""
+    return type(tool.status) is not Running or tool.attempts != attempt
 
-    That is so where another attempt has begun since, or a person has settled the call.
+
+def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
+    """Return the end of an attempt that is over, as it is kept; None if it ends the call after all.
+
+    That is so for the result of an attempt that has failed, and for what the log has already.
     """
-
-    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        tool = state.tool(call_id, look_up)
-        if type(tool.status) is Running and tool.attempts == late.attempt:
-            return command.decide(state, look_up)
-        kept = _as_stored(late)
-        return (kept,) if _is_late(tool, kept) else command.decide(state, look_up)
-
-    return replace(command, decide=decide)
-
-
-def _is_late(tool: Tool, end: ToolEndedLate) -> bool:
     status = tool.status
+    if end.response is not None:
+        completed: ToolCompleted = encode_event(ToolCompleted(end.call_id, end.response))[0]
+        end = replace(
+            end, response=completed.response, lossy=completed.lossy, in_parts=completed.in_parts
+        )
     if tool.attempts != end.attempt or type(status) is Rejected:
-        return True
+        return end
     if type(status) is Completed:
-        response = end.response
-        return response is None or not same_json(status.response.result, response.result)
-    return type(status) is Failed and end.response is None
-
-
-def _as_stored(late: ToolEndedLate) -> ToolEndedLate:
-    """Return a late end with its result as a completion would keep it."""
-    if late.response is None:
-        return late
-    completed: ToolCompleted = encode_event(ToolCompleted(late.call_id, late.response))[0]
-    return replace(
-        late, response=completed.response, lossy=completed.lossy, in_parts=completed.in_parts
-    )
+        result = None if end.response is None else end.response.result
+        is_repeated = end.response is not None and same_json(status.response.result, result)
+        return None if is_repeated else end
+    return end if type(status) is Failed and end.response is None else None
 
 
 def _is_unchanged(checked: Tool, now: Tool) -> bool:
@@ -477,20 +466,25 @@ def pause(
     *,
     attempt: int = 0,
     duration: int | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record that an attempt pauses; with `attempt` 0, that a call which has not started waits.
 
-    `until` is in microseconds since 1970 UTC, `duration` in microseconds.
+    `until` is in microseconds since 1970 UTC, `duration` in microseconds. `is_own`: see `complete`.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
+        if is_own and _is_over(tool, attempt):
+            end = ToolEndedLate(call_id, attempt, reason=reason, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         return (ToolPaused(tool.id, attempt, until, reason, duration),)
 
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def complete(
+def complete(  # noqa: PLR0913 - each with a default
     conversation_id: str,
     call_id: str,
     result: object,
@@ -500,16 +494,23 @@ def complete(
     synthetic: bool = False,
     by: str | None = None,
     reason: str | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record a call's result; see `Conversation.complete`. `duration` is in microseconds.
 
     `by` and `reason` say what answered a call without running its tool, or changed the result.
+    `is_own`: the worker of the `attempt` ends it. If that is over by then, because another one has
+    begun or a person has settled the call, its end is kept as a late one.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
         number = tool.attempts if attempt is None else attempt
         response = FunctionResponse(tool.call.name, result, call_id)
+        if is_own and _is_over(tool, number):
+            end = ToolEndedLate(call_id, number, response, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         completed = ToolCompleted(
             call_id, response, number, duration, synthetic, by=by, reason=reason
         )
@@ -526,16 +527,21 @@ def fail(
     *,
     attempt: int | None = None,
     duration: int | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record that an attempt failed; see `Conversation.fail`. `duration` is in microseconds.
 
     With `attempt`, only that attempt is failed, and only if no later one has begun. A call that
-    failed in doubt is settled by a failure without one.
+    failed in doubt is settled by a failure without one. `is_own`: see `complete`.
     """
     failure, wait = failure_of(error), in_microseconds("delay", delay)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
+        if is_own and attempt is not None and _is_over(tool, attempt):
+            end = ToolEndedLate(call_id, attempt, failure=failure, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         if attempt not in (None, tool.attempts):
             raise IllegalTransition(
                 tool.status.name,

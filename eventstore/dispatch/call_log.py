@@ -75,8 +75,11 @@ class CallLog:
         command = commands.start(
             self.conversation_id, before.id, number, now, before, effect, claim
         )
-        with claim.unless_refused():
+        try:
             is_written = yield from self.write(call, command)
+        except BaseException:
+            claim.release()
+            raise
         if is_written and type(call.tool.status) is Running:
             return StartedAttempt(self.conversation_id, call.tool, claim.hold)
         claim.release()

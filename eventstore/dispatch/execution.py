@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eventstore.append.tool_fold import equal_result
-from eventstore.attempt import CurrentAttempt, is_pause
+from eventstore.attempt import CurrentAttempt, is_pause, run_as
 from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import outcome_of
@@ -100,7 +100,7 @@ class Execution:
         definition = call.known_definition
         first = (call.tool,) if definition.takes_tool else ()
         function = partial(
-            attempt.current.run, definition.call, *first, arguments=attempt.arguments
+            run_as, attempt.current, definition.call, *first, arguments=attempt.arguments
         )
         final_late = partial(self._final_late, call.tool, definition)
         on_late_result = partial(self._log.complete_late, attempt, final_late)
@@ -243,7 +243,7 @@ class Execution:
         if definition.verify is None:
             return False
         try:
-            verify = partial(self._as_next(call).run, definition.verify)
+            verify = partial(run_as, self._as_next(call), definition.verify)
             may_block = not is_async(definition.verify)
             answer = yield from call_hook(verify, call.tool, may_block=may_block)
             outcome = outcome_of(answer, definition.name)
