@@ -19,6 +19,7 @@ from support.dispatchers import check_log
 from support.tiers import repeated
 
 from eventstore import (
+    Conversation,
     CurrentAttempt,
     Dispatcher,
     EventStore,
@@ -34,7 +35,7 @@ from projections import resume_plan
 LEASE = 0.2
 """Seconds; a suspended worker is suspended for longer."""
 
-CHATS = [f"chat-{number}" for number in range(8)]
+CHATS = [f"chat-{number}" for number in range(4)]
 
 
 class Superseded(ConnectionRefusedError):
@@ -138,7 +139,7 @@ def disturb(process: Any, chance: random.Random) -> bool:
         process.join()
         return False
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(LEASE * chance.uniform(3, 6))
+    time.sleep(LEASE * chance.uniform(5, 10))
     os.kill(process.pid, signal.SIGCONT)
     return True
 
@@ -151,13 +152,12 @@ def test_workers_that_are_killed_and_suspended_pay_once(tmp_path: Path) -> None:
         job = partial(resume_without_end, url, str(books))
         with EventStore.open(url) as store, ExitStack() as stack:
             chats = [store.conversation(name) for name in CHATS]
-            calls = [
-                (chat, chat.request(name, {"number": number}))
-                for chat in chats
-                for number, name in enumerate(("pay", "pay", "pay_blindly"))
-            ]
+            calls: list[tuple[Conversation, Tool]] = []
             team = [spawned(stack, job, seed * 100 + number) for number in range(4)]
             for number in range(8):
+                names = chance.choices(["pay", "pay", "pay_blindly"], k=len(chats))
+                for chat, name in zip(chats, names, strict=True):
+                    calls.append((chat, chat.request(name, {"number": number})))
                 time.sleep(chance.random() * LEASE)  # a random moment; nothing is waited for
                 place = chance.randrange(len(team))
                 if not disturb(team[place], chance):
