@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.attempt import Attempt
+from eventstore.attempt import Attempt, CurrentAttempt, current_attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
-from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
+from eventstore.domain.decision_errors import ApprovalExpired, CallChanged, CallUnderWay
 from eventstore.domain.events import (
     Event,
     GateAnswer,
@@ -28,11 +28,13 @@ from eventstore.domain.events import (
     RunStarted,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolEvent,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
@@ -164,12 +166,14 @@ __all__ = [
     "Attempt",
     "AuthErrorKind",
     "CallChanged",
+    "CallUnderWay",
     "Cancelled",
     "Completed",
     "ConfigError",
     "ContextOverflow",
     "Conversation",
     "ConversationCursor",
+    "CurrentAttempt",
     "Cursor",
     "CursorLost",
     "DefaultRetryClassifier",
@@ -254,6 +258,7 @@ __all__ = [
     "ToolApproved",
     "ToolCompleted",
     "ToolEffect",
+    "ToolEndedLate",
     "ToolError",
     "ToolErrorPolicy",
     "ToolErrorTerminal",
@@ -264,6 +269,7 @@ __all__ = [
     "ToolPaused",
     "ToolPending",
     "ToolRejected",
+    "ToolRenewed",
     "ToolRunning",
     "ToolStatus",
     "Toolbox",
@@ -284,6 +290,7 @@ __all__ = [
     "Violation",
     "classify",
     "compose_gates",
+    "current_attempt",
     "evolve",
     "fingerprint",
     "priced",

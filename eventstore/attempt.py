@@ -6,27 +6,38 @@
 3. A timeout, a cancel, Ctrl-C or an exit is never a pause, because the call may have taken effect.
    Such a class is refused, and a base class does not cover it: it stays a failure of unknown
    outcome.
+4. The end of an attempt that others have taken over is kept in the log as a late one
+   (`ToolEndedLate`), and changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias, cast
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
 from eventstore.append import commands
+from eventstore.append.leases import Claim
 from eventstore.clock import system_clock
 from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnparsedArguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from eventstore.append.commands import Command
+    from eventstore.append.leases import Hold
     from eventstore.domain.json_types import JsonObject
-    from eventstore.session import Session
+    from eventstore.domain.leases import Lease
+    from eventstore.session import LogSession, Session
 
 
 Pauses: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
@@ -58,16 +69,123 @@ def is_pause(error: BaseException, pauses: Pauses) -> bool:
     return isinstance(error, pauses) and unknown_outcome(error) is None
 
 
-class StartedAttempt:
-    """An attempt that has begun, and the commands that record its end with number and duration."""
+class CurrentAttempt(msgspec.Struct, frozen=True):
+    """The attempt that the code around runs for: what an outside system may be given.
 
-    def __init__(self, conversation_id: str, tool: Tool) -> None:
+    `number` counts the attempts of the call from 1. In a `verify` it is that of the next attempt.
+    """
+
+    conversation_id: str
+    call_id: str
+    number: int
+
+    @property
+    def fence(self) -> int:
+        """Fencing token, which grows with each attempt of the call.
+
+        A system that has seen one refuses the same `idempotency_key` with a smaller one: it comes
+        from a worker that was taken over.
+        """
+        return self.number
+
+    @property
+    def idempotency_key(self) -> str:
+        """Key of the call, the same in each attempt: 32 hex digits, of no other call."""
+        name = f"{len(self.conversation_id)}:{self.conversation_id}{self.call_id}"
+        return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+_current: ContextVar[CurrentAttempt | None] = ContextVar("toolledger_attempt", default=None)
+
+
+@contextmanager
+def as_current(attempt: CurrentAttempt) -> Iterator[None]:
+    """Let an attempt be the current one of what the block runs."""
+    before = _current.get()
+    _current.set(attempt)
+    try:
+        yield
+    finally:
+        # No token: an async block may be left in another context than it was entered in.
+        _current.set(before)
+
+
+def run_as(
+    attempt: CurrentAttempt, function: Callable[..., Any], /, *args: object, **kwargs: object
+) -> Any:
+    """Call a function as an attempt; what it returns to be awaited runs as that, too."""
+    token = _current.set(attempt)
+    try:
+        value = function(*args, **kwargs)
+    finally:
+        _current.reset(token)
+    return _awaited_as(attempt, value) if hasattr(value, "__await__") else value
+
+
+async def _awaited_as(attempt: CurrentAttempt, value: Any) -> Any:
+    with as_current(attempt):
+        return await value
+
+
+def current_attempt() -> CurrentAttempt | None:
+    """Return the attempt that this code runs for, in a tool or its `verify`; otherwise None.
+
+    Tools of a dispatcher and of the integrations, and the block of `Conversation.running`, have
+    one.
+    """
+    return _current.get()
+
+
+def claim_of(
+    session: Session, conversation_id: str, call_id: str, lease: Lease, *, take_over: bool
+) -> Claim:
+    """Return the claim of an attempt whose lease, if any, is renewed while it goes on.
+
+    Raises:
+        TypeError, ValueError: `lease` is not a duration.
+        EventStoreError: there is a lease, and the session is inside a host's transaction.
+    """
+    lasts = lease_in_microseconds(lease)
+    if lasts is None:
+        return Claim(takes_over=take_over)
+    log: LogSession = session.outside_transaction(conversation_id)
+    return Claim(lasts, log.leases.hold(conversation_id, call_id, lasts), take_over)
+
+
+class StartedAttempt:
+    """An attempt that has begun, and the commands that record its end with number and duration.
+
+    Its lease is renewed as long as the object is there, and its end is not recorded.
+    """
+
+    def __init__(self, conversation_id: str, tool: Tool, hold: Hold | None = None) -> None:
         self._began_ns = time.monotonic_ns()
         self._conversation_id = conversation_id
         self.number = tool.attempts
         """Which attempt this is, from 1."""
         self.tool = tool
         self.ended = False
+        self._hold = hold
+        self._is_recorded = False
+        if hold is not None:
+            hold.began()
+
+    @property
+    def current(self) -> CurrentAttempt:
+        """What the tool may give to an outside system."""
+        return CurrentAttempt(self._conversation_id, self.tool.id, self.number)
+
+    def release(self) -> None:
+        """Renew its lease no more."""
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
+    def _note_recorded(self, tool: Tool) -> Tool:
+        """Take in that its end is recorded, and return the call after it."""
+        self.tool, self.ended, self._is_recorded = tool, True, True
+        self.release()
+        return tool
 
     @property
     def arguments(self) -> JsonObject:
@@ -93,6 +211,7 @@ class StartedAttempt:
             duration=self._elapsed_microseconds(),
             by=by,
             reason=reason,
+            is_own=not self._is_recorded,
         )
 
     def suspension(self, until: Moment | None = None, reason: str | None = None) -> Command[Tool]:
@@ -108,6 +227,7 @@ class StartedAttempt:
             reason,
             attempt=self.number,
             duration=self._elapsed_microseconds(),
+            is_own=not self._is_recorded,
         )
 
     def end(self, error: BaseException, pauses: Pauses) -> Command[Tool]:
@@ -129,6 +249,7 @@ class StartedAttempt:
             delay,
             attempt=self.number,
             duration=self._elapsed_microseconds(),
+            is_own=not self._is_recorded,
         )
 
     def _elapsed_microseconds(self) -> int:
@@ -138,16 +259,17 @@ class StartedAttempt:
 class Attempt(StartedAttempt):
     """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
 
-    def __init__(self, session: Session, conversation_id: str, tool: Tool) -> None:
-        super().__init__(conversation_id, tool)
+    def __init__(
+        self, session: Session, conversation_id: str, tool: Tool, hold: Hold | None = None
+    ) -> None:
+        super().__init__(conversation_id, tool, hold)
         self._session = session
 
     def complete(self, result: object) -> Tool:
         """Record the result: any value."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        self.tool = self._session.run(self.completion(result))
-        return self.tool
+        return self._note_recorded(self._session.run(self.completion(result)))
 
     def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again, until a time or until a person decides.
@@ -158,12 +280,8 @@ class Attempt(StartedAttempt):
         Raises:
             TypeError, ValueError: `until` is not a time; the attempt goes on.
         """
-        self.tool = self._session.run(self.suspension(until, reason))
-        self.ended = True
-        return self.tool
+        return self._note_recorded(self._session.run(self.suspension(until, reason)))
 
     def fail(self, error: BaseException | Failure | str, *, delay: float | None = None) -> Tool:
         """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        self.tool = self._session.run(self.failure(error, delay))
-        self.ended = True
-        return self.tool
+        return self._note_recorded(self._session.run(self.failure(error, delay)))

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from eventstore.append import commands
+from eventstore.append.leases import Claim
 from eventstore.append.tool_fold import fold_tools
-from eventstore.attempt import NO_RESULT, Attempt, Pauses, checked_pauses, is_pause
+from eventstore.attempt import (
+    NO_RESULT,
+    Attempt,
+    Pauses,
+    as_current,
+    checked_pauses,
+    claim_of,
+    is_pause,
+)
 from eventstore.domain.arguments import check_version
 from eventstore.domain.equal_calls import calls_equal_to
 from eventstore.domain.fork import forked_events, name_taken
+from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import microseconds_of
 from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
 
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Event, Recorded, RunStarted
     from eventstore.domain.failure import Failure
     from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.leases import Lease
     from eventstore.domain.messages import Part
     from eventstore.domain.times import Expiry, Moment
     from eventstore.domain.tool import Tool
@@ -331,7 +342,14 @@ class Conversation:
         moment = microseconds_of("until", until)
         return self.session.run(commands.pause(self.id, call_id, moment, reason))
 
-    def start(self, call_id: str, attempt: int | None = None) -> Tool:
+    def start(
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        lease: Lease = None,
+        take_over: bool = False,
+    ) -> Tool:
         """Record that an attempt begins, before it does; the arguments are in `status`.
 
         If two workers start one call, one succeeds and the other gets `IllegalTransition`. If the
@@ -340,11 +358,17 @@ class Conversation:
         announced, its approval is used up. In these cases the next one is only started with its
         number passed as `attempt`.
 
+        With a `lease` (a `timedelta`, or seconds) the attempt counts as under way for so long, and
+        no other one starts: not even with its number, unless with `take_over`. See
+        `docs/several-workers.md`. `running` and `begin` renew it; this does not.
+
         Raises:
             ApprovalExpired: the approval has ended, and the call waits for a decision again.
             IllegalTransition: the call may not start; nothing was written.
+            TypeError, ValueError: `lease` is not a duration.
         """
-        return self.session.run(commands.start(self.id, call_id, attempt))
+        claim = Claim(lease_in_microseconds(lease), takes_over=take_over)
+        return self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
 
     def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, the result was supplied.
@@ -364,18 +388,34 @@ class Conversation:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
         return self.session.run(commands.fail(self.id, call_id, error, delay))
 
-    def begin(self, call_id: str, attempt: int | None = None) -> Attempt:
+    def begin(
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        lease: Lease = None,
+        take_over: bool = False,
+    ) -> Attempt:
         """Start a call as `start` does, and return the attempt, for another hook to end.
 
         `complete`, `fail` and `pause` of the attempt record its end with its number and duration.
         Without one of them it is unknown whether the call took effect: take `running` where one
-        block can hold both.
+        block can hold both. A `lease` is renewed until then.
         """
-        return Attempt(self.session, self.id, self.start(call_id, attempt))
+        claim = claim_of(self.session, self.id, call_id, lease, take_over=take_over)
+        with claim.unless_refused():
+            tool = self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
+        return Attempt(self.session, self.id, tool, claim.hold)
 
     @contextmanager
     def running(
-        self, call_id: str, attempt: int | None = None, *, pauses: Pauses = ()
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        pauses: Pauses = (),
+        lease: Lease = None,
+        take_over: bool = False,
     ) -> Generator[Attempt, None, None]:
         """Run a call: started durably on entry, and its end recorded on exit.
 
@@ -386,7 +426,8 @@ class Conversation:
 
         `pauses` are the exceptions by which a framework pauses a tool (LangGraph's
         `GraphBubbleUp`, pydantic-ai's `ApprovalRequired`): the attempt pauses until a person
-        decides, and the exception is raised again. See `Attempt.pause`.
+        decides, and the exception is raised again. See `Attempt.pause`. A `lease` is renewed until
+        the block ends; where others have taken over by then, the log keeps the end as a late one.
 
         Raises:
             TypeError: `pauses` are not exception classes, or one is a timeout, a cancel or an exit,
@@ -394,9 +435,10 @@ class Conversation:
             SilentAttempt: the block ended without `complete()` or `fail()`.
         """
         checked_pauses(pauses)
-        run = self.begin(call_id, attempt)
+        run = self.begin(call_id, attempt, lease=lease, take_over=take_over)
         try:
-            yield run
+            with as_current(run.current):
+                yield run
         except BaseException as error:
             if not run.ended:
                 try:
@@ -405,6 +447,8 @@ class Conversation:
                     end = "pause" if is_pause(error, pauses) else "failure"
                     error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
             raise
+        finally:
+            run.release()
         if not run.ended:
             run.fail(NO_RESULT)
             raise SilentAttempt(call_id)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
+from eventstore.append import commands
 from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
+from eventstore.append.leases import Hold, LeaseKeeper
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
 from eventstore.notifications import local
 from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
@@ -141,6 +144,7 @@ class LogSession:
             min_shared_wait=settings.min_shared_wait,
         )
         self.watcher = self._new_watcher()
+        self.leases = LeaseKeeper(partial(_renew, self.committer))
         self._bind_to_connection = bind_to_connection
         _sessions.add(self)
 
@@ -208,12 +212,18 @@ class LogSession:
         """Start again: a forked child does not have the threads that held a lock or waited."""
         self.committer.reset_after_fork()
         self.watcher = self._new_watcher()
+        self.leases = LeaseKeeper(partial(_renew, self.committer))
 
     def _new_watcher(self) -> Watcher:
         committer = self.committer
         return Watcher(
             committer.storage, committer.notifier, idle_timeout=self.settings.idle_timeout
         )
+
+
+def _renew(committer: GroupCommitter, hold: Hold) -> None:
+    """Store the renewal of a lease. It takes no session, so that a hold keeps none alive."""
+    committer.run(commands.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
 
 
 _sessions: weakref.WeakSet[LogSession] = weakref.WeakSet()

@@ -21,10 +21,12 @@ from eventstore import (
     Tool,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
@@ -260,6 +262,22 @@ def _describe_failed(event: ToolFailed) -> str:
     return f"{said} (settled{_actor(event.by)}{_reason(event.reason)})" if event.by else said
 
 
+def _describe_renewed(event: ToolRenewed) -> str:
+    return f"{event.call_id}: attempt {event.attempt} goes on"
+
+
+def _describe_late(event: ToolEndedLate) -> str:
+    return f"{event.call_id}: attempt {event.attempt}, after others had taken over: {_end(event)}"
+
+
+def _end(event: ToolEndedLate) -> str:
+    if event.response is not None:
+        return result_text(event.response.result)
+    if event.failure is not None:
+        return f"{event.failure.kind}: {event.failure.message}"
+    return f"it paused{_reason(event.reason)}"
+
+
 def _describe_rejected(event: ToolRejected) -> str:
     return f"{event.call_id} by {event.by or event.source}{_reason(event.reason)}"
 
@@ -308,10 +326,12 @@ _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
     RunStarted: _describe_started,
     ToolApproved: _describe_approved,
     ToolCompleted: _describe_completed,
+    ToolEndedLate: _describe_late,
     ToolFailed: _describe_failed,
     ToolPaused: _describe_paused,
     ToolPending: _describe_pending,
     ToolRejected: _describe_rejected,
+    ToolRenewed: _describe_renewed,
     ToolRunning: _describe_running,
     ToolsOffered: _describe_offered,
     UnknownEvent: _describe_unknown,

@@ -6,7 +6,8 @@
 3. A call that failed is started again only if its next attempt was announced.
 4. A call that may have taken effect is never started again without asking the outside system,
    unless its tool is idempotent.
-5. A call that completed, was rejected, or failed without a next attempt is done.
+5. A call whose worker has a lease on it is left alone until that is over.
+6. A call that completed, was rejected, or failed without a next attempt is done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore import Completed, Failed, Pending, Recorded, Rejected, Tool
+from eventstore import Completed, Failed, Pending, Recorded, Rejected, Running, Tool, ToolEndedLate
+from eventstore.domain.leases import is_leased
 from eventstore.domain.one_line import one_line
 from eventstore.domain.recovery import (
     Action,
@@ -39,6 +41,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
       run again. Start it at `not_before` (microseconds since 1970 UTC), if there is one.
     - scheduled: it was deferred. Start it at `not_before`.
     - waiting: it never started or paused, and a person has to decide first.
+    - under_way: a worker has a lease on it, which ends at `not_before`. Leave it alone.
     - unknown: each of `attempts` may have taken effect. Ask the outside system, then complete the
       call, fail it, or start the next attempt.
     - done: there is nothing to do.
@@ -66,7 +69,7 @@ class ResumePlan(NotebookText, Projection):
     `needs_approval` returns whether a person has to decide on a pending call. A call for which
     it returns False may be started; without `needs_approval` every pending call waits, except one
     that was deferred until `now` or before. `is_idempotent` returns whether a call of unknown
-    outcome may run again; without it none may.
+    outcome may run again; without it none may. Without `now`, a lease counts as over.
 
     Raises:
         TypeError, ValueError: `now` is not a time.
@@ -84,6 +87,7 @@ class ResumePlan(NotebookText, Projection):
         self._now = None if now is None else microseconds_of("now", now)
         self._tools = CurrentTools()
         self._trails: dict[tuple[str, str], AttemptTrail] = {}
+        self._late: dict[tuple[str, str], str] = {}
 
     @property
     def anomalies(self) -> list[Anomaly]:
@@ -93,6 +97,8 @@ class ResumePlan(NotebookText, Projection):
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
+        if type(event) is ToolEndedLate:
+            self._late[recorded.conversation_id, event.call_id] = _late_end(event)
         if not is_attempt_event(event):
             self._tools.apply(recorded)
             return
@@ -134,6 +140,11 @@ class ResumePlan(NotebookText, Projection):
         return self._of("waiting")
 
     @property
+    def under_way(self) -> list[Step]:
+        """The calls that a worker has a lease on: leave them alone."""
+        return self._of("under_way")
+
+    @property
     def unknown(self) -> list[Step]:
         """The calls that may have taken effect: ask the outside system."""
         return self._of("unknown")
@@ -152,19 +163,53 @@ class ResumePlan(NotebookText, Projection):
 
     def _step(self, conversation_id: str, tool: Tool) -> Step:
         trail = self._trails.get((conversation_id, tool.id))
-        action = next_action(tool, trail, self._needs_approval, self._now, self._is_idempotent)
+        action = next_action(
+            tool,
+            trail,
+            self._needs_approval,
+            self._now,
+            self._is_idempotent,
+            self._is_under_way,
+        )
         attempts = tuple(trail.attempts) if trail else ()
-        if attempts and action in ("unknown", "retry"):
-            reason = _reason_of_unknown(action, attempts)
+        if action == "under_way":
+            reason = f"attempt {tool.attempts} is under way until {_end_of_lease(tool)} UTC"
+        elif attempts and action in ("unknown", "retry"):
+            reason = _reason_of_unknown(action, attempts) + self._doubt_of_lease(tool)
         elif action == "unknown":
             reason = "a step of it cannot be read: it may have taken effect"
         else:
             reason = _reason(action, tool)
+        if (late := self._late.get((conversation_id, tool.id))) is not None:
+            reason = f"{reason}; {late}"
         status = tool.status
         due = trail.due if trail else None
         if type(status) is Pending:
             due = status.until
+        elif type(status) is Running and action == "under_way":
+            due = status.leased_until
         return Step(action, tool, reason, conversation_id, due, attempts)
+
+    def _is_under_way(self, tool: Tool) -> bool:
+        return self._now is not None and is_leased(tool, self._now)
+
+    def _doubt_of_lease(self, tool: Tool) -> str:
+        """Return what is to be known of a lease where the time now is not."""
+        status = tool.status
+        if self._now is not None or type(status) is not Running or status.leased_until is None:
+            return ""
+        return f", unless it is still under way: its lease ends at {_end_of_lease(tool)} UTC"
+
+
+def _end_of_lease(tool: Tool) -> str:
+    status = tool.status
+    return utc_text(status.leased_until or 0) if type(status) is Running else ""
+
+
+def _late_end(event: ToolEndedLate) -> str:
+    end = "failed" if event.failure is not None else "paused"
+    end = "completed" if event.response is not None else end
+    return f"attempt {event.attempt} {end} after others had taken over"
 
 
 def _reason(action: Action, tool: Tool) -> str:
@@ -230,11 +275,12 @@ def resume_plan(
     `needs_approval` returns whether a person has to decide on a pending call; without it every
     pending call waits, except one that was deferred. A deferred call is `scheduled` until `now`, a
     `datetime` with a time zone or microseconds since 1970 UTC. After that it is `safe`, unless
-    `needs_approval` says that it waits. Without `now` it stays scheduled. A call that may have
-    taken effect is `unknown`, unless `is_idempotent` says that it may run again: it is `safe` then.
-    A `Toolbox` has both functions, `needs_approval_for` and `is_idempotent`. The calls that are
-    `waiting` are called `PauseReason::AwaitingApproval` in chat-rs, the `scheduled` ones
-    `PauseReason::Scheduled`.
+    `needs_approval` says that it waits. Without `now` it stays scheduled. A call that a worker has
+    a lease on is `under_way` while `now` is before the end of that; without `now` it is `unknown`,
+    as its worker may have ended. A call that may have taken effect is `unknown`, unless
+    `is_idempotent` says that it may run again: it is `safe` then. A `Toolbox` has both functions,
+    `needs_approval_for` and `is_idempotent`. The calls that are `waiting` are called
+    `PauseReason::AwaitingApproval` in chat-rs, the `scheduled` ones `PauseReason::Scheduled`.
 
     Raises:
         TypeError, ValueError: `now` is not a time.

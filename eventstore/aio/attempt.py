@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from eventstore.append import commands
-from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, is_pause
+from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, as_current, is_pause
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.errors import EventStoreError, SilentAttempt
 
 if TYPE_CHECKING:
     from eventstore.aio.session import AsyncSession
     from eventstore.append.commands import Command
+    from eventstore.append.leases import Hold
     from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
 
@@ -27,34 +28,37 @@ NOT_RUN = Failure(
 class AsyncAttempt(StartedAttempt):
     """One attempt under way: `arguments` to run the tool with, then `complete` or `fail`."""
 
-    def __init__(self, session: AsyncSession, conversation_id: str, tool: Tool) -> None:
-        super().__init__(conversation_id, tool)
+    def __init__(
+        self,
+        session: AsyncSession,
+        conversation_id: str,
+        tool: Tool,
+        hold: Hold | None = None,
+    ) -> None:
+        super().__init__(conversation_id, tool, hold)
         self._session = session
 
     async def complete(self, result: object) -> Tool:
         """Record the result: any value."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        self.tool = await self._session.run(self.completion(result))
-        return self.tool
+        return self._note_recorded(await self._session.run(self.completion(result)))
 
     async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again; see `Attempt.pause`."""
-        self.tool = await self._session.run(self.suspension(until, reason))
-        self.ended = True
-        return self.tool
+        return self._note_recorded(await self._session.run(self.suspension(until, reason)))
 
     async def fail(
         self, error: BaseException | Failure | str, *, delay: float | None = None
     ) -> Tool:
         """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        self.tool = await self._session.run(self.failure(error, delay))
-        self.ended = True
-        return self.tool
+        return self._note_recorded(await self._session.run(self.failure(error, delay)))
 
 
-async def begin_attempt(session: AsyncSession, start: Command[Tool]) -> AsyncAttempt:
-    """Record the start of a call, and return the attempt.
+async def begin_attempt(
+    session: AsyncSession, start: Command[Tool], hold: Hold | None = None
+) -> AsyncAttempt:
+    """Record the start of a call, and return the attempt, whose lease the hold renews.
 
     If the task is cancelled meanwhile, it is recorded that nothing has run.
     """
@@ -69,7 +73,7 @@ async def begin_attempt(session: AsyncSession, start: Command[Tool]) -> AsyncAtt
             )
 
     tool = await session.run(start, record_not_run)
-    return AsyncAttempt(session, start.conversation_id, tool)
+    return AsyncAttempt(session, start.conversation_id, tool, hold)
 
 
 @asynccontextmanager
@@ -82,7 +86,8 @@ async def recording_end(
         SilentAttempt: the block has no exception, and recorded no end.
     """
     try:
-        yield
+        with as_current(attempt.current):
+            yield
     except BaseException as error:
         if not attempt.ended:
             try:
@@ -91,6 +96,8 @@ async def recording_end(
                 end, call_id = "pause" if is_pause(error, pauses) else "failure", attempt.tool.id
                 error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
         raise
+    finally:
+        attempt.release()
     if not attempt.ended:
         await attempt.fail(NO_RESULT)
         raise SilentAttempt(attempt.tool.id)

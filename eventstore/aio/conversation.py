@@ -11,11 +11,13 @@ from msgspec import UNSET
 from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
 from eventstore.append import commands
-from eventstore.attempt import Pauses, checked_pauses
+from eventstore.append.leases import Claim
+from eventstore.attempt import Pauses, checked_pauses, claim_of
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Event, Recorded, RunStarted
 from eventstore.domain.failure import Failure
 from eventstore.domain.fork import forked_events, name_taken
+from eventstore.domain.leases import Lease, lease_in_microseconds
 from eventstore.domain.messages import Part
 from eventstore.domain.times import Expiry, Moment, microseconds_of
 from eventstore.domain.tool import Tool
@@ -212,9 +214,17 @@ class AsyncConversation:
         moment = microseconds_of("until", until)
         return await self.session.run(commands.pause(self.id, call_id, moment, reason))
 
-    async def start(self, call_id: str, attempt: int | None = None) -> Tool:
+    async def start(
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        lease: Lease = None,
+        take_over: bool = False,
+    ) -> Tool:
         """Record that an attempt begins, before it does; see `Conversation.start`."""
-        return await self.session.run(commands.start(self.id, call_id, attempt))
+        claim = Claim(lease_in_microseconds(lease), takes_over=take_over)
+        return await self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
 
     async def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value."""
@@ -232,17 +242,34 @@ class AsyncConversation:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
         return await self.session.run(commands.fail(self.id, call_id, error, delay))
 
-    async def begin(self, call_id: str, attempt: int | None = None) -> AsyncAttempt:
+    async def begin(
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        lease: Lease = None,
+        take_over: bool = False,
+    ) -> AsyncAttempt:
         """Start a call, and return the attempt, for another hook to end; see `Conversation.begin`.
 
         If the task is cancelled while the start is being recorded, it is recorded that nothing has
         run.
         """
-        return await begin_attempt(self.session, commands.start(self.id, call_id, attempt))
+        session = self.session
+        claim = claim_of(session.blocking, self.id, call_id, lease, take_over=take_over)
+        start = commands.start(self.id, call_id, attempt, claim=claim)
+        with claim.unless_refused():
+            return await begin_attempt(session, start, claim.hold)
 
     @asynccontextmanager
     async def running(
-        self, call_id: str, attempt: int | None = None, *, pauses: Pauses = ()
+        self,
+        call_id: str,
+        attempt: int | None = None,
+        *,
+        pauses: Pauses = (),
+        lease: Lease = None,
+        take_over: bool = False,
     ) -> AsyncGenerator[AsyncAttempt, None]:
         """Run a call: started durably on entry, and its end recorded on exit.
 
@@ -250,7 +277,7 @@ class AsyncConversation:
         recorded does not enter the block, and it is recorded that nothing has run.
         """
         checked_pauses(pauses)
-        begun = await self.begin(call_id, attempt)
+        begun = await self.begin(call_id, attempt, lease=lease, take_over=take_over)
         async with recording_end(self.session, begun, pauses):
             yield begun
 

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
+from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
+from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
-from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
+from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
@@ -30,11 +32,13 @@ from eventstore.domain.events import (
     Recorded,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolEvent,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
 )
 from eventstore.domain.failure import ErrorKind, Failure
@@ -42,7 +46,14 @@ from eventstore.domain.lifecycle import check_seen, check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
 from eventstore.domain.revision import Revision
-from eventstore.domain.statuses import Approved, Completed, Failed, Pending, Running
+from eventstore.domain.statuses import (
+    Approved,
+    Completed,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+)
 from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
@@ -293,8 +304,9 @@ def start(
     now: int | None = None,
     checked: Tool | None = None,
     effect: SameEffect | None = None,
+    claim: Claim = NO_CLAIM,
 ) -> Command[Tool]:
-    """Record that an attempt begins; see `Conversation.start`.
+    """Record that an attempt begins, with the lease of its `claim`; see `Conversation.start`.
 
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
     not started. Neither is one that was edited, started or paused since it was `checked`. An
@@ -304,11 +316,9 @@ def start(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        check_startable(tool)
-        if attempt is None:
-            _check_known(tool)
-        if now is not None or attempt is None:
-            _check_not_paused(tool, now)
+        if type(tool.status) is Running and not claim.takes_over:
+            check_not_under_way(conversation_id, tool, state.now)
+        _check_may_start(tool, attempt, now)
         if checked is not None and not _is_unchanged(checked, tool):
             raise CallChanged("running", checked.revision, tool)
         if (taken_back := _taken_back(tool, state.now)) is not None:
@@ -320,12 +330,57 @@ def start(
             if first is not None:
                 return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
-        return (ToolRunning(call_id, number, tool.effective_call.arguments),)
+        arguments = tool.effective_call.arguments
+        if claim is NO_CLAIM:
+            return (ToolRunning(call_id, number, arguments),)
+        return (ToolRunning(call_id, number, arguments, (), claim.lease, claim.worker_of(number)),)
 
     def result(done: PendingAppend) -> Tool:
         return _unless_taken_back(done, "running")
 
     return Command(conversation_id, decide, result)
+
+
+def _check_may_start(tool: Tool, attempt: int | None, now: int | None) -> None:
+    check_startable(tool)
+    if attempt is None:
+        _check_known(tool)
+    if now is not None or attempt is None:
+        _check_not_paused(tool, now)
+
+
+def renew(conversation_id: str, call_id: str, attempt: int, lease: int) -> Command[Tool]:
+    """Record that the worker of an attempt is still at it; `lease` is in microseconds."""
+
+    def decide(_: ConversationState, __: LookUp) -> Sequence[Event]:
+        return (ToolRenewed(call_id, attempt, lease),)
+
+    return Command(conversation_id, decide, PendingAppend.tool)
+
+
+def _is_over(tool: Tool, attempt: int) -> bool:
+    """Return whether another attempt has begun, or a person has settled the call meanwhile."""
+    return type(tool.status) is not Running or tool.attempts != attempt
+
+
+def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
+    """Return the end of an attempt that is over, as it is kept; None if it ends the call after all.
+
+    That is so for the result of an attempt that has failed, and for what the log has already.
+    """
+    status = tool.status
+    if end.response is not None:
+        completed: ToolCompleted = encode_event(ToolCompleted(end.call_id, end.response))[0]
+        end = replace(
+            end, response=completed.response, lossy=completed.lossy, in_parts=completed.in_parts
+        )
+    if tool.attempts != end.attempt or type(status) is Rejected:
+        return end
+    if type(status) is Completed:
+        result = None if end.response is None else end.response.result
+        is_repeated = end.response is not None and same_json(status.response.result, result)
+        return None if is_repeated else end
+    return end if type(status) is Failed and end.response is None else None
 
 
 def _is_unchanged(checked: Tool, now: Tool) -> bool:
@@ -413,20 +468,25 @@ def pause(
     *,
     attempt: int = 0,
     duration: int | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record that an attempt pauses; with `attempt` 0, that a call which has not started waits.
 
-    `until` is in microseconds since 1970 UTC, `duration` in microseconds.
+    `until` is in microseconds since 1970 UTC, `duration` in microseconds. `is_own`: see `complete`.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
+        if is_own and _is_over(tool, attempt):
+            end = ToolEndedLate(call_id, attempt, reason=reason, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         return (ToolPaused(tool.id, attempt, until, reason, duration),)
 
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def complete(
+def complete(  # noqa: PLR0913 - each with a default
     conversation_id: str,
     call_id: str,
     result: object,
@@ -436,16 +496,23 @@ def complete(
     synthetic: bool = False,
     by: str | None = None,
     reason: str | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record a call's result; see `Conversation.complete`. `duration` is in microseconds.
 
     `by` and `reason` say what answered a call without running its tool, or changed the result.
+    `is_own`: the worker of the `attempt` ends it. If that is over by then, because another one has
+    begun or a person has settled the call, its end is kept as a late one.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
         number = tool.attempts if attempt is None else attempt
         response = FunctionResponse(tool.call.name, result, call_id)
+        if is_own and _is_over(tool, number):
+            end = ToolEndedLate(call_id, number, response, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         completed = ToolCompleted(
             call_id, response, number, duration, synthetic, by=by, reason=reason
         )
@@ -462,16 +529,21 @@ def fail(
     *,
     attempt: int | None = None,
     duration: int | None = None,
+    is_own: bool = False,
 ) -> Command[Tool]:
     """Record that an attempt failed; see `Conversation.fail`. `duration` is in microseconds.
 
     With `attempt`, only that attempt is failed, and only if no later one has begun. A call that
-    failed in doubt is settled by a failure without one.
+    failed in doubt is settled by a failure without one. `is_own`: see `complete`.
     """
     failure, wait = failure_of(error), in_microseconds("delay", delay)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
+        if is_own and attempt is not None and _is_over(tool, attempt):
+            end = ToolEndedLate(call_id, attempt, failure=failure, duration=duration)
+            if (late := _late_end(tool, end)) is not None:
+                return (late,)
         if attempt not in (None, tool.attempts):
             raise IllegalTransition(
                 tool.status.name,

@@ -488,7 +488,8 @@ def detached_copy(tool: Tool) -> Tool:
         return tool
     edit = _detached_call(tool.edit) if tool.edit else None
     if type(status) is Running:
-        status = Running(status.attempt, to_builtins(status.arguments))
+        arguments = to_builtins(status.arguments)
+        status = Running(status.attempt, arguments, status.leased_until, status.worker)
     elif type(status) is Approved:
         edited = _detached_call(status.edited_call) if status.edited_call else None
         status = Approved(edited, status.by, status.reason)

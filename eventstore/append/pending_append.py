@@ -19,7 +19,7 @@ from eventstore.append.conversation_state import (
 )
 from eventstore.append.event_ids import event_ids
 from eventstore.append.tool_fold import LookUp, fold_tools
-from eventstore.domain.events import Event, Recorded, ToolEvent
+from eventstore.domain.events import Event, Recorded, ToolEndedLate, ToolEvent
 from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
@@ -115,7 +115,8 @@ class PendingAppend(msgspec.Struct, eq=False):
 
     def tools(self) -> list[Tool]:
         """Return each call that its events name, as it then stands."""
-        names = dict.fromkeys(e.call_id for e in self.events if isinstance(e, ToolEvent))
+        of_calls = (e for e in self.events if isinstance(e, ToolEvent | ToolEndedLate))
+        names = dict.fromkeys(event.call_id for event in of_calls)
         changed = self.staged.tools if self.staged else {}
         tools = {name: entry.tool for name, entry in changed.items()}
         # A call that its event did not change is as the state has it.

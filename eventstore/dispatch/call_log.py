@@ -2,8 +2,8 @@
 
 1. A step is one command. If the log does not allow it any more, another worker or a person was
    first: their transition stands, and the call is read again.
-2. A failure carries the number of the attempt that it ends, so that it cannot end the attempt that
-   another worker has started meanwhile.
+2. What ends an attempt carries its number, so that it cannot end the attempt that another worker
+   has started meanwhile. It is kept as a late end then, and changes nothing.
 3. What hooks and the approver said of a call is recorded in the event of the step that follows.
    A call that goes on waiting adds nothing to the log, however often they are asked.
 4. What they decide is bound to the call as they saw it. If it is another one by then, nothing is
@@ -17,6 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eventstore.append import commands
+from eventstore.append.leases import NO_CLAIM, Claim, is_under_way
+from eventstore.attempt import StartedAttempt
 from eventstore.dispatch.effects import Workflow, read, write
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import Event, RunEnded
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eventstore.append.commands import Command
-    from eventstore.attempt import StartedAttempt
     from eventstore.dispatch.after_hooks import FinalResult
     from eventstore.dispatch.batch import DispatchedCall
     from eventstore.dispatch.decisions import Approve, Reject
@@ -50,25 +51,47 @@ class CallLog:
         """Append an event that does not concern a call."""
         yield from write(commands.append(self.conversation_id, (event,)))
 
+    def is_under_way(self, tool: Tool) -> bool:
+        """Return whether a living worker has a lease on a call."""
+        return is_under_way(self.conversation_id, tool, self._session.clock())
+
     def start(
-        self, call: DispatchedCall, now: int, effect: SameEffect | None = None
-    ) -> Workflow[bool]:
-        """Start the next attempt; return False if another worker or a decision was first.
+        self,
+        call: DispatchedCall,
+        now: int,
+        effect: SameEffect | None = None,
+        lease: int | None = None,
+    ) -> Workflow[StartedAttempt | None]:
+        """Start the next attempt; return None if another worker or a decision was first.
 
         A call that was paused, deferred or edited meanwhile is not started either; `now` is in
         microseconds since 1970 UTC. With `effect`, one that asks for the same as a call in doubt is
-        rejected.
+        rejected. The `lease` is in microseconds.
         """
         before = call.tool
         number = before.attempts + 1
         call.attempt = number
-        command = commands.start(self.conversation_id, before.id, number, now, before, effect)
-        if (yield from self.write(call, command)) and type(call.tool.status) is Running:
-            return True
+        claim = self._claim(before.id, lease)
+        command = commands.start(
+            self.conversation_id, before.id, number, now, before, effect, claim
+        )
+        try:
+            is_written = yield from self.write(call, command)
+        except BaseException:
+            claim.release()
+            raise
+        if is_written and type(call.tool.status) is Running:
+            return StartedAttempt(self.conversation_id, call.tool, claim.hold)
+        claim.release()
         call.attempt = None
         status = call.tool.status
         call.waits = not call.is_changed and type(status) is Pending and status.needs_decision
-        return False
+        return None
+
+    def _claim(self, call_id: str, lease: int | None) -> Claim:
+        if lease is None:
+            return NO_CLAIM
+        return Claim(lease, self._session.leases.hold(self.conversation_id, call_id, lease))
 
     def write(self, call: DispatchedCall, command: Command[Tool]) -> Workflow[bool]:
         """Record a step; return False, with the call read again, if another one was first.

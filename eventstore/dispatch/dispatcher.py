@@ -75,6 +75,9 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
       first. After the first has completed, "refuse" lets it run, and "answer" gives it the recorded
       result. "run" runs it always. It is for tools that are neither read-only nor idempotent;
       `FunctionTool(equal_calls=, equal_by=)` says it of one tool.
+    - `lease`: how long an attempt counts as under way (a `timedelta`, or seconds), renewed while
+      its tool runs. `resume` of other workers leaves it alone for so long. None where no other
+      worker is at the conversation; see `docs/several-workers.md`.
     - `max_calls_per_turn`: the calls beyond it are rejected. `max_parallel`: how many calls run
       concurrently.
     - `clock` returns microseconds since 1970 UTC, `chance` a random number from 0 to 1, `sleep`
@@ -93,8 +96,9 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
         """Run the calls of a turn, as `record()` returned them, and return them as they are then.
 
         Each is completed, failed or rejected; or pending, if a person has to decide or if it is
-        deferred to a later time. Calls that have started before are left alone: see `resume`. An
-        error of a tool is recorded and never raised.
+        deferred to a later time; or running, if another worker was first, or has taken it over.
+        Calls that have started before are left alone: see `resume`. An error of a tool is recorded
+        and never raised.
 
         Raises:
             ToolErrorTerminal: the policy, a hook or a tool ends the run. Every call has its answer.
@@ -108,7 +112,10 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
         return self._finish(batch, self._workflow.dispatch(batch))
 
     def resume(self) -> list[Tool]:
-        """Continue the calls that a crash left open, with no other worker on the conversation.
+        """Continue the calls that a crash left open.
+
+        A call that another worker is at is left alone, and is returned as running: its lease lasts,
+        and its process is not known to have ended. Without leases there must be no other worker.
 
         Calls that never started are dispatched, announced retries are made. A call whose outcome
         is unknown is never simply run again: the `verify` of its tool is asked for the outcome.

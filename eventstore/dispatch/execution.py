@@ -1,6 +1,7 @@
 """`Execution`: one call, from its start to its end.
 
-1. Each attempt is recorded before it starts and after it ends. Only one worker can start it.
+1. Each attempt is recorded before it starts and after it ends. Only one worker can start it, and it
+   holds a lease while it runs.
 2. A returned value completes the call, as the after-hooks leave it. An exception, or a returned
    `Failure`, fails the attempt. An exception of the `pauses` pauses it: the call waits again, and
    the exception is raised when every other call of the batch has its answer.
@@ -22,12 +23,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eventstore.append.tool_fold import equal_result
-from eventstore.attempt import StartedAttempt, is_pause
+from eventstore.attempt import CurrentAttempt, is_pause, run_as
 from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import outcome_of
 from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, read, run_tool
 from eventstore.dispatch.failures import FailureRules
+from eventstore.dispatch.function_tool import is_async
 from eventstore.dispatch.host_errors import HostErrors, Raised
 from eventstore.domain.equal_calls import SameEffect
 from eventstore.domain.failure import Failure
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from eventstore.append.commands import Command
+    from eventstore.attempt import StartedAttempt
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.dispatch.options import DispatcherOptions
@@ -74,32 +77,49 @@ class Execution:
         while batch.stop_reason is None:
             if (yield from self._is_answered(call, how)):
                 return
-            if not (yield from self._log.start(call, self._options.clock(), effect)):
+            now, lease = self._options.clock(), self._options.lease
+            attempt = yield from self._log.start(call, now, effect, lease)
+            if attempt is None:
                 return
-            attempt = StartedAttempt(self._log.conversation_id, call.tool)
-            first = (call.tool,) if definition.takes_tool else ()
-            function = partial(definition.call, *first, arguments=attempt.arguments)
-            final_late = partial(self._final_late, call.tool, definition)
-            on_late_result = partial(self._log.complete_late, attempt, final_late)
-            ran = yield from run_tool(definition, function, on_late_result)
-            if ran.error is None and type(ran.result) is not Failure:
-                result = definition.stored(ran.result)
-                if not self._options.after_hooks:
-                    yield from self._log.write(call, attempt.completion(result))
-                    return
-                final = yield from self._final(call.tool, FinalResult(result))
-                command = attempt.completion(final.result, final.by, final.reason)
-                yield from self._log.write(call, command)
-                if final.error is not None:
-                    raise final.error
-                return
-            if ran.error is not None and is_pause(ran.error, self._options.pauses):
-                yield from self._pause_attempt(call, attempt, ran.error)
-                return
-            delay = yield from self._fail_attempt(batch, call, attempt, ran)
+            try:
+                delay = yield from self._run(batch, call, attempt)
+            except GeneratorExit:  # the loop was closed, and a thread may still be at the tool
+                raise
+            except BaseException:
+                attempt.release()
+                raise
+            attempt.release()
             if delay is None:
                 return
             yield Wait(batch, delay)
+
+    def _run(
+        self, batch: Batch, call: DispatchedCall, attempt: StartedAttempt
+    ) -> Workflow[float | None]:
+        """Run an attempt and record its end; return the seconds to the next one, None for none."""
+        definition = call.known_definition
+        first = (call.tool,) if definition.takes_tool else ()
+        function = partial(
+            run_as, attempt.current, definition.call, *first, arguments=attempt.arguments
+        )
+        final_late = partial(self._final_late, call.tool, definition)
+        on_late_result = partial(self._log.complete_late, attempt, final_late)
+        ran = yield from run_tool(definition, function, on_late_result)
+        if ran.error is None and type(ran.result) is not Failure:
+            result = definition.stored(ran.result)
+            if not self._options.after_hooks:
+                yield from self._log.write(call, attempt.completion(result))
+                return None
+            final = yield from self._final(call.tool, FinalResult(result))
+            command = attempt.completion(final.result, final.by, final.reason)
+            yield from self._log.write(call, command)
+            if final.error is not None:
+                raise final.error
+            return None
+        if ran.error is not None and is_pause(ran.error, self._options.pauses):
+            yield from self._pause_attempt(call, attempt, ran.error)
+            return None
+        return (yield from self._fail_attempt(batch, call, attempt, ran))
 
     def _is_answered(self, call: DispatchedCall, how: EqualCalls) -> Workflow[bool]:
         """Return whether a call got the result of an equal one that completed."""
@@ -155,6 +175,8 @@ class Execution:
             if batch.stop_reason is not None and batch.stop_reason.aborts_siblings:
                 return None  # a sibling ended the batch, and this call with it
             raise ran.error
+        if not _is_ended_by(call.tool, attempt, failure):
+            return None  # others have taken over: what they did stands
         if delay is None and failure.leaves_doubt and batch.stop_reason is None:
             delay = yield from self._delay_if_verified(batch, call, failure, ran.error)
         if delay is None:
@@ -221,7 +243,9 @@ class Execution:
         if definition.verify is None:
             return False
         try:
-            answer = yield from call_hook(definition.verify, call.tool, may_block=True)
+            verify = partial(run_as, self._as_next(call), definition.verify)
+            may_block = not is_async(definition.verify)
+            answer = yield from call_hook(verify, call.tool, may_block=may_block)
             outcome = outcome_of(answer, definition.name)
         except Exception as error:  # noqa: BLE001 - the call stays open, and the others go on
             yield from self.errors.note(error, "verify", definition.name, call)
@@ -232,6 +256,11 @@ class Execution:
         elif outcome.found == "failed" and isinstance(call.tool.status, Running | Failed):
             yield from self._log.fail(call, self.failures.stored(outcome.failure))
         return outcome.found == "not_done"
+
+    def _as_next(self, call: DispatchedCall) -> CurrentAttempt:
+        """Return the attempt that would follow: its fence keeps out the one that is asked about."""
+        tool = call.tool
+        return CurrentAttempt(self._log.conversation_id, tool.id, tool.attempts + 1)
 
     def judge(
         self,
@@ -258,3 +287,9 @@ class Execution:
             batch.stop(StopReason.failed(call, error))
         elif definition is not None and definition.abort_siblings and not failure.is_not_applicable:
             batch.stop(StopReason.failed(call))
+
+
+def _is_ended_by(tool: Tool, attempt: StartedAttempt, failure: Failure) -> bool:
+    """Return whether a call has failed in an attempt, with a failure of that."""
+    status = tool.status
+    return type(status) is Failed and tool.attempts == attempt.number and status.failure == failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from eventstore.dispatch.function_tool import AnyFunctionTool
@@ -26,16 +26,22 @@ from eventstore.policies.gates import GateDecision, ToolGateContext
 class OpenCalls:
     """The calls of a conversation that are not done, as `resume_plan` sorts them.
 
-    - `tools`: all of them, in call order.
-    - `started`: the ids of those that were started. Of these, the calls in `unknown_outcome` may
-      have taken effect, and `due` has the announced time of the next attempt of a call, in
+    - `tools`: all of them, in call order. `is_under_way` says which of them a living worker is at.
+    - `started`: the ids of the others that were started. Of these, the calls in `unknown_outcome`
+      may have taken effect, and `due` has the announced time of the next attempt of a call, in
       microseconds since 1970 UTC.
     - `offered`: the decisions of the gates, by turn.
     - `answered_calls`: how many calls of a turn were started or answered. `counted_calls` of them
       count for the limit of the turn: those that the limit itself rejected do not.
     """
 
-    def __init__(self, events: Iterable[Recorded], tools: Mapping[str, AnyFunctionTool]) -> None:
+    def __init__(
+        self,
+        events: Iterable[Recorded],
+        tools: Mapping[str, AnyFunctionTool],
+        is_under_way: Callable[[Tool], bool],
+    ) -> None:
+        self._is_under_way = is_under_way
         self._calls: dict[str, Tool] = {}
         self._trails: dict[str, AttemptTrail] = {}
         self._offer: GateDecision | None = None
@@ -93,7 +99,7 @@ class OpenCalls:
 
     def _sort(self, tool: Tool, definition: AnyFunctionTool | None) -> None:
         trail = self._trails.get(tool.id)
-        action = next_action(tool, trail)
+        action = next_action(tool, trail, is_under_way=self._is_under_way)
         if action in ("unknown", "retry"):
             self.started.add(tool.id)
         if action == "unknown":

@@ -40,7 +40,8 @@ Sleep: TypeAlias = Callable[[float], Awaitable[object] | object]
 class DispatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a dispatcher; see `Dispatcher`.
 
-    `awaits_gates`: the gates may be async. `resolve` waits for an awaitable in a thread.
+    `awaits_gates`: the gates may be async. `lease` is in microseconds. `resolve` waits for an
+    awaitable in a thread.
 
     Raises:
         TypeError: an option has the wrong type.
@@ -59,6 +60,7 @@ class DispatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     redact: Redact | None = None
     retry_classifier: RetryClassifier = msgspec.field(default_factory=DefaultRetryClassifier)
     equal_calls: EqualCalls = "refuse"
+    lease: int | None = None
     max_calls_per_turn: int | None = None
     max_parallel: int = 10
     on_all_empty: OnAllEmpty = "open"

@@ -4,7 +4,8 @@
 2. A call whose next attempt was announced waits for the announced time, then runs.
 3. A call of unknown outcome runs again if its tool is idempotent and has attempts left. Otherwise
    its `verify` is asked; without one the call stays as it is.
-4. A call whose tool is not registered here is left to another worker.
+4. A call whose tool is not registered here is left to another worker. So is one whose attempt is
+   under way: its lease lasts, and its worker is not known to have ended.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class ResumeWorkflow:
         """Read the open calls, and return them as a batch."""
         workflow = self._workflow
         open_calls = yield from read(
-            lambda: OpenCalls(workflow.conversation.events(), workflow.tools)
+            lambda: OpenCalls(
+                workflow.conversation.events(), workflow.tools, workflow.log.is_under_way
+            )
         )
         batch = Batch(open_calls.tools, stop_signal)
         batch.calls = workflow.calls_of(batch, {})

@@ -17,6 +17,7 @@ from eventstore.dispatch.resume import ResumeWorkflow
 from eventstore.dispatch.threads import resolve_awaitable
 from eventstore.dispatch.workflow import DispatchWorkflow
 from eventstore.domain.equal_calls import EqualCalls
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS, Lease, lease_in_microseconds
 from eventstore.domain.tool import Tool
 from eventstore.policies.gates import AsyncToolGate, DenialPolicy, OnAllEmpty, ToolGateContext
 from eventstore.policies.retry import DefaultRetryClassifier, RetryClassifier
@@ -54,6 +55,7 @@ class DispatcherSetup(Generic[C, G]):
         redact: Redact | None = None,
         retry_classifier: RetryClassifier | None = None,
         equal_calls: EqualCalls = "refuse",
+        lease: Lease = DEFAULT_LEASE_SECONDS,
         max_calls_per_turn: int | None = None,
         max_parallel: int = 10,
         on_all_empty: OnAllEmpty = "open",
@@ -79,6 +81,7 @@ class DispatcherSetup(Generic[C, G]):
             redact=redact,
             retry_classifier=retry_classifier or DefaultRetryClassifier(),
             equal_calls=equal_calls,
+            lease=lease_in_microseconds(lease),
             max_calls_per_turn=max_calls_per_turn,
             max_parallel=max_parallel,
             on_all_empty=on_all_empty,

@@ -1,4 +1,4 @@
-"""The errors of a decision, or of a start, that came too late."""
+"""The errors of a decision, or of a start, that came too late or too early."""
 
 from __future__ import annotations
 
@@ -45,3 +45,22 @@ class ApprovalExpired(IllegalTransition):
         )
         super().__init__(now.status.name, event, now.id, f"its approval has expired: {remedy}")
         self.now = now
+
+
+class CallUnderWay(IllegalTransition):
+    """A worker has a lease on the call, and may still be at it; nothing was started.
+
+    `now` is the call as the log has it, `until` the end of the lease as it stands, in microseconds
+    since 1970 UTC. A worker that lives renews it.
+    """
+
+    def __init__(self, now: Tool, until: int, shown: str) -> None:
+        super().__init__(
+            now.status.name,
+            "running",
+            now.id,
+            f"attempt {now.attempts} is under way until {shown}: wait for its end; where its "
+            "worker has ended for sure, settle the call, or start() it with take_over=True",
+        )
+        self.now = now
+        self.until = until

@@ -81,6 +81,17 @@ class RunningHeader(msgspec.Struct, frozen=True, gc=False):
     call_id: str
     attempt: int
     arguments: msgspec.Raw = msgspec.Raw(b"null")
+    lease: int | None = None
+    worker: str | None = None
+
+
+class RenewedHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a `ToolRenewed`."""
+
+    tag: ClassVar[str] = "renewed"
+    call_id: str
+    attempt: int
+    lease: int
 
 
 class PausedHeader(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +157,7 @@ EventHeader: TypeAlias = (
     PendingHeader
     | ApprovedHeader
     | RunningHeader
+    | RenewedHeader
     | PausedHeader
     | CompletedHeader
     | FailedHeader

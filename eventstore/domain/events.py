@@ -74,7 +74,11 @@ class ToolApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToolRunning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt started, with the arguments that it really uses."""
+    """An attempt started, with the arguments that it really uses.
+
+    With a `lease` (microseconds) it counts as under way for that long; see `leases`. `worker` names
+    the process that holds it, if that renews it.
+    """
 
     tag: ClassVar[str] = "running"
     schema: ClassVar[int] = 1
@@ -82,6 +86,21 @@ class ToolRunning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     attempt: int
     arguments: Any = None
     hooks: tuple[HookAnswer, ...] = ()
+    lease: int | None = None
+    worker: str | None = None
+
+
+class ToolRenewed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The worker of an attempt is still at it: it counts as under way for another `lease`.
+
+    The lease is in microseconds.
+    """
+
+    tag: ClassVar[str] = "renewed"
+    schema: ClassVar[int] = 1
+    call_id: str
+    attempt: int
+    lease: int
 
 
 class ToolCompleted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -158,6 +177,25 @@ class ToolPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str | None = None
     duration: int | None = None
     hooks: tuple[HookAnswer, ...] = ()
+
+
+class ToolEndedLate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An attempt ended after another worker, or a person, had taken over; it changes nothing.
+
+    The call stays as they left it. `response` is the result, with `lossy` and `in_parts` as in
+    `ToolCompleted`; `failure` is how it failed. Without both it paused, for a `reason`.
+    """
+
+    tag: ClassVar[str] = "ended_late"
+    schema: ClassVar[int] = 1
+    call_id: str
+    attempt: int
+    response: FunctionResponse | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    duration: int | None = None
+    lossy: bool = False
+    in_parts: bool = False
 
 
 class ToolRejected(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -384,6 +422,7 @@ ToolEvent = (
     ToolPending
     | ToolApproved
     | ToolRunning
+    | ToolRenewed
     | ToolPaused
     | ToolCompleted
     | ToolFailed
@@ -397,6 +436,7 @@ TOOL_EVENTS: frozenset[type] = frozenset(get_args(ToolEvent))
 
 Event = (
     ToolEvent
+    | ToolEndedLate
     | MessageAdded
     | ModelResponded
     | ToolsOffered

@@ -18,7 +18,9 @@
    because a log of an older version may hold one. Such a call is never started.
 8. An approval is used once: by the attempt that starts on it, and those announced after that one
    failed. A pause until a person decides ends it, and a failure after which none is announced.
-9. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has
+9. A lease says how long an attempt counts as under way; see `leases`. `evolve` does not look at it:
+   whether a call may start beside a lease is decided in the append.
+10. A decision is bound to what was seen of the call: `check_seen` refuses it where the call has
    other arguments, was started, or has paused since.
 """
 
@@ -41,10 +43,12 @@ from eventstore.domain.events import (
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     require_tool_event_tags,
 )
 from eventstore.domain.finish_reasons import is_of_cut_off_response
+from eventstore.domain.leases import end_of_lease, renewed_end
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     PENDING,
@@ -64,6 +68,7 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "approved": ("Pending",),
     "rejected": ("Pending", "Approved"),
     "running": ("Pending", "Approved", "Failed", "Running"),
+    "renewed": ("Running",),
     "paused": ("Pending", "Approved", "Running"),
     "completed": ("Pending", "Approved", "Running", "Failed"),
     "failed": ("Pending", "Approved", "Running", "Failed"),
@@ -214,14 +219,32 @@ def _running(
             tool.id,
             f"attempt {attempt} cannot start: pass the next attempt, {tool.attempts + 1}",
         )
+    leased_until = end_of_lease(at, event.lease)
     return replace(
         tool,
-        status=Running(attempt, event.arguments),
+        status=Running(attempt, event.arguments, leased_until, event.worker),
         attempts=attempt,
         fingerprint=fingerprint or tool.fingerprint,
         started_at=at,
         ended_at=None,
         ended_in_doubt=tool.in_doubt,
+    )
+
+
+def _renewed(
+    tool: Tool | None, event: ToolRenewed, at: int | None, fingerprint: str | None
+) -> Tool:
+    if tool is None or type(tool.status) is not Running:
+        raise _illegal(tool, event)
+    status = tool.status
+    if event.attempt != status.attempt:
+        reason = f"attempt {event.attempt} is over: attempt {status.attempt} is under way"
+        raise IllegalTransition(status.name, "renewed", tool.id, reason)
+    until = renewed_end(status.leased_until, at, event.lease)
+    return replace(
+        tool,
+        status=replace(status, leased_until=until),
+        fingerprint=fingerprint or tool.fingerprint,
     )
 
 
@@ -330,6 +353,7 @@ STEPS: dict[str, Step] = {
     "pending": _pending,
     "approved": _approved,
     "running": _running,
+    "renewed": _renewed,
     "paused": _paused,
     "completed": _completed,
     "failed": _failed,

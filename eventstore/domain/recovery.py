@@ -4,7 +4,8 @@
    again.
 2. An attempt that paused did not run to its end. It leaves nothing unknown.
 3. `AttemptTrail` collects the attempts of a call that may have taken effect, event by event.
-4. `next_action` decides on the call and its trail.
+4. An attempt that a living worker has a lease on is left alone.
+5. `next_action` decides on the call and its trail.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Completed, Failed, Pending, Rejected, Running, ToolStatus
 from eventstore.domain.tool import Tool
 
-Action: TypeAlias = Literal["start", "retry", "scheduled", "waiting", "unknown", "done"]
+Action: TypeAlias = Literal[
+    "start", "retry", "scheduled", "waiting", "under_way", "unknown", "done"
+]
 
 _ATTEMPT_EVENTS = (ToolRunning, ToolPaused, ToolCompleted, ToolFailed, ToolRejected)
 
@@ -96,9 +99,11 @@ def next_action(
     needs_approval: Callable[[Tool], bool] | None = None,
     now: int | None = None,
     is_idempotent: Callable[[Tool], bool] | None = None,
+    is_under_way: Callable[[Tool], bool] | None = None,
 ) -> Action:
     """Return what to do with a call.
 
+    - under_way: a worker has a lease on it, as `is_under_way` returns. Leave it alone.
     - unknown: an attempt may have taken effect. Ask the outside system.
     - retry: the call failed, and the next attempt was announced; or an attempt may have taken
       effect, and `is_idempotent` returns that the call may run again all the same.
@@ -113,6 +118,8 @@ def next_action(
     call waits, except one whose time has come.
     """
     status = tool.status
+    if is_under_way is not None and is_under_way(tool):
+        return "under_way"
     if tool.ended_in_doubt or (trail and trail.attempts):
         if is_idempotent is None or not is_idempotent(tool):
             return "unknown"
@@ -122,7 +129,13 @@ def next_action(
         return "retry"
     if type(status) in (Completed, Rejected, Failed):
         return "done"
-    if not is_due(status, now):
+    return _next_of_unstarted(tool, needs_approval, now)
+
+
+def _next_of_unstarted(
+    tool: Tool, needs_approval: Callable[[Tool], bool] | None, now: int | None
+) -> Action:
+    if not is_due(tool.status, now):
         return "scheduled"
     return "waiting" if _waits_for_person(tool, needs_approval) else "start"
 

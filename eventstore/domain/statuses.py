@@ -49,12 +49,20 @@ class Approved(
     reason: str | None = None
 
 
-class Running(msgspec.Struct, frozen=True, gc=False, tag_field="state", tag="Running"):
-    """Started, and no end is recorded: under way, or the outcome is unknown."""
+class Running(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="state", tag="Running"
+):
+    """Started, and no end is recorded: under way, or the outcome is unknown.
+
+    With a lease it is under way until `leased_until`, in microseconds since 1970 UTC by the clock
+    of the store, if its `worker` does not end before; see `leases`.
+    """
 
     name: ClassVar[Literal["Running"]] = "Running"
     attempt: int
     arguments: Any = None
+    leased_until: int | None = None
+    worker: str | None = None
 
 
 class Completed(

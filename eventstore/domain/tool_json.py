@@ -87,6 +87,8 @@ class _Data(msgspec.Struct, omit_defaults=True):
     arguments: Any = UNSET
     until: int | None = None
     needs_decision: bool = False
+    leased_until: int | None = None
+    worker: str | None = None
 
 
 _State = Literal["Pending", "Approved", "Running", "Completed", "Failed", "Rejected"]
@@ -230,12 +232,13 @@ def _data(fields: ToolFields) -> _Data | UnsetType:
 
 
 def _attempt_data(fields: ToolFields, status: Running) -> _Data | UnsetType:
-    """Return what an attempt carries beyond what the call says: as a rule nothing."""
+    """Return what an attempt carries beyond what the call says: without a lease, nothing."""
+    data = _Data(leased_until=status.leased_until, worker=status.worker)
     is_last = status.attempt == (fields["attempts"] or 1)
     in_force = fields["edit"] or fields["call"]
-    if is_last and same_json(status.arguments, in_force.arguments):
-        return UNSET
-    return _Data(attempt=status.attempt, arguments=status.arguments)
+    if not (is_last and same_json(status.arguments, in_force.arguments)):
+        data.attempt, data.arguments = status.attempt, status.arguments
+    return UNSET if data == _Data() else data
 
 
 def _status(state: _State, data: _Data, in_force: _Call, last_attempt: int) -> ToolStatus:
@@ -246,7 +249,8 @@ def _status(state: _State, data: _Data, in_force: _Call, last_attempt: int) -> T
             return Approved(_function_call(data.edited_call), data.by, data.reason)
         case "Running":
             arguments = in_force.arguments if data.arguments is UNSET else data.arguments
-            return Running(data.attempt or last_attempt, arguments)
+            attempt = data.attempt or last_attempt
+            return Running(attempt, arguments, data.leased_until, data.worker)
         case "Completed":
             answer = _required(data.response, state, "response")
             response = FunctionResponse(answer.name, answer.result, answer.id)

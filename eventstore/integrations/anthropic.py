@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.statuses import Approved, Failed, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
@@ -299,7 +300,7 @@ class _RecordedTool(BetaBuiltinFunctionTool):
     def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
         given = found.call.arguments
-        with self._turn.chat.running(found.id) as attempt:
+        with self._turn.chat.running(found.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
             try:
                 result = self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
@@ -342,7 +343,7 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
     async def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
         given = found.call.arguments
-        async with self._chat.running(found.id) as attempt:
+        async with self._chat.running(found.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
             try:
                 result = await self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
@@ -392,7 +393,12 @@ class _Turn:
         return list(self._untaken)
 
     def is_done(self) -> bool:
-        """Return whether the model has had the last word."""
+        """Return whether the model has had the last word.
+
+        Raises:
+            CallUnderWay: another worker is at a call.
+        """
+        self._calls.check_no_other_worker()
         return is_done(self._calls.turns())
 
     def last(self) -> list[Tool]:

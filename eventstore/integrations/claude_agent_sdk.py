@@ -30,6 +30,7 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.append import commands
 from eventstore.domain.events import ToolPaused
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record
 from eventstore.integrations.extras import missing_extra
@@ -119,7 +120,11 @@ class Ledger:
         A deferred call goes on with its decision. Any other call of the last turn that had not
         begun has failed with code `not_run`, because Claude Code gives it up: the model may ask
         again. Nothing is done, and no message comes, if the model has had the last word.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
+        await self._calls.check_no_other_worker()
         if is_done(await self._calls.turns()):
             return
         deferred = await self._settle_last_turn()
@@ -316,7 +321,7 @@ class _Run:
         if not may_run(tool):
             answer = await self._calls.answer(tool)
             return _permission("deny", permissionDecisionReason=shown_text(answer))
-        attempt = await self._chat.begin(tool.id)
+        attempt = await self._chat.begin(tool.id, lease=DEFAULT_LEASE_SECONDS)
         self._attempts[tool.id] = attempt
         if isinstance(status, Approved):
             return _permission("allow", updatedInput=attempt.arguments)
@@ -363,7 +368,8 @@ class _Run:
             return answer
         edited = None if answer.updated_input == given else answer.updated_input
         await self._chat.approve(call_id, edited, by="can_use_tool", seen=asked)
-        self._attempts[call_id] = await self._chat.begin(call_id)
+        begun = await self._chat.begin(call_id, lease=DEFAULT_LEASE_SECONDS)
+        self._attempts[call_id] = begun
         return answer
 
     async def _awaited(self, call_id: str) -> Tool:

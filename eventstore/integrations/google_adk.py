@@ -107,7 +107,11 @@ class Ledger(BasePlugin):
         The calls of the last turn that may start run first. Then the model is asked. Nothing is
         done if the model has had the last word. A session that is lost is made anew; one that is
         kept is rewound to before the user's last words. `options` go to `runner.run_async`.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
+        await self._calls.check_no_other_worker()
         contents = await self._contents()
         if not _waits_for_the_model(contents):
             return

@@ -32,6 +32,7 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import Failure
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
 from eventstore.domain.tool import Tool
@@ -162,7 +163,8 @@ class Ledger:
             tool = self._decide(tool, step)
         if not self._is_open(tool, request):
             return self._answer(tool, request)
-        with self._chat.running(tool.id, pauses=GraphBubbleUp) as attempt:
+        lease = DEFAULT_LEASE_SECONDS
+        with self._chat.running(tool.id, pauses=GraphBubbleUp, lease=lease) as attempt:
             errors = _ToolErrors()
             try:
                 with errors.kept(), step.of_call(tool, request.runtime.config):
@@ -225,6 +227,9 @@ class Ledger:
         It goes on from its checkpoint if that has a step to do, otherwise from the log. The calls
         of the last turn that may start run first. Then the model is asked. None if the model has
         had the last word: nothing is done.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
         snapshot = graph.get_state(config or {}) if graph.checkpointer else None
         if self._is_done(snapshot):
@@ -425,7 +430,12 @@ class Ledger:
         )
 
     def _is_done(self, snapshot: Any) -> bool:
-        """Return whether neither the checkpoint nor the log has anything to go on with."""
+        """Return whether neither the checkpoint nor the log has anything to go on with.
+
+        Raises:
+            CallUnderWay: another worker is at a call.
+        """
+        self._calls.check_no_other_worker()
         has_step = snapshot is not None and snapshot.next
         return not has_step and is_done(self._calls.turns())
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.mcp import RemoteToolError, result_of
 from eventstore.integrations.recorded_calls import validation_failure
@@ -58,7 +59,7 @@ class RecordedServer(MCPServer[Any]):
         """Record a call, run its tool, and record how it ended."""
         chat = self._chat if isinstance(self._chat, AsyncConversation) else self._chat(context)
         call = await chat.request(name, arguments)
-        async with chat.running(call.id) as attempt:
+        async with chat.running(call.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
             try:
                 answer = await super().call_tool(name, arguments, context)
             except ToolError as error:

@@ -132,7 +132,7 @@ class RecordedRunner:
         if loop.begins_with_prompt():
             loop.record_prompt()
         else:
-            before = loop.chat.version
+            before = loop.version_to_resume()
             if _wait(self._dispatcher.resume()) or loop.is_done(before):
                 return
         while True:
@@ -172,7 +172,7 @@ class AsyncRecordedRunner:
         if loop.begins_with_prompt():
             await call(loop.record_prompt)
         else:
-            before = await self._chat.version
+            before = await call(loop.version_to_resume)
             if _wait(await self._dispatcher.resume()) or await call(partial(loop.is_done, before)):
                 return
         while True:
@@ -228,6 +228,15 @@ class _Loop:
     def begins_with_prompt(self) -> bool:
         """Return whether there is something to say before the model is asked."""
         return self._prompt is not None
+
+    def version_to_resume(self) -> int:
+        """Return the version of the conversation.
+
+        Raises:
+            CallUnderWay: another worker is at a call.
+        """
+        self._calls.check_no_other_worker()
+        return self.chat.version
 
     def is_done(self, version: int) -> bool:
         """Return whether the model has had the last word, and no call has gone on since."""

@@ -119,7 +119,11 @@ class Ledger(SessionABC):
         The calls of the last turn that may start run first. Then the model is asked. A result with
         `interruptions` waits for a person still. None if the model has had the last word: nothing
         is done.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
+        await self._calls.check_no_other_worker()
         turns = await self._calls.turns()
         if is_done(turns):
             return None

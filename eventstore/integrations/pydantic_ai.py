@@ -103,7 +103,11 @@ class Ledger(AbstractCapability[Any]):
         """Let an agent go on after a crash, or after a decision; `options` go to `agent.run`.
 
         The calls of the last turn that may start run first. Then the model is asked.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
+        await self._calls.check_no_other_worker()
         turns = await self._calls.turns()
         tools = await self.chat.tools()
         history = list(_messages(turns))

@@ -13,6 +13,8 @@ The rule for a call that a framework is about to run:
    That one is read.
 5. A text of the library that a framework hands back is no answer, and no words of a user: a call
    stays as it is until something happens to it.
+6. An attempt has a lease, which is renewed while it runs. While a worker is at a call, `resume`
+   does nothing, and raises `CallUnderWay`.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append import commands
 from eventstore.append.commands import Command
+from eventstore.append.leases import check_not_under_way
+from eventstore.attempt import claim_of
 from eventstore.conversation import Conversation
 from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
@@ -188,6 +193,16 @@ class RecordedCalls:
         _, tool = session.tool_now(self._chat.id, call_id)
         return tool
 
+    def check_no_other_worker(self) -> None:
+        """Raise an error while a worker, here or elsewhere, is at a call of the conversation.
+
+        Raises:
+            CallUnderWay: one is.
+        """
+        now = self._chat.session.outside_transaction(self._chat.id).clock()
+        for tool in self._chat.tools.values():
+            check_not_under_way(self._chat.id, tool, now)
+
     def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
         return list(model_history(self._chat, needs_approval=self._needs_approval).turns)
@@ -268,6 +283,10 @@ class AsyncRecordedCalls:
             return {}
         return await self._session.call(lambda: self._calls.unanswered(answers))
 
+    async def check_no_other_worker(self) -> None:
+        """Raise an error while a worker is at a call; see `RecordedCalls`."""
+        await self._session.call(self._calls.check_no_other_worker)
+
     async def turns(self) -> list[Turn]:
         """Return the turns to show the model next; each call has its answer."""
         return await self._session.call(self._calls.turns)
@@ -289,10 +308,14 @@ async def running_unchanged(
 
     Then there is no attempt, and the call is to be found again.
     """
-    start = commands.start(calls.conversation_id, tool.id, checked=tool)
+    claim = claim_of(
+        session.blocking, calls.conversation_id, tool.id, DEFAULT_LEASE_SECONDS, take_over=False
+    )
+    start = commands.start(calls.conversation_id, tool.id, checked=tool, claim=claim)
     attempt: AsyncAttempt | None = None
     try:
-        attempt = await begin_attempt(session, start)
+        with claim.unless_refused():
+            attempt = await begin_attempt(session, start, claim.hold)
     except IllegalTransition:
         now = await session.call(lambda: calls.now(tool.id))
         if (now.status, now.attempts) == (tool.status, tool.attempts):

@@ -93,7 +93,11 @@ class Ledger(Plugin):
         The calls of the last turn that may start run first. Then the model is asked. A result with
         `interrupts` still waits for a person. None if the model has had the last word: nothing is
         done. `options` go to `agent.invoke_async`.
+
+        Raises:
+            CallUnderWay: another worker is at a call; nothing is done.
         """
+        await self._calls.check_no_other_worker()
         turns = await self._calls.turns()
         if is_done(turns):
             return None

@@ -22,6 +22,7 @@ from eventstore import (
     Text,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolFailed,
     ToolPaused,
     ToolPending,
@@ -253,6 +254,12 @@ class LogFacts:
         self.errors.append(error)
         call.errors = [*call.errors, error]
 
+    def _ended_late(self, recorded: Recorded, event: ToolEndedLate) -> None:
+        what = "end" if event.response is None else "result"
+        problem = f"a late {what} of attempt {event.attempt}, which others had taken over, of"
+        call = self.calls.get(event.call_id)
+        self.strays.append(StrayResult(recorded.version, event.call_id, call, problem))
+
     def _rejected(self, recorded: Recorded, event: ToolRejected) -> None:
         if (call := self.calls.get(event.call_id)) is not None:
             call.status, call.ended, call.rejection = "rejected", recorded.version, event
@@ -273,6 +280,7 @@ class LogFacts:
         ToolPaused: _paused,
         ToolCompleted: _completed,
         ToolFailed: _failed,
+        ToolEndedLate: _ended_late,
         ToolRejected: _rejected,
         RunStarted: _run_started,
         RunEnded: _run_ended,

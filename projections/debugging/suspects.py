@@ -440,7 +440,8 @@ class Suspects:
                 text += f", answered at {call.ended})" if call.ended else ")"
                 versions = sorted({stray.version, call.version, call.ended or stray.version})
             weight = 78 + self._recency(stray.version)
-            kind = "doubled" if "second" in stray.problem else "misplaced"
+            is_double = "second" in stray.problem or "late result" in stray.problem
+            kind = "doubled" if is_double else "misplaced"
             yield _cause(kind, stray.version, text, weight, versions=tuple(versions), call=call)
 
     def _arguments(self) -> Iterator[Cause]:

@@ -31,6 +31,7 @@ from eventstore import (
     RunEnded,
     RunStarted,
     ToolCompleted,
+    ToolEndedLate,
     ToolFailed,
     ToolPaused,
     ToolPending,
@@ -157,6 +158,9 @@ class ConversationSpans:
                 span = self._end(recorded, event.call_id, event.duration)
                 span.fail(event.failure)
                 return [span]
+            case ToolEndedLate() as event:
+                late = {"toolledger.attempt": event.attempt}
+                self._note(recorded, "toolledger.ended_late", event.call_id, late)
             case ToolRejected() as event:
                 words = {"toolledger.source": event.source, "toolledger.reason": event.reason}
                 self._note(recorded, "toolledger.rejected", event.call_id, words)

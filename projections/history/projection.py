@@ -31,6 +31,7 @@ from eventstore import (
     ToolFailed,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolsOffered,
     UnknownEvent,
     evolve,
@@ -275,6 +276,9 @@ class History:
             self._keep_as_text(version, event, error)
             return
         if call is None:  # never: `evolve` refuses a step of a call that is not there
+            return
+        if type(event) is ToolRenewed:  # nothing that is shown changes
+            call.tool = tool
             return
         call.versions.append(version)
         self._entry_of_call[event.call_id].revision += 1

@@ -26,7 +26,9 @@ from eventstore import (
     Recorded,
     RunEnded,
     RunStarted,
+    ToolEndedLate,
     ToolPending,
+    ToolRenewed,
     ToolsOffered,
     UsageLimitBreach,
 )
@@ -39,7 +41,16 @@ from projections.report.bounded import bounded_text
 MAX_TURNS = 150_000
 """Turns that are rendered for a page in all: some seconds' work."""
 
-_NEVER_SHOWN = (HookRaised, ModelResponded, RunEnded, RunStarted, ToolsOffered, UsageLimitBreach)
+_NEVER_SHOWN = (
+    HookRaised,
+    ModelResponded,
+    RunEnded,
+    RunStarted,
+    ToolEndedLate,
+    ToolRenewed,
+    ToolsOffered,
+    UsageLimitBreach,
+)
 
 _encode = msgspec.json.encode
 

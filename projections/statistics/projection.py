@@ -26,6 +26,7 @@ from eventstore import (
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     UnknownEvent,
     evolve,
@@ -219,6 +220,12 @@ class ErrorStatistics(Projection):
             fingerprint.retries += 1
         call.status, call.since, call.attempts = "Running", at, attempt
 
+    def _count_renewal(
+        self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRenewed
+    ) -> None:
+        if event.attempt != call.attempts:
+            self._note_illegal(recorded, event, call)
+
     def _count_pause(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolPaused
     ) -> None:
@@ -298,6 +305,7 @@ class ErrorStatistics(Projection):
         "approved": (_count_approval, ("Pending",)),
         "rejected": (_count_rejection, ("Pending", "Approved")),
         "running": (_count_start, ("Pending", "Approved", "Failed", "Running")),
+        "renewed": (_count_renewal, ("Running",)),
         "paused": (_count_pause, ("Pending", "Approved", "Running")),
         "completed": (_count_completion, ("Pending", "Approved", "Running", "Failed")),
         "failed": (_count_failure, ("Pending", "Approved", "Running", "Failed")),

@@ -27,10 +27,12 @@ from eventstore import (
     Text,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolFailed,
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
@@ -268,6 +270,25 @@ SETTLING = ToolFailed(
     reason="asked the bank",
 )
 
+LEASED = ToolRunning(
+    call_id="call_asked", attempt=2, lease=30_000_000, worker="0123456789abcdef-4711-90210"
+)
+
+RENEWED = ToolRenewed(call_id="call_asked", attempt=2, lease=30_000_000)
+
+ENDED_LATE: tuple[Event, ...] = (
+    ToolEndedLate(
+        call_id="call_asked",
+        attempt=1,
+        response=FunctionResponse(name="search", result=[1, 2.5], id="call_asked"),
+        duration=31_000_000,
+        lossy=True,
+        in_parts=True,
+    ),
+    ToolEndedLate(call_id="call_asked", attempt=1, failure=FAILURE),
+    ToolEndedLate(call_id="call_asked", attempt=1, reason="asks a person"),
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -282,5 +303,8 @@ LATER: tuple[Event, ...] = (
     IN_DOUBT,
     EXPIRING,
     SETTLING,
+    LEASED,
+    RENEWED,
+    *ENDED_LATE,
 )
 """Events with the members that came after the first golden log."""

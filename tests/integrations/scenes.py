@@ -15,7 +15,7 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 10. equal calls of one response;
 11. a question after a run that broke off, with the framework's own store where it has one;
 12. an agent that a tool runs, with a ledger of its own conversation;
-13. a resume with nothing to do.
+13. a resume with nothing to do, and one beside another worker.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from support import unmeasured
 
 from eventstore import (
     Approved,
+    CallUnderWay,
     Completed,
     Conversation,
     EventStore,
@@ -382,7 +383,7 @@ class Scenes:
                 assert usage_statistics(store.read()).overall.responses == len(script) * 2
 
     def test_nothing_is_resumed_after_the_last_word(self, tmp_path: Path) -> None:
-        """The model is not asked again."""
+        """The model is not asked again; nor is it while another worker is at a call."""
         script = (Said("", ((*FIND_7, "call_a"),)), Said(DONE), Said("Done again."))
         url = url_in(tmp_path)
         assert self._play(Play(url=url, script=script)).text == DONE
@@ -391,6 +392,12 @@ class Scenes:
             before = chat.version
             assert self._play(Play(url=url, script=script, prompt=None)).text in (DONE, "")
             assert chat.version == before
+            other = chat.request("refund", {"number": 7, "amount": 2.5})
+            chat.start(other.id, lease=3600)
+            with pytest.raises((CallUnderWay, ExceptionGroup)) as caught:
+                self._play(Play(url=url, script=script, prompt=None))
+            assert "attempt 1 is under way until" in repr(caught.value)
+            assert chat.version == before + 2
 
     # how they are played
 

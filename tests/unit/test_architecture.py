@@ -90,6 +90,7 @@ SHARED = {
     "eventstore.domain.credentials",
     "eventstore.domain.finish_reasons",
     "eventstore.domain.json_types",
+    "eventstore.domain.leases",
     "eventstore.domain.one_line",
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",

@@ -20,6 +20,7 @@ from eventstore.domain.events import (
     ModelResponded,
     ToolApproved,
     ToolCompleted,
+    ToolEndedLate,
     ToolFailed,
     ToolPending,
     ToolRunning,
@@ -27,7 +28,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Text
-from eventstore.domain.statuses import Failed
+from eventstore.domain.statuses import Failed, Running
 from eventstore.domain.tool import Tool
 from eventstore.domain.usage import Usage
 from eventstore.errors import (
@@ -42,6 +43,7 @@ from eventstore.errors import (
 )
 from eventstore.storage.interface import Append, AppendOutcome
 from eventstore.testing import completed, failed, message, pending, running
+from projections import replay, resume_plan, why
 
 
 @pytest.fixture
@@ -411,8 +413,8 @@ def test_a_failure_that_cannot_be_recorded_is_noted_on_the_error(
     assert caught.value.__notes__ == [f"the failure of call {tool.id!r} was not recorded: no space"]
 
 
-def test_a_late_failure_does_not_end_the_next_attempt(chat: Conversation) -> None:
-    """A worker that was replaced cannot fail the next attempt; its late result counts."""
+def test_a_late_end_is_kept_and_does_not_end_the_next_attempt(chat: Conversation) -> None:
+    """A worker that was replaced can neither fail nor complete the next attempt."""
     tool = chat.request("pay")
 
     def pay() -> None:
@@ -420,14 +422,23 @@ def test_a_late_failure_does_not_end_the_next_attempt(chat: Conversation) -> Non
             chat.start(tool.id, attempt=2)
             raise ValueError("dead")
 
-    with pytest.raises(ValueError, match="dead") as caught:
+    with pytest.raises(ValueError, match="dead"):
         pay()
-    assert "attempt 1 is over: look at the last, which is 2" in caught.value.__notes__[0]
-    assert chat.tools[tool.id].status.name == "Running"
+    assert last(chat).failure.message == "dead"
     with chat.running(tool.id, attempt=3) as third:
         chat.start(tool.id, attempt=4)
-        third.complete("paid")
-    assert (chat.tools[tool.id].status.name, last(chat).attempt) == ("Completed", 3)
+        after = third.complete({"paid", "back"})
+    late = last(chat)
+    assert (type(late), late.attempt, late.lossy) == (ToolEndedLate, 3, True)
+    assert sorted(late.response.result) == ["back", "paid"]
+    assert after.status == chat.tools[tool.id].status == Running(4, {})
+    chat.complete(tool.id, "paid")
+    plan = resume_plan(chat.events())
+    assert plan.done[0].reason == "it completed; attempt 3 completed after others had taken over"
+    assert "attempt 3, after others had taken over" in str(list(replay(chat.events()))[6])
+    assert "a late result of attempt 3, which others had taken over, of pay" in str(
+        why(chat.events())
+    )
 
 
 def test_the_arguments_of_an_attempt_are_a_copy(chat: Conversation) -> None:

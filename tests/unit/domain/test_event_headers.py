@@ -26,6 +26,7 @@ from eventstore import (
     ToolPaused,
     ToolPending,
     ToolRejected,
+    ToolRenewed,
     ToolRunning,
     evolve,
 )
@@ -44,7 +45,8 @@ LIVES: dict[str, list[Event]] = {
         ToolPaused("c", 0, 9, "later"),
         ToolRunning("c", 1, {"b": 2}),
         ToolPaused("c", 1, None, "asks", 4),
-        ToolRunning("c", 2, {"b": 2}),
+        ToolRunning("c", 2, {"b": 2}, lease=5, worker="w"),
+        ToolRenewed("c", 2, 5),
         ToolCompleted("c", FunctionResponse("find", {"z": [1]}, "c"), 2, 5, lossy=True),
     ],
     "failed": [

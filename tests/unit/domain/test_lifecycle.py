@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.events import ToolRenewed
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.fingerprint import fingerprint, render
 from eventstore.domain.lifecycle import TRANSITIONS, evolve
@@ -51,6 +52,8 @@ def test_each_event_follows_only_the_statuses_of_the_table(status: str, tag: str
     """Anything else is refused with the status, the event and the call; repeats are no-ops."""
     tool = live(*LIVES[status])
     event = NEXT.get(tag) or running(attempt=tool.attempts + 1)
+    if tag == "renewed":
+        event = ToolRenewed("call_1", tool.attempts, 30)
     if tag == "paused" and status in ("Pending", "Approved"):
         event = paused(attempt=0)
     if (status, tag) == ("Failed", "failed"):  # it settles a doubt, which is not there
