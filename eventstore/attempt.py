@@ -31,7 +31,7 @@ from eventstore.domain.tool import Tool
 from eventstore.errors import UnparsedArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from eventstore.append.commands import Command
     from eventstore.append.leases import Hold
@@ -99,7 +99,7 @@ _current: ContextVar[CurrentAttempt | None] = ContextVar("toolledger_attempt", d
 
 
 @contextmanager
-def as_current(attempt: CurrentAttempt) -> Iterator[None]:
+def as_current(attempt: CurrentAttempt) -> Generator[None, None, None]:
     """Let an attempt be the current one of what the block runs."""
     before = _current.get()
     _current.set(attempt)

@@ -316,7 +316,8 @@ class Conversation:
 
         `seen` is the `Tool` in doubt, or its `revision`: a call that was started again since is not
         settled. The model reads the result, or what `failed` says. The log keeps `by` and `reason`.
-        Settle no call that a living worker has under way: its own end is refused then.
+        A worker that has the call under way all the same ends it late: its end is kept, and changes
+        nothing.
 
         Raises:
             CallChanged: the call is not as it was `seen`; nothing was settled.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
 
 from eventstore import EventStore, Failed, FunctionCall, Running, Tool
+from eventstore.domain.leases import is_leased
 from eventstore.domain.one_line import one_line
+from eventstore.domain.times import Moment, microseconds_of
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
 
@@ -81,10 +84,16 @@ class Doubt(NotebookText, msgspec.Struct, frozen=True, gc=False):
 class Doubts(UnsettledCalls):
     """The calls in doubt, in any number of conversations."""
 
-    @property
-    def doubts(self) -> list[Doubt]:
-        """The calls in doubt now, the oldest doubt first."""
-        found = [Doubt.of(name, tool) for name, tool in self.unsettled() if tool.in_doubt]
+    def at(self, now: int) -> list[Doubt]:
+        """Return the calls in doubt at a time, in microseconds since 1970 UTC, the oldest first.
+
+        A call whose worker has a lease on it then is under way, and not in doubt.
+        """
+        found = [
+            Doubt.of(name, tool)
+            for name, tool in self.unsettled()
+            if tool.in_doubt and not is_leased(tool, now)
+        ]
         return sorted(found, key=_order)
 
 
@@ -92,9 +101,15 @@ def _order(doubt: Doubt) -> tuple[int, str, str]:
     return (doubt.since or 0, doubt.conversation_id, doubt.call_id)
 
 
-def doubts(store: EventStore) -> list[Doubt]:
+def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
     """Return the calls of all conversations that are in doubt, the oldest doubt first.
 
-    The log is read from its beginning, in memory that grows with the calls that are not settled.
+    A call whose worker has a lease on it `now` is not among them; without `now` that is the clock
+    of this process. The log is read from its beginning, in memory that grows with the calls that
+    are not settled.
+
+    Raises:
+        TypeError, ValueError: `now` is not a time.
     """
-    return Doubts().extend(store.read()).doubts
+    at = time.time_ns() // 1000 if now is None else microseconds_of("now", now)
+    return Doubts().extend(store.read()).at(at)

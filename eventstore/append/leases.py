@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING
@@ -85,7 +85,7 @@ class Claim(msgspec.Struct, frozen=True, eq=False):
         return this_worker()
 
     @contextmanager
-    def unless_refused(self) -> Iterator[None]:
+    def unless_refused(self) -> Generator[None, None, None]:
         """Release the hold if the block raises: the attempt was not started here."""
         try:
             yield

@@ -42,7 +42,8 @@ def lease_in_microseconds(lease: Lease) -> int | None:
     """
     if lease is None:
         return None
-    seconds = lease.total_seconds() if hasattr(lease, "total_seconds") else lease
+    duration: object = getattr(lease, "total_seconds", None)
+    seconds: object = duration() if callable(duration) else lease
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"lease is {lease!r}: pass a timedelta, seconds, or None")
     if not 0 < seconds < float("inf"):

@@ -184,7 +184,7 @@ class _Pages:
 
     def _doubts(self, note: str, by: str) -> Response:
         with self._current() as view:
-            found = view.doubts
+            found = view.doubts()
         every = [(doubt, _shown(doubt)) for doubt in found[:MAX_LISTED]]
         return self._page("doubts", every, total=len(found), note=note, by=by)
 

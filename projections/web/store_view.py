@@ -5,6 +5,7 @@ Memory grows with the conversations and with the calls that have no end, not wit
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Iterable
 
@@ -78,10 +79,9 @@ class StoreView:
         """The calls that wait for a decision, the longest wait first."""
         return self._approvals.approvals
 
-    @property
     def doubts(self) -> list[Doubt]:
-        """The calls in doubt, the oldest doubt first."""
-        return self._doubts.doubts
+        """Return the calls in doubt now, the oldest doubt first."""
+        return self._doubts.at(time.time_ns() // 1000)
 
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""

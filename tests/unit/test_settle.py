@@ -158,6 +158,7 @@ def test_the_inbox_has_every_doubt_of_every_conversation() -> None:
         third = lost_before(store.conversation("a"))
         imported(store.conversation("c"))
         store.conversation("c").request("pay")
+        store.conversation("c").start(store.conversation("c").request("mail").id, lease=60)
         settled = begun(store.conversation("c"))
         store.conversation("c").settle(settled.id, seen=settled, failed="no")
         found = doubts(store)
