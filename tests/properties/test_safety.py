@@ -11,8 +11,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from support.safety_model import Agents
 from support.tiers import LONG, examples
 
+from eventstore import Running
 from eventstore.append import commands
 from eventstore.append.conversation_state import ConversationState
+from eventstore.append.leases import LeaseKeeper
 from eventstore.dispatch import failures
 from eventstore.dispatch.execution import Execution
 from eventstore.domain import fork
@@ -130,6 +132,16 @@ def settles_a_later_attempt(play: Agents) -> None:
     play.settle()
 
 
+def resumes_beside_a_worker(play: Agents) -> None:
+    """The first worker has started the call, and stops there for a while."""
+    play.ask(PUT)
+    play.resume()
+    while not isinstance(next(iter(play.chat.tools.values())).status, Running):
+        play.go_on(steps=1)
+    play.resume()
+    play.go_on(pick=1)
+
+
 FAULTS = {
     "a decision holds for whatever the call is by then": Fault(
         commands,
@@ -144,6 +156,13 @@ FAULTS = {
         lambda command, *_: command,
         settles_a_later_attempt,
         "a call took effect, and the log says that it did not",
+    ),
+    "a lease keeps nobody away": Fault(
+        LeaseKeeper,
+        "is_held",
+        lambda *_: False,
+        resumes_beside_a_worker,
+        "a call started beside a worker that lives",
     ),
     "an approval never ends": Fault(
         commands, "_has_expired", lambda *_: False, uses_an_approval_late, "an approval had ended"

@@ -12,7 +12,8 @@ is held against the log:
    doubt, did not.
 4. No call starts while an equal one is in doubt. A call of a response that was cut off never does.
 5. A copy never runs a call of its origin.
-6. A worker that came to its end leaves no attempt without an end.
+6. No worker starts a call beside one that lives and has a lease on it. One that came to its end
+   leaves no attempt without an end.
 7. Each response counts once.
 """
 
@@ -42,6 +43,7 @@ from eventstore import (
 )
 from eventstore.attempt import Attempt
 from eventstore.dispatch.effects import RunConcurrently, Workflow
+from eventstore.domain.leases import is_leased
 from eventstore.latch import Latch
 from eventstore.testing import FrozenClock
 from projections import model_history, usage_statistics
@@ -432,6 +434,11 @@ class Agents(RuleBasedStateMachine):
             was = before.get(tool.id)
             if was is None or tool.attempts == was.attempts:
                 continue
+            at_it = any(
+                other is not job and other.begun.get(tool.id) == was.attempts for other in self.jobs
+            )
+            is_alone = not (at_it and is_leased(was, self.clock.now))
+            assert is_alone, "a call started beside a worker that lives"
             job.begun[tool.id] = tool.attempts
             order = tool.effective_call.arguments["order"]
             if tool.call.name == "pay":
