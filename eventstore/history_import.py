@@ -243,6 +243,17 @@ def record_turn(
     return Command(conversation_id, decide, result, None, known, exclusive=True)
 
 
+def first_id_of_turn(provider: str, response_id: bytes) -> bytes:
+    """Return the id of the first event of the turn that `record_turn` stores of a response."""
+    return _event_id(content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES], 0)
+
+
+def ids_before_turn(provider: str, response_id: bytes, first: int, count: int) -> list[bytes]:
+    """Return the ids of what was said before a response, from the `first` of it on."""
+    place = content_id(b"words", provider.encode(), response_id)[:_PLACE_BYTES]
+    return [_event_id(place, number) for number in range(first, first + count)]
+
+
 def _not_recorded(
     facts: ModelResponded | None, state: ConversationState
 ) -> Sequence[ModelResponded]:

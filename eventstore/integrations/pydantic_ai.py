@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
@@ -76,18 +77,24 @@ _WRAPPERS = (
 class Ledger(AbstractCapability[Any]):
     """A capability that records every call of an agent in a conversation.
 
-    `chat` is a conversation of an `AsyncEventStore`, which serves `run_sync` as well.
+    `chat` is a conversation of an `AsyncEventStore`, which serves `run_sync` as well. `run_id` is
+    for a runtime that plays a run again after a crash, with the answers that the model gave: it
+    names the run, each time. What is recorded of the run is not recorded again, and a call that has
+    ended gives its recorded answer. In a workflow of DBOS that is the workflow's id, without
+    `run_id`.
 
     Raises:
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation) -> None:
+    def __init__(self, chat: AsyncConversation, *, run_id: str | None = None) -> None:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
             )
         self.chat = chat
+        self._run_id = run_id
+        self._runs: dict[str, list[str | None]] = {}  # by durable run, in their order
         self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
@@ -123,8 +130,8 @@ class Ledger(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Record the user's words, and the answers that no tool gave."""
         await self._record_answers(request_context.messages)
-        await self._record_words(request_context.messages)
-        self._requested_at[_step(ctx)] = time.monotonic()
+        await self._record_words(ctx, request_context.messages)
+        self._requested_at[self._step(ctx)] = time.monotonic()
         return request_context
 
     async def after_model_request(
@@ -215,17 +222,21 @@ class Ledger(AbstractCapability[Any]):
 
     # recording
 
-    async def _record_words(self, given: Sequence[messages.ModelMessage]) -> None:
+    async def _record_words(
+        self, ctx: RunContext[Any], given: Sequence[messages.ModelMessage]
+    ) -> None:
         """Record the system's and the user's words after the last response, if they are new."""
         said = [part for message in _after_response(given) for part in message.parts]
         events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
         if events:
-            await self._calls.record_words(lambda stored: _without_stored(events, stored))
+            is_played_again = self._durable_run() is not None
+            step = self._step(ctx) if is_played_again else None
+            await self._calls.record_words(lambda stored: _without_stored(events, stored), step)
 
     async def _record_response(
         self, ctx: RunContext[Any], response: messages.ModelResponse
     ) -> None:
-        step = _step(ctx)
+        step = self._step(ctx)
         requested_at = self._requested_at.pop(step, None)
         latency = None if requested_at is None else time.monotonic() - requested_at
         calls = [p for p in response.tool_calls if (step, p.tool_call_id) not in self._early]
@@ -249,6 +260,23 @@ class Ledger(AbstractCapability[Any]):
             elif part.outcome == "success":
                 await self.chat.complete(tool.id, text, synthetic=True)
 
+    def _durable_run(self) -> str | None:
+        """Return the id under which a runtime may play runs again; None if it has none."""
+        return self._run_id or _workflow_of_dbos()
+
+    def _step(self, ctx: RunContext[Any]) -> str:
+        """Return what names a model's response: its run, and the step in it.
+
+        The runs of a workflow are told apart by their order, which is the same each time.
+        """
+        durable = self._durable_run()
+        if durable is None:
+            return f"{ctx.run_id} {ctx.run_step}"
+        runs = self._runs.setdefault(durable, [])
+        if ctx.run_id not in runs:
+            runs.append(ctx.run_id)
+        return f"{durable} {runs.index(ctx.run_id)} {ctx.run_step}"
+
     async def _tool(
         self, ctx: RunContext[Any], call: messages.ToolCallPart, *, to_run: bool = False
     ) -> Tool:
@@ -260,7 +288,7 @@ class Ledger(AbstractCapability[Any]):
         tool = await self._calls.find(call.tool_call_id, as_recorded=to_run)
         if tool is not None and _is_made_in(ctx.messages, call.tool_call_id):
             return tool
-        step = _step(ctx)
+        step = self._step(ctx)
         self._early.add((step, call.tool_call_id))
         (tool,) = await self._calls.record(f"{step} {call.tool_call_id}", (), [_parsed(call)], None)
         return tool
@@ -292,9 +320,10 @@ def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
     return last is not None and any(part.tool_call_id == call_id for part in last.tool_calls)
 
 
-def _step(ctx: RunContext[Any]) -> str:
-    """Return what names a model's response: its run, and the step in it."""
-    return f"{ctx.run_id} {ctx.run_step}"
+def _workflow_of_dbos() -> str | None:
+    """Return the id of the workflow of DBOS that this is called in, which a recovery keeps."""
+    dbos = sys.modules.get("dbos")
+    return None if dbos is None else dbos.DBOS.workflow_id
 
 
 def _parsed(call: messages.ToolCallPart) -> ParsedCall:

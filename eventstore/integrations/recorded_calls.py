@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append import commands
 from eventstore.append.commands import Command
+from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.leases import check_not_under_way
 from eventstore.attempt import claim_of
 from eventstore.conversation import Conversation
@@ -36,7 +37,7 @@ from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
-from eventstore.history_import import record_turn
+from eventstore.history_import import first_id_of_turn, ids_before_turn, record_turn
 from eventstore.policies.prices import priced
 from eventstore.providers.registry import list_key
 from projections import model_history
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from eventstore.append.conversation_state import ConversationState
     from eventstore.append.tool_fold import LookUp
     from eventstore.attempt import Pauses
-    from eventstore.domain.events import ModelResponded
+    from eventstore.domain.events import Event, ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -113,13 +114,17 @@ class RecordedCalls:
             self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
         )
 
-    def recording_words(self, select: SelectNew) -> Command[None]:
+    def recording_words(self, select: SelectNew, response_id: str | None = None) -> Command[None]:
         """Return the append of what people said since the last response.
 
-        `select` gets the words since then that are stored, and returns those to append.
+        `select` gets the words since then that are stored, and returns those to append. With the
+        `response_id` of the response that follows, nothing is appended where that is recorded: a
+        durable runtime plays again what was said before it.
         """
+        key = None if response_id is None else response_id.encode()
+        known = () if key is None else (first_id_of_turn(self._framework, key),)
 
-        def decide(_: ConversationState, __: LookUp) -> Sequence[MessageAdded]:
+        def decide(_: ConversationState, __: LookUp) -> Sequence[Event]:
             stored: list[MessageAdded] = []
             for recorded in self._chat.session.events(self._chat.id, self._answered_at):
                 event = recorded.event
@@ -128,9 +133,13 @@ class RecordedCalls:
                     stored = []
                 elif isinstance(event, MessageAdded):
                     stored.append(event)
-            return [event for event in select(stored) if not _is_own(event)]
+            new = [event for event in select(stored) if not _is_own(event)]
+            if key is None:
+                return new
+            ids = ids_before_turn(self._framework, key, len(stored), len(new))
+            return IdentifiedEvents(new, ids)
 
-        return Command(self._chat.id, decide, lambda _: None, exclusive=True)
+        return Command(self._chat.id, decide, lambda _: None, None, known, exclusive=True)
 
     def know(self, tools: Iterable[Tool]) -> None:
         """Take in the calls of a response that was just recorded.
@@ -253,9 +262,9 @@ class AsyncRecordedCalls:
         self.know(tools)
         return tools
 
-    async def record_words(self, select: SelectNew) -> None:
+    async def record_words(self, select: SelectNew, response_id: str | None = None) -> None:
         """Record what people said since the last response; see `RecordedCalls.recording_words`."""
-        await self._session.run(self._calls.recording_words(select))
+        await self._session.run(self._calls.recording_words(select, response_id))
 
     async def find(self, call_id: str, *, as_recorded: bool = False) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None.
